@@ -42,12 +42,18 @@ class GatewayConfig(ServiceConfig):
     """The unanswered requests of one connection. At the bound, no more are read."""
     connection_bytes_max: int = 33_554_432
     """The bytes of unanswered requests of one connection. At the bound, no more are read."""
-    half_received_bytes_max: int = 268_435_456
-    """The bytes of incomplete requests, of all connections together."""
+    queued_request_bytes_max: int = 134_217_728
+    """The bytes of unanswered and of incomplete requests, of all connections together, as Kafka's `queued.max.request.bytes`. At
+    the bound, connections are not read until there is room. An eighth is kept for those that hold little. If `frame_bytes_max`
+    does not fit in front of it, the bound is higher."""
+    crowded_s_max: float = 2.0
+    """While connections wait for room, a request must have arrived and begun within so long. Else its connection is closed. A
+    request that arrives gets a second more for each 4 MiB."""
     parked_bytes_max: int = 67_108_864
     """The bytes of batches that wait for a leader, of all connections together."""
     half_frame_s_max: float = 30.0
-    """The time in which a request must arrive completely, plus a second for each 16,384 bytes that have arrived."""
+    """The time in which a request must arrive completely, plus a second for each 16,384 bytes that have arrived. Also the longest
+    wait for room in `queued_request_bytes_max`."""
     unread_answers_s_max: float = 30.0
     """A client that reads none of its answers for so long is disconnected."""
     idle_s_max: float = 600.0
@@ -55,6 +61,8 @@ class GatewayConfig(ServiceConfig):
     drain_s_max: float = 10.0
     """The longest wait for outstanding requests when the gateway stops."""
 
+    fetch_wait_ms_max: int = 60_000
+    """The longest wait of a Fetch for records, whatever its client asks for. The requests behind it wait as long."""
     fetch_bytes_max: int = 57_671_680
     """The largest answer to a Fetch, as Kafka's `fetch.max.bytes`."""
     sendfile_bytes_min: int = 131_072

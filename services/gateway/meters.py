@@ -4,6 +4,7 @@ A client id is never a label: clients choose their ids, so their number has no b
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from prometheus_client.core import Metric
 
@@ -12,7 +13,26 @@ from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.stages import Stage, StageDurations
 from libs.wire.api_keys import ApiKey
+from services.gateway.core.request_budget import RequestBudget
 
+QUEUED_REQUEST_BYTES = GaugeDefinition(
+    name="penstock_gateway_queued_request_bytes",
+    help="Bytes of requests that are not answered yet, or arrive now.",
+    healthy="well below `penstock_gateway_queued_request_bytes_max`",
+    otherwise="See `penstock_gateway_connections_waiting`.",
+)
+QUEUED_REQUEST_BYTES_MAX = GaugeDefinition(
+    name="penstock_gateway_queued_request_bytes_max",
+    help="Bytes of requests at which connections are not read any more.",
+    healthy="constant",
+)
+CONNECTIONS_WAITING = GaugeDefinition(
+    name="penstock_gateway_connections_waiting",
+    help="Client connections that are not read, since the requests of all clients take all the room.",
+    healthy="0, or a few for moments",
+    otherwise="Storage is slow, or a client sends more than is taken: `client connection closed` with the reason "
+    "`queued-requests` names it. `no-room`: one that waited too long. Raise `queued_request_bytes_max`, or add a gateway.",
+)
 BYTES_IN = CounterDefinition(
     name="penstock_gateway_bytes_in",
     help="Bytes received from clients.",
@@ -137,6 +157,8 @@ class Meters:
         self.resent_total = 0
         self.files_not_opened = 0
         self.connections_max = 0
+        self.requests: RequestBudget[Any] = RequestBudget(0, 0)
+        """The budget that all client connections share, once they have it."""
         self.closed: dict[str, int] = {}
         self.refused: dict[str, int] = {}
         self.durations: dict[int, ApiDurations] = {}
@@ -173,6 +195,9 @@ class Meters:
         yield CONNECTIONS.sample(self.connections)
         yield CONNECTIONS_MAX.sample(self.connections_max)
         yield CONNECTIONS_OPENED.sample(self.connections_total)
+        yield QUEUED_REQUEST_BYTES.sample(self.requests.used)
+        yield QUEUED_REQUEST_BYTES_MAX.sample(self.requests.bytes_max)
+        yield CONNECTIONS_WAITING.sample(self.requests.waiting)
         yield PARKED_BYTES.sample(self.parked_bytes)
         yield PARKED.sample(self.parked_total)
         yield RESENT.sample(self.resent_total)

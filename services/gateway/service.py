@@ -210,6 +210,7 @@ class Gateway:
             "revision": self.image.revision,
             "verified": self._follower.verified,
             "connections": len(self._connections),
+            "receive_chunk_bytes": self._connections.chunk_bytes,
             "broker_ids": sorted(self._listeners.broker_ids),
             "open_files": len(self._files),
             "parked_bytes": self._appends.parked.bytes,

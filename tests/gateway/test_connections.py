@@ -7,8 +7,8 @@ import pytest
 
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
-from tests.gateway.conftest import TOPIC, Rig
-from tests.gateway.kafka_client import API_VERSIONS, METADATA, PRODUCE, RawClient, frame, produce_body, read_produced
+from tests.gateway.conftest import Rig
+from tests.gateway.kafka_client import API_VERSIONS, METADATA, PRODUCE, RawClient, frame, read_produced
 from tests.gateway.produce_requests import PRODUCE_ONE, serves
 from tests.support.polling import until
 
@@ -116,34 +116,6 @@ async def test_row_9_a_byte_at_a_time_closes(rig: Rig, bystander: RawClient) -> 
     assert await ended
     assert rig.closed("half-frame") == 1
     assert await serves(bystander)
-
-
-async def test_half_received_frames_together_have_a_budget(rig: Rig) -> None:
-    await rig.start(half_received_bytes_max=3_000_000)
-    honest = await rig.client(1)
-    assert await serves(honest)
-    hostile = [await rig.client(1) for _ in range(4)]
-    for client in hostile:
-        client.send(struct.pack(">i", 100_000_000) + bytes(1_000_000))
-        await client.drain()
-    assert await hostile[0].ended(), "the oldest half frame goes first"
-    assert rig.closed("half-received-budget") >= 1
-    assert await serves(honest)
-
-
-async def test_a_connection_whose_large_frame_is_whole_is_no_half_frame_any_more(rig: Rig) -> None:
-    await rig.start(half_received_bytes_max=9_000_000)
-    honest = await rig.client(1)
-    for _ in range(3):
-        honest.ask(PRODUCE, 9, produce_body(9, [(TOPIC, [(0, bytes(900_000))])]))
-        await honest.drain()
-        await honest.answer(PRODUCE, 9)
-    hostile = [await rig.client(1) for _ in range(3)]
-    for client in hostile:
-        client.send(struct.pack(">i", 100_000_000) + bytes(500_000))
-        await client.drain()
-    assert await hostile[0].ended()
-    assert await serves(honest)
 
 
 async def test_an_idle_connection_closes_and_one_that_waits_for_an_answer_does_not(rig: Rig) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits, Turn
 
 LIMITS = SessionLimits(requests_max=8, bytes_max=1000)
@@ -20,7 +21,7 @@ class Request(Turn):
 
 def drive(kinds: Sequence[bool], choices: Sequence[int]) -> tuple[list[int], list[int]]:
     """Arrives with all of `kinds`, and answers running requests in the order of `choices`. Returns the numbers begun and left."""
-    session: Session[Request] = Session(SessionLimits(10_000, 10**9))
+    session: Session[Request] = Session(SessionLimits(10_000, 10**9), RequestBudget(1 << 30, 0))
     running: list[Request] = []
     begun: list[int] = []
     left: list[int] = []
@@ -62,7 +63,7 @@ def test_answers_leave_in_request_order_whatever_completes_first(kinds: list[boo
 
 
 def test_produces_run_together_and_a_fetch_waits_for_them() -> None:
-    session: Session[Request] = Session(LIMITS)
+    session: Session[Request] = Session(LIMITS, RequestBudget(1 << 30, 0))
     first, second, fetch, third = Request(0, True), Request(1, True), Request(2, False), Request(3, True)
     assert session.arrive(first)
     assert session.arrive(second)
@@ -77,7 +78,7 @@ def test_produces_run_together_and_a_fetch_waits_for_them() -> None:
 
 
 def test_too_many_requests_are_back_pressure_until_half_are_gone() -> None:
-    session: Session[Request] = Session(LIMITS)
+    session: Session[Request] = Session(LIMITS, RequestBudget(1 << 30, 0))
     requests = [Request(number, True) for number in range(8)]
     for request in requests:
         assert not session.congested
@@ -92,7 +93,7 @@ def test_too_many_requests_are_back_pressure_until_half_are_gone() -> None:
 
 
 def test_too_many_bytes_are_back_pressure_but_one_large_request_is_served() -> None:
-    session: Session[Request] = Session(LIMITS)
+    session: Session[Request] = Session(LIMITS, RequestBudget(1 << 30, 0))
     large = Request(0, True, size=5000)
     assert session.arrive(large)
     assert session.congested
@@ -101,7 +102,7 @@ def test_too_many_bytes_are_back_pressure_but_one_large_request_is_served() -> N
 
 
 def test_nothing_begins_while_the_client_leaves_its_answers_unread() -> None:
-    session: Session[Request] = Session(LIMITS)
+    session: Session[Request] = Session(LIMITS, RequestBudget(1 << 30, 0))
     session.output_blocked = True
     waiting = Request(0, True)
     assert not session.arrive(waiting)

@@ -1,9 +1,15 @@
-"""Timeouts of a client connection: for the rest of a frame, for reading answers, and for idling. No I/O."""
+"""Timeouts of a client connection: for the rest of a frame, for reading answers, for idling, and for requests that take room
+which others need. No I/O."""
 
 from dataclasses import dataclass
+from math import inf
 
 BYTES_PER_SECOND = 16_384
 """Each so many bytes give a frame one more second. So a slow link may send a large batch, and one byte a second gains nothing."""
+CROWDED_BYTES_PER_SECOND = 4 << 20
+"""The same while other connections wait for room."""
+RUNNING_S_MAX = 30.0
+"""The time for which a request may run while other connections wait for room. Clients give up after as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +17,7 @@ class TimeoutLimits:
     half_frame_s_max: float
     unread_answers_s_max: float
     idle_s_max: float
+    crowded_s_max: float
 
 
 class ConnectionTimeouts:
@@ -39,6 +46,27 @@ class ConnectionTimeouts:
         if now - since > self._limits.half_frame_s_max + received / BYTES_PER_SECOND:
             return "half-frame", f"{received} bytes of a frame in {now - since:.0f} s"
         return None
+
+    def check_room(self, now: float, since: float) -> tuple[str, str] | None:
+        """Checks a client that is not read since that time, for there is no room for its requests."""
+        if now - since > self._limits.half_frame_s_max:
+            return "no-room", f"not read for {now - since:.0f} s"
+        return None
+
+    def overdue_since(self, half_frame_since: float, received: int, waiting_since: float, running_since: float) -> float:
+        """The earliest time from which this connection may be closed for the room that others wait for. Infinite: never.
+
+        Each time 0.0: it has no frame that is being read, no request that waits behind another one, or none that runs.
+        """
+        crowded_s_max = self._limits.crowded_s_max
+        times = []
+        if half_frame_since:
+            times.append(half_frame_since + crowded_s_max + received / CROWDED_BYTES_PER_SECOND)
+        if waiting_since:
+            times.append(waiting_since + crowded_s_max)
+        if running_since:
+            times.append(running_since + max(RUNNING_S_MAX, crowded_s_max))
+        return min(times, default=inf)
 
     def check_idle(self, now: float, last_active: float) -> tuple[str, str] | None:
         """Checks a client that has sent nothing since that time."""

@@ -10,7 +10,9 @@ The calls for each request, in order: `arrive` (begin it if True), later `answer
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from services.gateway.core.request_budget import RequestBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +45,25 @@ class Session(Generic[T]):
     """The outstanding requests of one connection.
 
     The connection sets `output_blocked` while its client does not read the answers. Then no further request begins.
+
+    All sessions share the `budget`. `end` is the last call, and takes what is outstanding out of it.
     """
 
-    __slots__ = ("_bytes", "_limits", "_running", "_waiting", "output_blocked")
+    __slots__ = ("_budget", "_limits", "_running", "_waiting", "bytes", "output_blocked")
 
-    def __init__(self, limits: SessionLimits) -> None:
+    def __init__(self, limits: SessionLimits, budget: RequestBudget[Any]) -> None:
         self._limits = limits
+        self._budget = budget
         self._running: deque[T] = deque()
         self._waiting: deque[T] = deque()
-        self._bytes = 0
+        self.bytes = 0
+        """Bytes of the outstanding requests."""
         self.output_blocked = False
 
     def arrive(self, turn: T) -> bool:
         """Adds a request. True: begin it now. False: it waits, and `begin_next` will return it."""
-        self._bytes += turn.size
+        self.bytes += turn.size
+        self._budget.used += turn.size
         if not self._waiting and self._may_begin(turn):
             self._running.append(turn)
             return True
@@ -73,9 +80,17 @@ class Session(Generic[T]):
         leaving: list[T] = []
         while running and running[0].answered:
             head = running.popleft()
-            self._bytes -= head.size
+            self.bytes -= head.size
+            self._budget.used -= head.size
             leaving.append(head)
         return leaving
+
+    def end(self) -> None:
+        """Forgets what is outstanding, and its frames."""
+        self._budget.used -= self.bytes
+        self.bytes = 0
+        self._running.clear()
+        self._waiting.clear()
 
     def begin_next(self) -> T | None:
         """The next waiting request that may begin, which counts as running from now on."""
@@ -95,16 +110,24 @@ class Session(Generic[T]):
         yield from self._waiting
 
     @property
+    def first_running(self) -> T | None:
+        return self._running[0] if self._running else None
+
+    @property
+    def first_waiting(self) -> T | None:
+        return self._waiting[0] if self._waiting else None
+
+    @property
     def congested(self) -> bool:
         """Back-pressure: the connection must stop reading from the client."""
         limits = self._limits
-        return self._bytes >= limits.bytes_max or len(self._running) + len(self._waiting) >= limits.requests_max
+        return self.bytes >= limits.bytes_max or len(self._running) + len(self._waiting) >= limits.requests_max
 
     @property
     def relieved(self) -> bool:
         """The connection may read again. The bound is half of the other, so that a busy connection does not alternate at it."""
         limits = self._limits
-        return self._bytes * 2 <= limits.bytes_max and (len(self._running) + len(self._waiting)) * 2 <= limits.requests_max
+        return self.bytes * 2 <= limits.bytes_max and (len(self._running) + len(self._waiting)) * 2 <= limits.requests_max
 
     @property
     def idle(self) -> bool:

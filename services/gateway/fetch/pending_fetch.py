@@ -49,6 +49,7 @@ class PendingFetch:
         "_exchange",
         "_inline",
         "_is_retry",
+        "_max_wait_ms",
         "_node",
         "_plan",
         "_request",
@@ -70,7 +71,8 @@ class PendingFetch:
         self._inline = False  # a file could not be opened: the bytes come by RPC
         self._is_retry = False
         self._started_at = asyncio.get_running_loop().time()
-        self._deadline = self._started_at + min(max(0, request.max_wait_ms) / 1000, RETRY_S_MAX)
+        self._max_wait_ms = min(max(0, request.max_wait_ms), data_path.config.fetch_wait_ms_max)
+        self._deadline = self._started_at + min(self._max_wait_ms / 1000, RETRY_S_MAX)
 
     def start(self) -> None:
         if self._request.session_epoch not in FULL_FETCHES:
@@ -119,10 +121,9 @@ class PendingFetch:
 
     def _left_ms(self) -> int:
         """The wait that the node may take: the client's max_wait at first, and what remains of it at a retry."""
-        max_wait_ms = max(0, self._request.max_wait_ms)
         if not self._is_retry:
-            return max_wait_ms
-        return max(0, max_wait_ms - int((asyncio.get_running_loop().time() - self._started_at) * 1000))
+            return self._max_wait_ms
+        return max(0, self._max_wait_ms - int((asyncio.get_running_loop().time() - self._started_at) * 1000))
 
     def follow(self) -> None:
         """Follows a new image while the request is in flight. The plan may name another node by now."""

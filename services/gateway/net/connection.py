@@ -22,6 +22,7 @@ from services.gateway.core.connection_timeouts import ConnectionTimeouts, Timeou
 from services.gateway.core.fetch_template import FetchTemplate
 from services.gateway.core.produce_template import ProduceTemplate
 from services.gateway.core.relay_template import RelayTemplate
+from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import ServedApi
@@ -37,6 +38,10 @@ PRODUCE = int(ApiKey.PRODUCE)
 FETCH = int(ApiKey.FETCH)
 METADATA = int(ApiKey.METADATA)
 LEAVE_GROUP = int(ApiKey.LEAVE_GROUP)
+
+COPIED_BYTES_MAX = 65_536
+"""The largest request that is copied out of its receive chunk before it waits. The chunk is larger, and would be held otherwise.
+"""
 
 OUTPUT_BYTES_MAX = 256 * 1024
 """The bytes of answers that a client may leave unread. Beyond them its next request does not begin."""
@@ -56,19 +61,21 @@ class SharedByConnections(Protocol):
     data_path: DataPath
     loop: asyncio.AbstractEventLoop
     chunks: ChunkPool
+    requests: "RequestBudget[Connection]"
     session_limits: SessionLimits
     timeout_limits: TimeoutLimits
     meters: Meters
+
+    @property
+    def chunk_size(self) -> int: ...
 
     @property
     def answered(self) -> Callable[[int, float, float, float], None]: ...
 
     def ended(self, connection: "Connection", reason: str) -> None: ...
 
-    def half_received(self, connection: "Connection", held: int) -> None:
-        """Tells the memory in bytes that the connection's incomplete frame takes."""
-
-    def received_whole(self, connection: "Connection") -> None: ...
+    def room_freed(self) -> None:
+        """Tells that connections which wait for room may have it now."""
 
 
 def host_of(peer: str) -> str:
@@ -106,11 +113,13 @@ class Connection:
         "_pumping",
         "_reader",
         "_relay_templates",
+        "_requests",
         "_session",
         "_stream",
         "_task",
         "_template_misses",
         "_timeouts",
+        "_waits_for_room_since",
         "broker_id",
         "client_host",
         "closed",
@@ -129,14 +138,16 @@ class Connection:
         self._connections = connections
         self._loop = connections.loop
         self._stream = stream
-        self._reader = FrameReader(connections.config.frame_bytes_max, pool=connections.chunks)
-        self._session: Session[Exchange] = Session(connections.session_limits)
+        self._requests = connections.requests
+        self._reader = FrameReader(connections.config.frame_bytes_max, chunk_size=connections.chunk_size, pool=connections.chunks)
+        self._session: Session[Exchange] = Session(connections.session_limits, connections.requests)
         self._produce_template: ProduceTemplate | None = None
         self._fetch_template: FetchTemplate | None = None
         self._relay_templates: dict[int, RelayTemplate] = {}
         self._template_misses = 0
         self._timeouts = ConnectionTimeouts(connections.timeout_limits)
         self._paused = False
+        self._waits_for_room_since = 0.0
         self._pumping = False
         self._task: asyncio.Task[None] | None = None
         self.broker_id = broker_id
@@ -176,14 +187,21 @@ class Connection:
             return
         finally:
             connections.data_path.appends.flush()
+        requests = self._requests
         if reader.pending:
             if not incomplete_since:
+                if self.half_frame_since:
+                    requests.completed(self)
                 self.half_frame_since = now
-            connections.half_received(self, reader.held)
-        elif self.half_frame_since:
-            self.half_frame_since = 0.0
-            connections.received_whole(self)
-        if self._session.congested and not self._paused:
+            needed = reader.needed
+        else:
+            needed = 0
+            if self.half_frame_since:
+                self.half_frame_since = 0.0
+                requests.completed(self)
+        if (needed or requests.used > requests.short_at) and not requests.ask(self, needed):
+            self._wait_for_room()
+        if self._session.congested and not self._paused and not self.closed:
             self._pause()
 
     def descriptors_received(self, descriptors: list[int] | None) -> None:
@@ -203,6 +221,8 @@ class Connection:
         exchange = Exchange(self, frame, api_key, now, api_key == PRODUCE)
         if self._session.arrive(exchange):
             self._begin(exchange)
+        elif len(frame) <= COPIED_BYTES_MAX:
+            exchange.frame = memoryview(bytes(frame))
 
     def _begin(self, exchange: Exchange) -> None:
         frame, exchange.frame = exchange.frame, None
@@ -290,6 +310,10 @@ class Connection:
             return
         for leaving in self._session.answer(exchange, answer):
             self._send(leaving)
+        if self._requests.waiting:
+            if self._waits_for_room_since and self._requests.ask_again(self):
+                self.has_room()
+            self._connections.room_freed()
         if not exchange.pipelined:
             self._stream.flush()  # no other answer can follow in this turn
         if not self._pumping:
@@ -350,6 +374,20 @@ class Connection:
 
     def _resume(self) -> None:
         self._paused = False
+        self._read_on()
+
+    def _wait_for_room(self) -> None:
+        self._waits_for_room_since = self._loop.time()
+        self._stream.pause_reading()
+
+    def has_room(self) -> None:
+        """Reads on, after a wait for room in the budget."""
+        self._waits_for_room_since = 0.0
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if self._paused or self._waits_for_room_since:
+            return
         if self.half_frame_since:
             self.half_frame_since = self._loop.time()  # the pause was ours, not the client's
         self._stream.resume_reading()
@@ -358,15 +396,42 @@ class Connection:
         """Closes the connection if its client exceeds a timeout. The sweep of `Connections` calls it."""
         timeouts = self._timeouts
         verdict = timeouts.check_unread(now, self._stream.pending_bytes if self._paused else 0)
-        if verdict is None and self.half_frame_since and not self._paused:
+        if verdict is None and self._waits_for_room_since:
+            verdict = timeouts.check_room(now, self._waits_for_room_since)
+        elif verdict is None and self.half_frame_since and not self._paused:
             verdict = timeouts.check_half_frame(now, self.half_frame_since, self._reader.pending)
         elif verdict is None and self._session.idle:
             verdict = timeouts.check_idle(now, self.last_active)
             if verdict is None and not self._reader.pending:
                 self._reader.rest()
+        elif verdict is None and self._reader.is_unused:
+            self._reader.rest()  # a long poll may take minutes
         if verdict is not None:
             reason, detail = verdict
             self.close(reason, detail)
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._session.bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of its requests, the incomplete one included."""
+        return self._session.bytes + self._requests.room_of(self)
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self._reader.held
+
+    def overdue_since(self) -> float:
+        """The loop time from which the connection may be closed for the room that others wait for."""
+        running, waiting = self._session.first_running, self._session.first_waiting
+        return self._timeouts.overdue_since(
+            0.0 if self._waits_for_room_since else self.half_frame_since,
+            self._reader.pending,
+            waiting.received_at if waiting is not None else 0.0,
+            running.received_at if running is not None else 0.0,
+        )
 
     def is_unused(self, since: float) -> bool:
         return self._session.idle and self.last_active < since
@@ -419,3 +484,7 @@ class Connection:
             elif exchange.api_key == LEAVE_GROUP and exchange.frame is not None:
                 # A LeaveGroup behind a JoinGroup that waits. Without it the group would wait for this member's session to end.
                 self._begin(exchange)
+        self._session.end()
+        self._requests.ended(self)
+        if self._requests.waiting:
+            self._connections.room_freed()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable
+from dataclasses import astuple
 
 from libs.rpc.transport import Receiver, Stream
 from libs.runtime.memory import give_back_memory
@@ -12,6 +13,7 @@ from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP, ConnectionLimits
 from services.gateway.core.connection_timeouts import TimeoutLimits
+from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import SessionLimits
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import GatewayState
@@ -22,6 +24,11 @@ log = logging.getLogger(__name__)
 
 SWEEP_S = 1.0
 REFUSED_LOG_S = 10.0
+
+CHUNK_SIZES = ((64, 524_288), (1024, 65_536), (1 << 62, 16_384))
+"""The receive chunk of a new connection, below so many open ones. No budget bounds the chunks: each connection may have one."""
+SPARED_BYTES = 65_536
+"""A connection that holds less is not closed for the room of its requests."""
 
 
 class Connections:
@@ -36,20 +43,22 @@ class Connections:
         self.loop = asyncio.get_running_loop()
         self.chunks = ChunkPool()
         self.session_limits = SessionLimits(config.connection_requests_max, config.connection_bytes_max)
-        self.timeout_limits = TimeoutLimits(config.half_frame_s_max, config.unread_answers_s_max, config.idle_s_max)
+        self.timeout_limits = TimeoutLimits(
+            config.half_frame_s_max, config.unread_answers_s_max, config.idle_s_max, config.crowded_s_max
+        )
+        self.requests: RequestBudget[Connection] = RequestBudget(config.queued_request_bytes_max, config.frame_bytes_max)
+        meters.requests = self.requests
         self.meters = meters
         self.answered = meters.answered
         self._limits = limits
         meters.connections_max = limits.connections_max
         self._refused = {MAX_CONNECTIONS: LogLimit(REFUSED_LOG_S), MAX_CONNECTIONS_PER_IP: LogLimit(REFUSED_LOG_S)}
         self._open: set[Connection] = set()
-        self._half_received: dict[Connection, int] = {}  # by connection: the memory of its incomplete frame
-        self._half_received_bytes = 0
         self._empty = asyncio.Event()
         self._accepted_any = asyncio.Event()
         self._bytes_at_last_sweep = 0
         self._memory_returned = True
-        self._sweep_interval = min(SWEEP_S, config.half_frame_s_max / 4, config.unread_answers_s_max / 4, config.idle_s_max / 4)
+        self._sweep_interval = min(SWEEP_S, *(limit / 4 for limit in astuple(self.timeout_limits)))
         self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
 
     def __len__(self) -> int:
@@ -79,27 +88,34 @@ class Connections:
     def ended(self, connection: Connection, reason: str) -> None:
         self._open.discard(connection)
         self._limits.ended(connection.client_host)
-        self._half_received_bytes -= self._half_received.pop(connection, 0)
         self.meters.ended(reason)
         if not self._open:
             self._empty.set()
 
-    def half_received(self, connection: Connection, held: int) -> None:
-        """Accounts for a connection's incomplete frame. Over budget, the connection with the oldest incomplete frame is closed.
+    @property
+    def chunk_size(self) -> int:
+        """The size of a new connection's receive chunk."""
+        return next(size for connections, size in CHUNK_SIZES if len(self._open) < connections)
 
-        The memory that a frame takes counts. It may be far more than the bytes that have arrived, since a length field has four
-        bytes. The oldest is closed because honest clients finish their frames: the connection that holds bytes longest is most
-        likely hostile.
-        """
-        self._half_received_bytes += held - self._half_received.get(connection, 0)
-        self._half_received[connection] = held
-        while self._half_received_bytes > self.config.half_received_bytes_max:
-            oldest = min(self._half_received, key=lambda connection: connection.half_frame_since)
-            oldest.close("half-received-budget", f"{self._half_received[oldest]} bytes for the oldest half frame")
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of the receive chunks that connections hold now."""
+        return sum(connection.chunk_bytes for connection in self._open)
 
-    def received_whole(self, connection: Connection) -> None:
-        """Accounts for a frame that is complete, or gone with its connection."""
-        self._half_received_bytes -= self._half_received.pop(connection, 0)
+    def room_freed(self) -> None:
+        for connection in self.requests.admit():
+            connection.has_room()
+
+    def _close_overdue(self, now: float) -> None:
+        """Closes the connections that have held up others longest, until nobody waits for room. Connections that are not overdue
+        stay: their requests arrive, begin and are answered in time."""
+        if not self.requests.waiting:
+            return
+        overdue = [(c.overdue_since(), number, c) for number, c in enumerate(self._open) if c.held_bytes > SPARED_BYTES]
+        for since, _, connection in sorted(overdue):
+            if since > now or not self.requests.waiting:
+                return
+            connection.close("queued-requests", f"{connection.held_bytes} bytes of requests, for which others wait")
 
     def connected_broker_ids(self) -> list[int]:
         """The broker ids that clients are connected to, BOOTSTRAP included."""
@@ -160,6 +176,7 @@ class Connections:
         now = self.loop.time()
         for connection in list(self._open):
             connection.check(now)
+        self._close_overdue(now)
         self._return_memory()
 
     def _return_memory(self) -> None:

@@ -3,9 +3,6 @@
 The rows are those of the table of bad inputs.
 """
 
-import contextlib
-import select
-import socket
 import struct
 from collections.abc import Iterator, Mapping
 
@@ -14,7 +11,7 @@ import pytest
 from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import API_VERSIONS, FETCH, METADATA, PRODUCE, fetch_body, frame, produce_body
 from tests.support.cluster_harness import LocalCluster
-from tests.support.polling import rounds
+from tests.system.faults.hostile_sockets import Attack, Trickle
 from tests.system.faults.produce_run import ProduceRun, Tail
 
 MIB = 1 << 20
@@ -22,7 +19,7 @@ MEMORY_MAX = 150 * MIB
 SETTINGS = {
     "PENSTOCK_HALF_FRAME_S_MAX": "1",
     "PENSTOCK_UNREAD_ANSWERS_S_MAX": "1",
-    "PENSTOCK_HALF_RECEIVED_BYTES_MAX": str(32 * MIB),
+    "PENSTOCK_QUEUED_REQUEST_BYTES_MAX": str(32 * MIB),
 }
 
 
@@ -84,68 +81,6 @@ REFUSED: dict[str, bytes] = {
 def target() -> Iterator[LocalCluster]:
     with LocalCluster(storage=2, environment_of={"gateway-1": SETTINGS}) as cluster:
         yield cluster
-
-
-class Attack:
-    """Many sockets at once. A name is what a socket does; it has won when the gateway keeps it open."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._poll = select.poll()
-        self._open: dict[int, tuple[str, socket.socket]] = {}
-        self._unsent: dict[int, memoryview] = {}
-
-    def __enter__(self) -> "Attack":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for _name, connection in self._open.values():
-            connection.close()
-
-    def connect(self, name: str, data: bytes = b"", *, receive_buffer: int = 0) -> None:
-        connection = socket.socket()
-        if receive_buffer:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        connection.connect(("127.0.0.1", self._port))
-        connection.setblocking(False)
-        number = connection.fileno()
-        self._open[number] = name, connection
-        self._unsent[number] = memoryview(data)
-        self._poll.register(number, select.POLLRDHUP)  # POLLERR and POLLHUP come by themselves; nothing is ever read
-
-    def press(self, *, left: int = 0) -> None:
-        """Sends what can be sent, until the gateway has closed all sockets but so many."""
-        for _ in rounds(f"connections that the gateway should have closed: {self.names}"):
-            if len(self._open) <= left:
-                return
-            for number, _events in self._poll.poll(20):
-                self._poll.unregister(number)
-                self._open.pop(number)[1].close()
-                self._unsent.pop(number, None)
-            self._send()
-
-    def _send(self) -> None:
-        for number, data in list(self._unsent.items()):
-            with contextlib.suppress(BlockingIOError, ConnectionError):
-                sent = self._open[number][1].send(data)
-                self._unsent[number] = data[sent:]
-            if not self._unsent[number]:
-                del self._unsent[number]
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(name for name, _ in self._open.values())
-
-
-class Trickle(Attack):
-    """A byte now and then, which must not buy time."""
-
-    def _send(self) -> None:
-        for number, data in self._unsent.items():
-            if data:
-                with contextlib.suppress(BlockingIOError, ConnectionError):
-                    self._open[number][1].send(data[:1])
-                self._unsent[number] = data[1:]
 
 
 def beside_a_producer(target: LocalCluster, topic: str, attack: Attack, *, left: int = 0) -> None:

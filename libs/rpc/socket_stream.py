@@ -70,6 +70,7 @@ class SocketStream:
         "peer",
         "peer_uid",
         "pending_bytes",
+        "pending_file_bytes",
         "receives",
         "sends",
     )
@@ -102,6 +103,7 @@ class SocketStream:
         self.peer_uid = peer_uid
         self.is_unix = connected.family == socket.AF_UNIX
         self.pending_bytes = 0
+        self.pending_file_bytes = 0
         self.bytes_sent = 0
         self.closing = False
         self.sends = 0
@@ -180,6 +182,7 @@ class SocketStream:
             return
         self._queue.append(_FileRange(fd, position, length, on_sent, cached))
         self._specials += 1
+        self.pending_file_bytes += length
         self._queued(length)
 
     def read_ahead(
@@ -339,6 +342,7 @@ class SocketStream:
             item.position += sent
             self.bytes_sent += sent
             self.pending_bytes -= sent
+            self.pending_file_bytes -= sent
         if item.position >= item.stop:
             del self._queue[0]
             self._specials -= 1
@@ -395,6 +399,6 @@ class SocketStream:
                 item.close()
             elif isinstance(item, _FileRange) and item.on_sent is not None and not (index == 0 and self._warming):
                 self._loop.call_soon(item.on_sent, False)  # `_warmed` answers for the range that a thread reads
-        self._specials = self.pending_bytes = 0
+        self._specials = self.pending_bytes = self.pending_file_bytes = 0
         if self._receiver is not None:
             self._loop.call_soon(self._receiver.connection_lost, reason)

@@ -58,6 +58,11 @@ class Stream(Protocol):
         ...
 
     @property
+    def pending_file_bytes(self) -> int:
+        """Those of `pending_bytes` that are file ranges, and take no memory."""
+        ...
+
+    @property
     def bytes_sent(self) -> int:
         """Bytes that the kernel has taken since the connection was made. It is valid after the end too."""
         ...

@@ -54,6 +54,9 @@ class GatewayConfig(ServiceConfig):
     half_frame_s_max: float = 30.0
     """The time in which a request must arrive completely, plus a second for each 16,384 bytes that have arrived. Also the longest
     wait for room in `queued_request_bytes_max`."""
+    unread_answer_bytes_max: int = 67_108_864
+    """The bytes of answers in memory that clients have not read, of all connections together. Above half, records leave by
+    sendfile only, and a client that reads nothing for `crowded_s_max` is disconnected."""
     unread_answers_s_max: float = 30.0
     """A client that reads none of its answers for so long is disconnected."""
     idle_s_max: float = 600.0

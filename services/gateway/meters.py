@@ -13,6 +13,7 @@ from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.stages import Stage, StageDurations
 from libs.wire.api_keys import ApiKey
+from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.request_budget import RequestBudget
 
 QUEUED_REQUEST_BYTES = GaugeDefinition(
@@ -32,6 +33,18 @@ CONNECTIONS_WAITING = GaugeDefinition(
     healthy="0, or a few for moments",
     otherwise="Storage is slow, or a client sends more than is taken: `client connection closed` with the reason "
     "`queued-requests` names it. `no-room`: one that waited too long. Raise `queued_request_bytes_max`, or add a gateway.",
+)
+UNREAD_ANSWER_BYTES = GaugeDefinition(
+    name="penstock_gateway_unread_answer_bytes",
+    help="Bytes of answers in memory that clients have not read yet, without those of connections with less than 64 KiB.",
+    healthy="below half of `penstock_gateway_unread_answer_bytes_max`",
+    otherwise="Clients do not read what they asked for. Above half, they are closed with the reason `unread-answers`: "
+    "`client connection closed` in the gateway's log names them.",
+)
+UNREAD_ANSWER_BYTES_MAX = GaugeDefinition(
+    name="penstock_gateway_unread_answer_bytes_max",
+    help="Bytes of unread answers at which the connection that has stood still longest is closed.",
+    healthy="constant",
 )
 BYTES_IN = CounterDefinition(
     name="penstock_gateway_bytes_in",
@@ -158,7 +171,8 @@ class Meters:
         self.files_not_opened = 0
         self.connections_max = 0
         self.requests: RequestBudget[Any] = RequestBudget(0, 0)
-        """The budget that all client connections share, once they have it."""
+        """This and the next: the budgets that all client connections share, once they have them."""
+        self.answers: AnswerBudget[Any] = AnswerBudget(0)
         self.closed: dict[str, int] = {}
         self.refused: dict[str, int] = {}
         self.durations: dict[int, ApiDurations] = {}
@@ -197,6 +211,8 @@ class Meters:
         yield CONNECTIONS_OPENED.sample(self.connections_total)
         yield QUEUED_REQUEST_BYTES.sample(self.requests.used)
         yield QUEUED_REQUEST_BYTES_MAX.sample(self.requests.bytes_max)
+        yield UNREAD_ANSWER_BYTES.sample(self.answers.used)
+        yield UNREAD_ANSWER_BYTES_MAX.sample(self.answers.bytes_max)
         yield CONNECTIONS_WAITING.sample(self.requests.waiting)
         yield PARKED_BYTES.sample(self.parked_bytes)
         yield PARKED.sample(self.parked_total)

@@ -28,6 +28,7 @@ from libs.wire.errors import ErrorCode
 from services.gateway.appends.appends import Appends
 from services.gateway.config import GatewayConfig
 from services.gateway.core.addresses import broker_ids
+from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.connection_limits import ConnectionLimits, share_descriptors
 from services.gateway.core.fenced_brokers import FencedBrokers
 from services.gateway.core.group_shards import GroupShards
@@ -82,6 +83,7 @@ class Gateway:
         self._peers = peers = world.peers
         self._follower = ImageFollower(world.store, peers.newest if peers is not None else None)
         self.meters = Meters(metrics)
+        self.meters.answers = AnswerBudget(config.unread_answer_bytes_max)
 
         def hello() -> Hello:
             return identity.hello(self.image)
@@ -106,6 +108,7 @@ class Gateway:
             files=self._files,
             log_layouts=log_layouts,
             meters=self.meters,
+            answers=self.meters.answers,
             delayed_requests=DelayedRequests(),
             orders=itertools.count(),
             now=now,

@@ -26,6 +26,7 @@ from tests.gateway.kafka_client import RawClient
 from tests.support.ports import Reservation, reserve_ports
 
 HOST_ID = "this-host"
+UNREACHABLE = "unix:/nowhere/to/be/found"
 TOPIC = "lines"
 TOPIC_ID = bytes(range(16))
 OFFSETS_ID = bytes(range(16, 32))
@@ -81,6 +82,14 @@ class Rig:
         member = Member("storage", node.node_id, node.incarnation, HOST_ID, unix_address=node.address)
         await self.put(keys.node(node.node_id), NodeRecord(node.node_id))
         await self.put(keys.member("storage", node.node_id), member)
+
+    async def register_by_tcp(self, node: FakeNode) -> None:
+        """The node's Unix socket is not here any more: it is reached as if it were on another host."""
+        assert self.gateway is not None
+        tcp = await node.listen("tcp:127.0.0.1:0")
+        member = Member("storage", node.node_id, 2, HOST_ID, unix_address=UNREACHABLE, tcp_address=tcp)
+        await self.put(keys.member("storage", node.node_id), member)
+        await self.gateway.wait_for_revision(self.store.keyspace.revision, 5)
 
     async def lead(self, index: int, leader: int, epoch: int = 0, followers: tuple[int, ...] = ()) -> None:
         node = self.nodes.get(leader)

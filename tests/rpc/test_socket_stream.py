@@ -165,10 +165,11 @@ async def test_buffers_and_file_ranges_keep_their_order(pair: Pair, contents: Pa
     here.stream.write(b"end")
     expected += b"end"
     assert here.stream.pending_bytes == len(expected)
+    assert here.stream.pending_file_bytes == 10 + 300_000 + 2_000_000
     await until(lambda: len(there.received) == len(expected))
     assert there.received == expected
     assert sent == [True] * 4
-    assert here.stream.pending_bytes == 0
+    assert here.stream.pending_bytes == here.stream.pending_file_bytes == 0
     os.close(fd)
 
 

@@ -3,10 +3,12 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from libs.wire.messages.endpoints import NodeEndpoint
 from services.gateway.appends.appends import Appends
 from services.gateway.config import GatewayConfig
+from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.routing import Routes
 from services.gateway.exchange.exchange import ClientConnection
 from services.gateway.meters import Meters
@@ -29,6 +31,8 @@ class DataPath:
     files: Files
     log_layouts: LogLayouts
     meters: Meters
+    answers: AnswerBudget[Any]
+    """The budget of answers that clients do not read, by connection."""
     delayed_requests: DelayedRequests
     orders: "itertools.count[int]"
     """Numbers that rise over all batches of this process."""
@@ -38,6 +42,11 @@ class DataPath:
     """The loop time at which the addresses in `routes` last changed."""
     leaving: bool = False
     """True while this gateway drains its clients and stops."""
+
+    @property
+    def sendfile_bytes_min(self) -> int:
+        """Records of at least so many bytes leave by sendfile. 0, so that none takes memory, while unread answers take much."""
+        return 0 if self.answers.is_crowded else self.config.sendfile_bytes_min
 
     def follow(self, routes: Routes) -> None:
         if routes.addresses is not self.routes.addresses:

@@ -53,7 +53,7 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
         length = min(limit, segment.readable_to - batch.position)
         # The answer needs one whole batch, and as many bytes as the client waits for.
         if length >= max(batch.size, min(request.min_bytes, limit)):
-            part = part_of(file, batch.position, length, config.sendfile_bytes_min)
+            part = part_of(file, batch.position, length, data_path.sendfile_bytes_min)
             before, behind = template.answer(
                 exchange.correlation_id, layout.high_watermark, layout.last_stable_offset, layout.log_start_offset, length
             )

@@ -47,6 +47,7 @@ class PendingFetch:
         "_data_path",
         "_deadline",
         "_exchange",
+        "_expected",
         "_inline",
         "_is_retry",
         "_max_wait_ms",
@@ -69,6 +70,7 @@ class PendingFetch:
         self._request_id: int | None = None
         self._task: asyncio.Task[None] | None = None
         self._inline = False  # a file could not be opened: the bytes come by RPC
+        self._expected = 0  # the bytes that the answer from another host may bring into memory
         self._is_retry = False
         self._started_at = asyncio.get_running_loop().time()
         self._max_wait_ms = min(max(0, request.max_wait_ms), data_path.config.fetch_wait_ms_max)
@@ -100,13 +102,17 @@ class PendingFetch:
         # Kafka answers at once when any partition has an error.
         wait = len(requested) == len(self._plan.results)
         max_wait_ms = self._left_ms() if wait else 0
+        max_bytes = min(request.max_bytes, self._data_path.config.fetch_bytes_max)
+        inline = self._inline or not node.same_host
+        if inline:
+            max_bytes = min(max_bytes, self._data_path.answers.inline_bytes_max())
         body = [
             max_wait_ms,
             request.min_bytes,
-            min(request.max_bytes, self._data_path.config.fetch_bytes_max),
+            max_bytes,
             request.isolation_level,
             [of_partition for _, of_partition in requested],
-            self._inline or not node.same_host,
+            inline,
             -1,
         ]
         if request.rack_id:
@@ -115,9 +121,15 @@ class PendingFetch:
             self._request_id = node.client.send(FETCH, body, (), self, timeout_s=max_wait_ms / 1000 + TIMEOUT_S)
         except (Overloaded, Disconnected):
             return False
+        if inline:
+            self._expect(max_bytes)
         self._node = node
         self._exchange.sent_at = asyncio.get_running_loop().time()
         return True
+
+    def _expect(self, size: int) -> None:
+        self._data_path.answers.expected += size - self._expected
+        self._expected = size
 
     def _left_ms(self) -> int:
         """The wait that the node may take: the client's max_wait at first, and what remains of it at a retry."""
@@ -160,6 +172,8 @@ class PendingFetch:
 
     def __call__(self, outcome: Response | Exception) -> None:
         self._request_id = None
+        if self._expected:
+            self._expect(0)
         try:
             self._on_outcome(outcome)
         except Exception:
@@ -219,7 +233,7 @@ class PendingFetch:
         incarnation = self._node.incarnation
         opened = pin(self._data_path.files, self._node, incarnation, ranges)
         if opened is not None:
-            records |= parts(ranges, opened, self._data_path.config.sendfile_bytes_min)
+            records |= parts(ranges, opened, self._data_path.sendfile_bytes_min)
             if self._template is not None:
                 topic_id = requested[0][1][0]
                 sequential_fetch_cache.learn(
@@ -250,7 +264,7 @@ class PendingFetch:
             self._try_again()
             return
         self._task = None
-        self._answer(records | parts(ranges, opened, self._data_path.config.sendfile_bytes_min))
+        self._answer(records | parts(ranges, opened, self._data_path.sendfile_bytes_min))
 
     def _answer(self, records: dict[int, Sequence[Part]]) -> None:
         self._finish(0, records)
@@ -276,3 +290,5 @@ class PendingFetch:
         if self._request_id is not None and self._node is not None:
             request_id, self._request_id = self._request_id, None
             self._node.client.cancel(request_id)
+            if self._expected:
+                self._expect(0)

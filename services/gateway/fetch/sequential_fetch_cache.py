@@ -79,7 +79,7 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     file = data_path.files.pinned((sequential_read.route.leader, sequential_read.incarnation, sequential_read.file_id))
     if file is None:
         return False
-    part = part_of(file, sequential_read.position, length, config.sendfile_bytes_min) if length else None
+    part = part_of(file, sequential_read.position, length, data_path.sendfile_bytes_min) if length else None
     # Without one whole batch here, only the leader knows the length to send.
     if part is None or not _begins_with_a_batch(data_path.files.passed, part, length):
         file.release()

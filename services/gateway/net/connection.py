@@ -43,6 +43,9 @@ COPIED_BYTES_MAX = 65_536
 """The largest request that is copied out of its receive chunk before it waits. The chunk is larger, and would be held otherwise.
 """
 
+UNREAD_BYTES_MIN = 65_536
+"""The bytes of answers from which a connection counts in the budget of unread answers. It is the stream's low-water mark, below
+which the stream calls `write_ready`."""
 OUTPUT_BYTES_MAX = 256 * 1024
 """The bytes of answers that a client may leave unread. Beyond them its next request does not begin."""
 
@@ -73,6 +76,9 @@ class SharedByConnections(Protocol):
     def answered(self) -> Callable[[int, float, float, float], None]: ...
 
     def ended(self, connection: "Connection", reason: str) -> None: ...
+
+    def close_unread(self, now: float) -> None:
+        """Closes connections, if unread answers take more than their budget."""
 
     def room_freed(self) -> None:
         """Tells that connections which wait for room may have it now."""
@@ -107,6 +113,7 @@ class Connection:
     __slots__ = (
         "_connections",
         "_fetch_template",
+        "_has_unread",
         "_loop",
         "_paused",
         "_produce_template",
@@ -148,6 +155,7 @@ class Connection:
         self._timeouts = ConnectionTimeouts(connections.timeout_limits)
         self._paused = False
         self._waits_for_room_since = 0.0
+        self._has_unread = False  # much of it: it counts in the budget
         self._pumping = False
         self._task: asyncio.Task[None] | None = None
         self.broker_id = broker_id
@@ -345,19 +353,21 @@ class Connection:
 
     def _resume_output(self) -> None:
         """Begins the requests that may begin now, and reads or stops reading, by how much the client leaves unread."""
-        session = self._session
-        session.output_blocked = self._stream.pending_bytes > OUTPUT_BYTES_MAX
+        session, stream = self._session, self._stream
+        session.output_blocked = stream.pending_bytes > OUTPUT_BYTES_MAX
         self._pumping = True
         began_any = False
         try:
             while not self.closed and (exchange := session.begin_next()) is not None:
                 began_any = True
                 self._begin(exchange)
-                session.output_blocked = self._stream.pending_bytes > OUTPUT_BYTES_MAX
+                session.output_blocked = stream.pending_bytes > OUTPUT_BYTES_MAX
         finally:
             self._pumping = False
             if began_any:
                 self._connections.data_path.appends.flush()
+        if self._has_unread or stream.pending_bytes > UNREAD_BYTES_MIN:
+            self.note_unread()
         if self.closed:
             return
         if self.draining:
@@ -365,6 +375,18 @@ class Connection:
                 self.close("drain")
         elif self._paused and session.relieved and not session.output_blocked:
             self._resume()
+
+    def note_unread(self) -> None:
+        """Brings the budget of unread answers up to date."""
+        if self.closed:
+            return
+        stream, answers = self._stream, self._connections.data_path.answers
+        unread = stream.pending_bytes - stream.pending_file_bytes
+        self._has_unread = unread > UNREAD_BYTES_MIN
+        now = self._loop.time()
+        answers.note(self, unread if self._has_unread else 0, stream.bytes_sent, now)
+        if answers.is_exceeded:
+            self._connections.close_unread(now)
 
     # --- timeouts and closing -----------------------------------------------------------------------------------------
 
@@ -461,7 +483,7 @@ class Connection:
                 extra=fields(reason=reason, detail=detail, peer=self._stream.peer, client_id=client_id),
             )
         self._end(reason)
-        if reason == "unread":
+        if reason in ("unread", "unread-answers"):
             self._stream.abort(TimeoutError(reason))
         else:
             self._stream.close()
@@ -484,6 +506,8 @@ class Connection:
             elif exchange.api_key == LEAVE_GROUP and exchange.frame is not None:
                 # A LeaveGroup behind a JoinGroup that waits. Without it the group would wait for this member's session to end.
                 self._begin(exchange)
+        if self._has_unread:
+            self._connections.data_path.answers.forget(self)
         self._session.end()
         self._requests.ended(self)
         if self._requests.waiting:

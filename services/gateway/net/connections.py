@@ -117,6 +117,16 @@ class Connections:
                 return
             connection.close("queued-requests", f"{connection.held_bytes} bytes of requests, for which others wait")
 
+    def close_unread(self, now: float) -> None:
+        """Closes connections whose clients have read nothing for the longest time, as far as the budget of unread answers asks
+        for it."""
+        answers = self.data_path.answers
+        while answers.is_crowded and (stillest := answers.stillest()) is not None:
+            connection, since = stillest
+            if not answers.is_exceeded and now - since < self.config.crowded_s_max:
+                return
+            connection.close("unread-answers", f"nothing read for {now - since:.1f} s, while unread answers take much memory")
+
     def connected_broker_ids(self) -> list[int]:
         """The broker ids that clients are connected to, BOOTSTRAP included."""
         return sorted({connection.broker_id for connection in self._open})
@@ -177,6 +187,9 @@ class Connections:
         for connection in list(self._open):
             connection.check(now)
         self._close_overdue(now)
+        for connection in self.data_path.answers.holders():
+            connection.note_unread()
+        self.close_unread(now)
         self._return_memory()
 
     def _return_memory(self) -> None:

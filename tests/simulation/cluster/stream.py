@@ -49,7 +49,7 @@ class SimulatedStream:
         self.local, self.remote, self.peer = local, remote, peer
         self.life = context.get(LIFE)
         self.other: SimulatedStream | None = None
-        self.pending_bytes = self.bytes_sent = 0
+        self.pending_bytes = self.pending_file_bytes = self.bytes_sent = 0
         self.closing = self.lost = False
         self._receiver: Receiver | None = None
         self._queue: list[Buffer | _FileRange] = []
@@ -136,6 +136,7 @@ class SimulatedStream:
                 self._loop.call_soon(on_sent, False, context=self._context)
             return
         self._queue.append(_FileRange(fd, position, length, on_sent))
+        self.pending_file_bytes += length
         self._queued(length)
 
     def read_ahead(self, fd: int, position: int, length: int, on_end: Callable[[Exception | None], None]) -> None:
@@ -186,6 +187,7 @@ class SimulatedStream:
                 except OSError as error:
                     self._end(error)
                     return
+                self.pending_file_bytes -= len(data)
                 out += data
             else:
                 out += item
@@ -289,6 +291,6 @@ class SimulatedStream:
         for item in dropped:
             if isinstance(item, _FileRange) and item.on_sent is not None:
                 self._loop.call_soon(item.on_sent, False, context=self._context)
-        self.pending_bytes = 0
+        self.pending_bytes = self.pending_file_bytes = 0
         if self._receiver is not None:
             self._loop.call_soon(self._receiver.connection_lost, reason, context=self._context)

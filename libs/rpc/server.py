@@ -10,7 +10,7 @@ from typing import Any
 from libs.rpc.call import Call, Peer
 from libs.rpc.envelope import EMPTY, Hello, Introduction, hello_of, pack_hello
 from libs.rpc.errors import EnvelopeError
-from libs.rpc.server_connection import ServerConnection, fail_with
+from libs.rpc.server_connection import SHARE_MIN, ServerConnection, fail_with
 from libs.rpc.transport import Listener, Receiver, Stream, Transport
 from libs.wire.frames import ChunkPool
 
@@ -24,12 +24,14 @@ coroutine, the rest of the work, which runs as a task."""
 
 MAX_FRAME = 128 << 20
 MAX_OUTSTANDING = 64 << 20
+MAX_OUTSTANDING_IN_ALL = 256 << 20
 SWEEP_S = 2.0
 
 
 class RpcServer:
     """A server of RPC methods. `max_outstanding` bounds, per connection, the bytes of requests without an answer, and of answers
-    not yet sent.
+    not yet sent. `max_outstanding_in_all` bounds the bytes of requests of all connections together. A connection is read while it
+    has less outstanding than is left.
 
     `on_turn_start` is called before the frames of one read are accepted, and `on_turn_end` after all of them: the place to do at
     once what they ask for together. `frames_per_turn` ends a turn after so many frames, if more were read. Then the first are
@@ -48,6 +50,7 @@ class RpcServer:
         on_turn_start: Callable[[], None] | None = None,
         on_turn_end: Callable[[], None] | None = None,
         max_outstanding: int = MAX_OUTSTANDING,
+        max_outstanding_in_all: int = MAX_OUTSTANDING_IN_ALL,
         on_lost: Callable[[Peer], None] | None = None,
         frames_per_turn: int = -1,
     ) -> None:
@@ -66,6 +69,9 @@ class RpcServer:
         self.methods = dict(methods)
         self.max_frame = max_frame
         self.max_outstanding = max_outstanding
+        self.max_outstanding_in_all = max_outstanding_in_all
+        self.outstanding = 0
+        """Bytes of requests without an answer, of all connections."""
         self.frames_per_turn = frames_per_turn
         self.chunks = ChunkPool()
         self.closing = False
@@ -104,6 +110,10 @@ class RpcServer:
         return len(self._connections)
 
     # For connections
+
+    def share(self) -> int:
+        """The bytes of requests that one connection may have outstanding now."""
+        return min(self.max_outstanding, max(SHARE_MIN, self.max_outstanding_in_all - self.outstanding))
 
     def _connected(self, stream: Stream) -> Receiver:
         self._accepted += 1

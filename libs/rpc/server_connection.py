@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 CALL_COST = 512
 """The cost of a waiting call beside its frame, for the budget."""
+SHARE_MIN = 1 << 20
+"""A connection with less outstanding is read, whatever the others have. What they wait for is small: a follower's pull."""
 HELLO_TIMEOUT_S = 10.0
 STALL_TIMEOUT_S = 30.0
 """How long a connection may sit on half a frame, or on unread answers, without progress before it is closed."""
@@ -111,6 +113,8 @@ class ServerConnection:
 
     def connection_lost(self, reason: Exception | None) -> None:
         self._server.disconnected(self)
+        self._server.outstanding -= self._outstanding
+        self._outstanding = 0
         pending, self.pending = self.pending, {}
         for call in pending.values():
             self._cancel(call)
@@ -136,6 +140,7 @@ class ServerConnection:
             call = Call(self, peer, request_id, frame.method, frame.body, frame.payload, deadline, frame.trace, cost)
             self.pending[request_id] = call
             self._outstanding += cost
+            self._server.outstanding += cost
             self._accept(call, deadline <= now)
         elif kind == Kind.ONEWAY:
             deadline = self._deadline(frame, now)
@@ -145,6 +150,7 @@ class ServerConnection:
             cancelled = self.pending.pop(frame.request_id, None)
             if cancelled is not None:
                 self._outstanding -= cancelled.cost
+                self._server.outstanding -= cancelled.cost
                 self._cancel(cancelled)
                 if (answer := self._cold.pop(frame.request_id, None)) is not None:
                     answer.drop()
@@ -220,6 +226,7 @@ class ServerConnection:
     def _answered(self, call: Call) -> None:
         del self.pending[call.request_id]
         self._outstanding -= call.cost
+        self._server.outstanding -= call.cost
         if self._paused:
             self._balance()
 
@@ -259,13 +266,13 @@ class ServerConnection:
 
     def _balance(self) -> None:
         """Stops reading while too much waits here: requests without answers, or answers that the peer does not read."""
-        waiting = max(self._outstanding, self._stream.pending_bytes)
+        server, waiting, unread = self._server, self._outstanding, self._stream.pending_bytes
         if self._paused:
-            if 2 * waiting <= self._server.max_outstanding:
+            if 2 * unread <= server.max_outstanding and 2 * waiting <= server.share():
                 self._paused = False
                 if not self._more:
                     self._stream.resume_reading()
-        elif waiting > self._server.max_outstanding:
+        elif max(waiting, unread) > server.max_outstanding or (waiting > SHARE_MIN and waiting > server.share()):
             self._paused = True
             self._stream.pause_reading()
 

@@ -394,6 +394,46 @@ async def test_a_server_reads_no_more_than_its_budget_of_requests_without_an_ans
     assert [call.body[0] for call in waiting] == list(range(60))
 
 
+async def test_the_connections_of_a_server_share_one_budget_of_requests_without_an_answer(network: Network, address: str) -> None:
+    """What is small is read in any case, and whoever was not read gets its turn."""
+    waiting: list[Call] = []
+    server, at = await network.serve(
+        address, {"wait": waiting.append, "echo": echo}, max_outstanding=4 << 20, max_outstanding_in_all=8 << 20
+    )
+    clients = [await network.client(at) for _ in range(8)]
+    futures = [client.call("wait", [], [bytes(500_000)], timeout_s=60) for client in clients for _ in range(8)]
+    other = await network.client(at)
+    await until(lambda: server.outstanding > 6 << 20)
+    for _ in range(20):
+        assert (await other.call("echo", [], timeout_s=60)).body == []
+        assert server.outstanding <= (8 << 20) + len(clients) * (2 << 20), "a share of 1 MiB each, and what one read brings"
+    answered = 0
+    while answered < len(futures):
+        await until(lambda: len(waiting) > answered)  # noqa: B023
+        while answered < len(waiting):
+            waiting[answered].reply([])
+            answered += 1
+    await asyncio.gather(*futures)
+    assert server.outstanding == 0
+
+
+async def test_what_a_lost_connection_had_outstanding_counts_no_more(network: Network, address: str) -> None:
+    waiting: list[Call] = []
+    server, at = await network.serve(address, {"wait": waiting.append})
+    client = await network.client(at)
+    lost, cancelled = (client.call("wait", [], [bytes(500_000)], timeout_s=60) for _ in range(2))
+    await until(lambda: len(waiting) == 2)
+    assert server.outstanding > 1_000_000
+    cancelled.cancel()
+    await until(lambda: 500_000 < server.outstanding < 600_000)
+    await client.close()
+    with pytest.raises(Disconnected):
+        await lost
+    await until(lambda: server.outstanding == 0)
+    waiting[0].reply([])
+    assert server.outstanding == 0
+
+
 async def test_closing_lets_accepted_calls_be_answered_and_refuses_new_ones(network: Network, address: str) -> None:
     waiting: list[Call] = []
     server, at = await network.serve(address, {"wait": waiting.append})

@@ -20,9 +20,9 @@ from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
 
-async def log_end(cluster: StorageCluster, topic: bytes, index: int = 0) -> LogEnd:
+async def log_end(cluster: StorageCluster, topic: bytes, *leader_epochs: int) -> LogEnd:
     assert cluster.client is not None
-    reply = await cluster.client.call(LOG_ENDS, LogEnds(((topic, index),)), timeout_s=WAIT_S)
+    reply = await cluster.client.call(LOG_ENDS, LogEnds(((topic, 0),), leader_epochs), timeout_s=WAIT_S)
     return unpack(LogEndsReply, reply.body).partitions[0]
 
 
@@ -45,6 +45,17 @@ async def test_a_log_tells_its_ends_whoever_leads(cluster: StorageCluster, disk:
     answer = await log_end(cluster, topic)
     assert (answer.error, answer.end_offset) == (0, 3)
     assert (await log_end(cluster, b"?" * 16)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_log_tells_its_end_only_once_no_record_may_follow_in_an_older_epoch(cluster: StorageCluster) -> None:
+    """The metadata store was restored, and this leader does not know it yet: what it acknowledges after its answer was lost."""
+    topic = await cluster.topic("surveyed", epoch=3)
+    await cluster.append(topic, batch(b"a"))
+    assert (await log_end(cluster, topic, 1003)).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert await log_end(cluster, topic, 3) == LogEnd(0, 3, 1, 1)
+    await cluster.state(topic, epoch=1003, leader=-1, incarnation=0)
+    await until(lambda: not partition_of(cluster, topic).leading)
+    assert await log_end(cluster, topic, 1003) == LogEnd(0, 3, 1, 1)
 
 
 async def test_a_log_end_names_an_epoch_without_records_too(cluster: StorageCluster) -> None:

@@ -217,14 +217,16 @@ class EndOfEpochReply:
 @dataclass(frozen=True, slots=True)
 class LogEnds:
     """The controller's question for log ends, before an election of last resort or an unclean one. Any node with a replica
-    answers."""
+    answers, once its image has reached the leader epochs that the controller has seen: from then on it takes no record in an
+    earlier epoch."""
 
     partitions: tuple[tuple[bytes, int], ...]
+    leader_epochs: tuple[int, ...] = ()  # in the order of the partitions
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    error: int  # 0, 3 not hosted (yet), 56 offline
+    error: int  # 0, 3 not hosted (yet), 56 offline, 75 the node's image is older
     latest_epoch: int = -1  # of the last batch, or of the latest election that the log knows
     end_offset: int = -1
     durable_offset: int = -1

@@ -60,7 +60,7 @@ class LogSurvey:
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await client.ready(ANSWER_TIMEOUT_S)
-                return [answer for part in _parts(keys) for answer in await _answers(client, part)]
+                return [answer for part in _parts(keys) for answer in await _answers(client, image, part)]
         except (RpcFailure, TimeoutError, OSError) as error:
             log.warning("log ends not learned", extra={"fields": {"node": candidate.node_id, "reason": str(error)}})
             return []
@@ -72,8 +72,10 @@ def _parts(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:
     return (keys[start : start + PARTITIONS_PER_REQUEST] for start in range(0, len(keys), PARTITIONS_PER_REQUEST))
 
 
-async def _answers(client: RpcClient, keys: Sequence[Key]) -> list[tuple[Key, ReplicaLogEnd]]:
-    response = await client.call(LOG_ENDS, pack(LogEnds(tuple(keys))), timeout_s=ANSWER_TIMEOUT_S)
+async def _answers(client: RpcClient, image: ClusterImage, keys: Sequence[Key]) -> list[tuple[Key, ReplicaLogEnd]]:
+    states = [image.partition(*key) for key in keys]
+    epochs = tuple([state.leader_epoch if state is not None else -1 for state in states])
+    response = await client.call(LOG_ENDS, pack(LogEnds(tuple(keys), epochs)), timeout_s=ANSWER_TIMEOUT_S)
     ends = unpack(LogEndsReply, response.body).partitions
     answered = zip(keys, ends, strict=False)
     return [(key, ReplicaLogEnd(end.latest_epoch, end.end_offset)) for key, end in answered if not end.error]

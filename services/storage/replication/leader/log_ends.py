@@ -10,6 +10,7 @@ from services.storage.partition.partition_table import PartitionTable
 
 NOT_HOSTED = LogEnd(int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 OFFLINE = LogEnd(int(ErrorCode.KAFKA_STORAGE_ERROR))
+BEHIND = LogEnd(int(ErrorCode.UNKNOWN_LEADER_EPOCH))
 
 
 class LogEndRequests:
@@ -22,9 +23,14 @@ class LogEndRequests:
         except ContractError as error:
             call.fail(int(ErrorCode.INVALID_REQUEST), str(error))
             return
-        call.reply(LogEndsReply(tuple([self._answer(key) for key in request.partitions])))
+        leader_epochs = request.leader_epochs or (-1,) * len(request.partitions)
+        asked = zip(request.partitions, leader_epochs, strict=False)
+        call.reply(LogEndsReply(tuple([self._answer(key, leader_epoch) for key, leader_epoch in asked])))
 
-    def _answer(self, key: Key) -> LogEnd:
+    def _answer(self, key: Key, leader_epoch: int) -> LogEnd:
+        state = self._partitions.image.partition(*key)
+        if state is not None and state.leader_epoch < leader_epoch:
+            return BEHIND  # it may lead or follow in an older epoch, and take records after this answer
         partition = self._partitions.by_key.get(key)
         if partition is None:
             return OFFLINE if key in self._partitions.broken else NOT_HOSTED

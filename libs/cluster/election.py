@@ -75,6 +75,8 @@ class Leadership:
                 async with scoped_watch(self._store, self.guard.key, revision) as batches:
                     async for batch in batches:
                         revision = batch.revision + 1
+                        if batch.resumed:
+                            break
                         if any(event.key == self.guard.key and event.value is None for event in batch.events):
                             return self.lose("the election key was deleted")
             except (WatchGap, StoreUnavailable):
@@ -162,5 +164,5 @@ class Election:
         """`from_revision` follows the read that found the incumbent: an older one may be compacted."""
         async with scoped_watch(self._store, incumbent.key, from_revision) as batches:
             async for batch in batches:
-                if any(event.key == incumbent.key and event.value is None for event in batch.events):
+                if batch.resumed or any(event.key == incumbent.key and event.value is None for event in batch.events):
                     return

@@ -2,6 +2,9 @@
 
 Rule (docs/rules.md): an outage of the store is not a death. Whatever happens, the last image stays. A process that starts during
 an outage may borrow an image, and continues from it until the store answers.
+
+Rule: the store may go back in time. No image may follow on one of another history: epochs and revisions would fall, and topics
+that the store does not know would count as deleted. So the following ends there, and the process starts anew.
 """
 
 import asyncio
@@ -12,6 +15,7 @@ from libs.cluster import keys
 from libs.cluster.backoff import Backoff
 from libs.cluster.codec import RecordError
 from libs.cluster.image import ClusterImage
+from libs.cluster.metadata_history import lost_nonces, mark_of, went_back
 from libs.cluster.scoped_watch import scoped_watch
 from libs.cluster.store import MetadataStore, StoreUnavailable, WatchGap
 
@@ -32,10 +36,23 @@ class ImageFollower:
     An image that changed nothing but its revision wakes `wait_for` and calls no subscriber.
     """
 
-    def __init__(self, store: MetadataStore, borrow: Borrow | None = None) -> None:
-        """Without `borrow` the first image is the store's own."""
+    def __init__(
+        self,
+        store: MetadataStore,
+        borrow: Borrow | None = None,
+        *,
+        on_went_back: Callable[[ClusterImage], None] | None = None,
+    ) -> None:
+        """Without `borrow` the first image is the store's own.
+
+        `on_went_back` is called once with the last image when the store has gone back in time, and ends the process. Without it,
+        the last image stays.
+        """
         self._store = store
         self._borrow = borrow
+        self._on_went_back = on_went_back
+        self.store_went_back = False
+        """Whether the store has gone back in time. The image is of a lost branch, and no other one follows."""
         self._borrowing: asyncio.Task[None] | None = None
         self._verified = asyncio.Event()
         self._image = ClusterImage()
@@ -101,7 +118,7 @@ class ImageFollower:
 
     async def _run(self) -> None:
         backoff = Backoff()
-        while True:
+        while not self.store_went_back:
             try:
                 if await self._list():
                     backoff.reset()
@@ -138,12 +155,15 @@ class ImageFollower:
         old = self._image
         # Of a borrowed image only the revision is believed: a peer of an older version may not have known all fields.
         new = old.relisted(listed) if self.verified else ClusterImage.from_range(listed)
-        if new.revision < old.revision or (old.cluster_id and new.cluster_id != old.cluster_id):
-            # The store was restored from a backup, or is another cluster's. To follow it would delete everything that it does not
-            # know.
+        if old.cluster_id and new.cluster_id != old.cluster_id:
+            # To follow another cluster's store, or an empty one, would delete everything that it does not know.
             was = {"revision": old.revision, "cluster_id": old.cluster_id}
-            listed_fields = {"found_revision": new.revision, "found_cluster_id": new.cluster_id}
-            log.error("metadata store is another one, or an older copy", extra={"fields": was | listed_fields})
+            found = {"found_revision": new.revision, "found_cluster_id": new.cluster_id}
+            log.error("metadata store is another one", extra={"fields": was | found})
+            return False
+        went_back_now = went_back(old, listed) if self.verified else new.revision < old.revision
+        if went_back_now or lost_nonces(new, mark_of(old)):
+            self._end_following(new)
             return False
         unchanged = self.verified and new.revision == old.revision
         if old.revision and not self.verified:
@@ -156,9 +176,25 @@ class ImageFollower:
         return True
 
     async def _watch(self) -> None:
+        """Follows the store until its watch was interrupted."""
         async with scoped_watch(self._store, keys.PREFIX, self._image.revision + 1) as batches:
             async for batch in batches:
-                self._advance(self._image.apply(batch), quiet=not batch.events)
+                if batch.resumed:
+                    return
+                new = self._image.apply(batch)
+                if new.history is not self._image.history and lost_nonces(new, mark_of(self._image)):
+                    self._end_following(new)
+                    return
+                self._advance(new, quiet=not batch.events)
+
+    def _end_following(self, found: ClusterImage) -> None:
+        """The store has gone back in time. With nobody to end the process, the last image stays, and the store is looked at
+        again."""
+        was = {"revision": self._image.revision, "found_revision": found.revision}
+        log.error("metadata store went back in time: it was restored from a backup", extra={"fields": was})
+        if self._on_went_back is not None:
+            self.store_went_back = True
+            self._on_went_back(self._image)
 
     def _advance(self, new: ClusterImage, *, quiet: bool = False) -> None:
         old, self._image = self._image, new

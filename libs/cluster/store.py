@@ -103,6 +103,9 @@ class WatchBatch:
 
     events: tuple[WatchEvent, ...]
     revision: int
+    resumed: bool = False
+    """The stream was interrupted before this batch, which has no events. The store may have been restored from a backup
+    meanwhile: who relies on its history lists it again."""
 
 
 class MetadataStore(Protocol):

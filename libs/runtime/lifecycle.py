@@ -15,6 +15,8 @@ from libs.telemetry.logs import fields
 log = logging.getLogger(__name__)
 
 DRAIN_S = 20.0
+ANEW_S = 5.0
+"""The longest draining of a process that starts anew: nobody can take anything over from it."""
 ABORTED = 70
 """Exit code when draining was cut short: EX_SOFTWARE."""
 
@@ -35,6 +37,11 @@ class CannotRun(Exception):
         self.facts = facts
 
 
+class StartAnew(Exception):
+    """The process must forget what it knows, and begin again from its files and the metadata store. It stays the same process to
+    the one who supervises it."""
+
+
 class Lifecycle:
     """The life of a process, as `main` gets it. Register each resource once it is open; they are closed in reverse order."""
 
@@ -42,6 +49,8 @@ class Lifecycle:
         self._stopping = asyncio.Event()
         self._on_stop: list[OnStop] = []
         self.failure: BaseException | None = None
+        self.starts_anew = False
+        """Whether the program is to be executed again at the end."""
 
     def on_stop(self, close: OnStop) -> None:
         self._on_stop.append(close)
@@ -50,6 +59,7 @@ class Lifecycle:
         """From anywhere in the loop. With a failure, the process says so and exits with 1 after draining."""
         if failure is not None and self.failure is None:
             self.failure = failure
+            self.starts_anew = isinstance(failure, StartAnew)
         self._stopping.set()
 
     @property
@@ -100,6 +110,9 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
     match lifecycle.failure:
         case CannotRun() as refusal:
             log.error(str(refusal), extra=fields(**refusal.facts))
+        case StartAnew() as reason:
+            log.error("starting anew", extra=fields(reason=reason))
+            drain_s = min(drain_s, ANEW_S)
         case BaseException() as failure:
             log.error("stopping after a failure", exc_info=failure)
     clean = await lifecycle.drain(drain_s)
@@ -121,18 +134,23 @@ def descriptors_max() -> int:
 
 
 def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_S) -> None:
-    """Never returns: exits with 0 after a clean stop, 1 after a failure, 70 when a second signal cut the draining short."""
+    """Never returns: exits with 0 after a clean stop, 1 after a failure, 70 when a second signal cut the draining short.
+
+    After StartAnew the program is executed again, with the same arguments and the same process id. Python's descriptors are
+    closed by that, and with them locks are released.
+    """
+    lifecycle = Lifecycle()
 
     async def body() -> int:
-        lifecycle = Lifecycle()
         loop = asyncio.get_running_loop()
 
         def signalled(name: str) -> None:
-            if lifecycle.stopping:
+            if lifecycle.stopping and not lifecycle.starts_anew:
                 log.error("aborting", extra=fields(signal=name))
                 sys.stderr.flush()
                 os._exit(ABORTED)
             log.info("stopping", extra=fields(signal=name))
+            lifecycle.starts_anew = False
             lifecycle.stop()
 
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -142,4 +160,8 @@ def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_
     allow_open_files()
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         code = runner.run(body())
+    if lifecycle.starts_anew:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     sys.exit(code)

@@ -10,7 +10,7 @@ import logging
 
 from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.metadata_history import mark_of, unanswered
+from libs.cluster.metadata_history import mark_of, mark_of_lost, unanswered
 from libs.cluster.records import NO_MARK, MetadataMark
 from libs.commitlog.files.durable_files import begin_file, path_beside, read_file
 from libs.commitlog.files.filesystem import FileSystem
@@ -44,6 +44,14 @@ class MetadataMarks:
             self._timer.cancel()
             self._write()
 
+    def store_went_back(self, last: ClusterImage) -> None:
+        """Writes at once that `last` is of a branch that the store has lost. The next life reports it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not unanswered(last, [self._written]):
+            self._put(mark_of_lost(last))
+
     def _write(self) -> None:
         self._timer = None
         image, mark = self._image, mark_of(self._image)
@@ -51,6 +59,9 @@ class MetadataMarks:
             return
         if unanswered(image, [self._written]):
             return  # the evidence of a restored store stays until a controller has answered it
+        self._put(mark)
+
+    def _put(self, mark: MetadataMark) -> None:
         try:
             begin_file(self._fs, self._path, encode(mark) + b"\n")
             self._fs.rename(path_beside(self._path), self._path)

@@ -14,6 +14,7 @@ from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.peers import ImageLending
 from libs.runtime.process import Environment
 from libs.runtime.registration import Registration
+from libs.runtime.starting_anew import start_anew
 from services.controller.administration.administration import Administration
 from services.controller.api import methods
 from services.controller.config import ControllerConfig
@@ -34,7 +35,8 @@ async def serve(
     """
     store, identity, peers = environment.store, environment.identity, environment.peers
     lifecycle.on_stop(store.close)
-    follower = ImageFollower(store, peers.newest if peers is not None else None)
+    on_went_back = start_anew(lifecycle.stop, environment.marks)
+    follower = ImageFollower(store, peers.newest if peers is not None else None, on_went_back=on_went_back)
     lifecycle.on_stop(follower.close)
     candidate = ElectedController(config.node_id, identity.incarnation)
 

@@ -22,6 +22,7 @@ from libs.rpc.server import RpcServer
 from libs.runtime.peers import ImageLending
 from libs.runtime.process import Environment
 from libs.runtime.registration import Registration
+from libs.runtime.starting_anew import start_anew
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode
@@ -81,7 +82,7 @@ class Gateway:
         self._identity = identity
         self._clock = world.clock
         self._peers = peers = world.peers
-        self._follower = ImageFollower(world.store, peers.newest if peers is not None else None)
+        self._follower = ImageFollower(world.store, peers.newest if peers is not None else None, on_went_back=start_anew(die))
         self.meters = Meters(metrics)
         self.meters.answers = AnswerBudget(config.unread_answer_bytes_max)
 
@@ -188,7 +189,11 @@ class Gateway:
     async def stop(self) -> None:
         """Leaves Metadata, drains clients to other gateways, accepts no more, answers outstanding requests, and closes."""
         self.data_path.leaving = True
-        others = other_gateways_serve(self.image, self._config.node_id) and self._registration.superseded_by is None
+        others = (
+            other_gateways_serve(self.image, self._config.node_id)
+            and self._registration.superseded_by is None
+            and not self._follower.store_went_back
+        )
         if self._joining is not None:
             self._joining.cancel()
         await self._registration.leave()

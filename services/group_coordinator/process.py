@@ -20,6 +20,7 @@ from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.peers import ImageLending
 from libs.runtime.process import Environment
 from libs.runtime.registration import Registration
+from libs.runtime.starting_anew import start_anew
 from libs.runtime.storage_nodes import StorageNodes
 from services.group_coordinator.config import GroupCoordinatorConfig
 from services.group_coordinator.coordinator import GroupCoordinator, MakeMachine, group_machine
@@ -48,7 +49,7 @@ async def serve(
     """
     store, identity, peers = environment.store, environment.identity, environment.peers
     lifecycle.on_stop(store.close)
-    follower = ImageFollower(store, peers.newest if peers is not None else None)
+    follower = ImageFollower(store, peers.newest if peers is not None else None, on_went_back=start_anew(lifecycle.stop))
     lifecycle.on_stop(follower.close)
 
     def hello() -> Hello:

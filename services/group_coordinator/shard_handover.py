@@ -17,11 +17,12 @@ async def hand_over_shards(
 ) -> None:
     """Waits until this coordinator owns no shard, or no other coordinator is there to own one; at most `timeout_s`.
 
-    Returns at once without a controller in the image, or while this process holds no lease. An outage of the metadata store takes
-    all of `timeout_s`, for as long as the lease may live: the announcement is tried again and again.
+    Returns at once without a controller in the image, while this process holds no lease, or if its image is of a lost branch. An
+    outage of the metadata store takes all of `timeout_s`, for as long as the lease may live: the announcement is tried again and
+    again.
     """
     can_hand_over = coordinator.shards.owned and coordinator.has_successors and coordinator.image.members(CONTROLLER)
-    if not can_hand_over or not registration.registered:
+    if not can_hand_over or not registration.registered or follower.store_went_back:
         return
     changed = asyncio.Event()
     unsubscribe = follower.subscribe(lambda _old, _new: changed.set())

@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 async def hand_over(node_id: int, registration: StorageRegistration, follower: ImageFollower, timeout_s: float) -> None:
     """Returns when no partition needs this node that another node could serve, after `timeout_s` at the latest.
 
-    Without a controller, or without a metadata store, nobody takes over.
+    Without a controller, or without a metadata store, nobody takes over; nor from a node whose image is of a lost branch.
     """
-    if not follower.image.members(CONTROLLER):
+    if follower.store_went_back or not follower.image.members(CONTROLLER):
         return
     try:
         async with asyncio.timeout(timeout_s):

@@ -35,7 +35,7 @@ class StorageRegistration:
     """The registration: `listen`, `register`, `stop_listening`, and last of all `leave`. Nobody is elected in its place
     before."""
 
-    def __init__(self, config: StorageConfig, environment: Environment, follower: ImageFollower) -> None:
+    def __init__(self, config: StorageConfig, environment: Environment, follower: ImageFollower, marks: MetadataMarks) -> None:
         self._config, self._identity, self._environment, self._image_follower = (
             config,
             environment.identity,
@@ -44,7 +44,7 @@ class StorageRegistration:
         )
         self._registration: Registration | None = None
         self._survived_from = 0
-        self._marks = MetadataMarks(environment.fs, config.data_dir)
+        self._marks = marks
 
     @property
     def server(self) -> RpcServer | None:

@@ -32,6 +32,8 @@ from libs.rpc.contracts.storage import (
 )
 from libs.runtime.children import Children
 from libs.runtime.controllers import Controllers
+from libs.runtime.metadata_marks import MetadataMarks
+from libs.runtime.starting_anew import start_anew
 from libs.telemetry.logs import fields
 from services.storage.cleanup.background_tasks import BackgroundTasks
 from services.storage.cleanup.delete_records import DeleteRecordsRequests
@@ -106,8 +108,9 @@ class StorageNode:
         self._loop = asyncio.get_running_loop()
         self._state = "starting"
         self._loaded = False
-        self.image_follower = ImageFollower(environment.store)
-        self.registration = StorageRegistration(config, environment, self.image_follower)
+        marks = MetadataMarks(environment.fs, config.data_dir)
+        self.image_follower = ImageFollower(environment.store, on_went_back=start_anew(environment.die, marks))
+        self.registration = StorageRegistration(config, environment, self.image_follower, marks)
         self.partitions = PartitionTable(config.node_id, incarnation)
         self._registry = FileRegistry(environment.open_files)
         self._log_files = LogFiles(environment.fs, self._registry, environment.clock)

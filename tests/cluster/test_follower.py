@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.memory.memory_store import MemoryStore
+from libs.cluster.metadata_history import next_history
 from libs.cluster.records import NodeRecord
 from libs.cluster.store import Delete, KeyValue, MetadataStore, Operation, Outcome, Put, RangeResult
 
@@ -34,7 +36,8 @@ class Following:
 
     def __init__(self, sound: MemoryStore) -> None:
         self.store = sound.peer()
-        self.follower = ImageFollower(self.store)
+        self.left: list[ClusterImage] = []
+        self.follower = ImageFollower(self.store, on_went_back=self.left.append)
         self.steps: list[tuple[ClusterImage, ClusterImage]] = []
 
     async def __aenter__(self) -> "Following":
@@ -196,6 +199,68 @@ def test_a_store_that_lost_its_history_is_not_followed(virtually: Virtually) -> 
             await asyncio.sleep(60)
             assert set(following.follower.image.nodes) == {1, 2}
             assert following.follower.image.revision == last
+
+    virtually(scenario())
+
+
+@pytest.mark.parametrize("written_past", [False, True], ids=["lower revision", "higher revision"])
+def test_a_store_that_was_restored_under_a_running_process_is_not_followed(
+    virtually: Virtually, written_past: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a higher revision, the watch handed out the other history's events, and they were applied to the lost one's image."""
+
+    async def scenario() -> None:
+        sound = MemoryStore()
+        await write(sound, Put(keys.CLUSTER_ID, encode("abc")), node(1))
+        backup = sound.keyspace.backup()
+        last = await write(sound, node(2))
+        async with Following(sound) as following:
+            await asyncio.sleep(1)
+            following.store.unavailable = True
+            sound.keyspace.restore(backup)
+            for number in range(10 if written_past else 0):
+                await write(sound, node(3 + number))
+            following.store.unavailable = False
+            await asyncio.sleep(60)
+            assert set(following.follower.image.nodes) == {1, 2}
+            assert (following.steps, following.left) == ([], [following.follower.image])
+            assert (following.follower.store_went_back, following.follower.image.revision) == (True, last)
+
+    virtually(scenario())
+    assert "metadata store went back in time" in caplog.text
+
+
+def test_an_outage_that_ends_with_the_same_store_is_no_way_back(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        sound = MemoryStore()
+        await write(sound, node(1), node(2))
+        async with Following(sound) as following:
+            await asyncio.sleep(1)
+            following.store.unavailable = True
+            await write(sound, Delete(keys.node(1)))
+            sound.keyspace.restore(sound.keyspace.backup())  # a start from its own files looks the same to a watch
+            last = await write(sound, node(2, "moved"))
+            following.store.unavailable = False
+            assert set((await following.follower.wait_for(last, 5)).nodes) == {2}
+            assert (following.left, following.follower.store_went_back) == ([], False)
+
+    virtually(scenario())
+
+
+def test_a_history_without_an_entry_that_was_seen_ends_the_following_even_while_the_watch_stands(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        sound = MemoryStore()
+        image = ClusterImage()
+        for nonce in (1, 2):
+            image = replace(image, history=next_history(image, nonce))
+            await write(sound, Put(keys.HISTORY, encode(image.history)))
+        async with Following(sound) as following:
+            entry = await write(sound, Put(keys.HISTORY, encode(next_history(image, 3))))
+            await following.follower.wait_for(entry, 5)
+            await write(sound, Put(keys.HISTORY, encode(next_history(image, 4))))
+            await asyncio.sleep(5)
+            assert [entry.nonce for entry in following.follower.image.history.entries] == [1, 2, 3]
+            assert following.left == [following.follower.image]
 
     virtually(scenario())
 

@@ -3,9 +3,23 @@
 from dataclasses import replace
 from random import Random
 
+from libs.cluster import keys
+from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.metadata_history import ENTRIES_KEPT, NONCES_IN_MARK, lost_nonces, mark_of, next_history, unanswered
-from libs.cluster.records import MetadataMark
+from libs.cluster.memory.memory_keyspace import Keyspace
+from libs.cluster.metadata_history import (
+    AFTER,
+    ENTRIES_KEPT,
+    NONCES_IN_MARK,
+    lost_nonces,
+    mark_of,
+    mark_of_lost,
+    next_history,
+    unanswered,
+    went_back,
+)
+from libs.cluster.records import MetadataMark, NodeRecord
+from libs.cluster.store import Delete, Put
 
 
 def moved_on(image: ClusterImage, entries: int, random: Random, lost: tuple[int, ...] = ()) -> ClusterImage:
@@ -51,3 +65,36 @@ def test_a_mark_that_is_older_than_all_kept_entries_passes_and_a_newer_one_does_
 
 def test_an_empty_store_has_been_through_nothing() -> None:
     assert lost_nonces(ClusterImage(revision=5), mark_of(LOST))
+
+
+def test_a_branch_that_got_no_entry_of_its_own_is_known_to_be_lost_by_those_who_saw_it() -> None:
+    marks = [mark_of_lost(replace(BACKUP, revision=revision)) for revision in (50, 60)]
+    assert lost_nonces(RESTORED, mark_of(BACKUP)) == ()
+    lost = unanswered(RESTORED, marks[:1])
+    assert lost == (AFTER + BACKUP.history.entries[-1].nonce,)
+    answered = moved_on(RESTORED, 1, Random(6), lost)
+    assert unanswered(answered, marks) == ()
+    assert unanswered(RESTORED, [mark_of_lost(ClusterImage(revision=7))]) == (AFTER,)
+
+
+def put(keyspace: Keyspace, *node_ids: int) -> None:
+    for node_id in node_ids:
+        keyspace.write([Put(keys.node(node_id), encode(NodeRecord(node_id)))])
+
+
+def test_a_store_that_went_back_is_known_by_any_key_that_was_written_in_the_lost_branch() -> None:
+    keyspace = Keyspace()
+    put(keyspace, 1, 2, 3)
+    backup = keyspace.backup()
+    put(keyspace, 2, 4)
+    image = ClusterImage.from_range(keyspace.range(keys.PREFIX))
+    assert not went_back(image, keyspace.range(keys.PREFIX))
+    put(keyspace, 1, 5)
+    keyspace.write([Delete(keys.node(3))])
+    assert not went_back(image, keyspace.range(keys.PREFIX)), "it only moved on"
+    keyspace.restore(backup)
+    assert went_back(image, keyspace.range(keys.PREFIX))
+    put(keyspace, 1, 5, 6, 7, 8)
+    written_past = keyspace.range(keys.PREFIX)
+    assert written_past.revision > image.revision
+    assert went_back(image, written_past)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,3 +156,45 @@ def test_a_second_signal_aborts() -> None:
         assert process.stdout.readline() == "draining\n"
         process.terminate()
         assert process.wait(15) == ABORTED  # before draining would have ended
+
+
+def test_a_process_that_starts_anew_is_executed_again_with_its_arguments_and_keeps_its_id(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    program = f"""
+        import fcntl, os, sys
+        from libs.runtime.lifecycle import StartAnew, run
+        lock = open({str(lock)!r}, "w")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        again = os.environ.get("AGAIN")
+        os.environ["AGAIN"] = "yes"
+        async def main(lifecycle):
+            print(os.getpid(), sys._xoptions["penstock"], sys.argv[1:], again, flush=True)
+            lifecycle.stop(None if again else StartAnew("the metadata store went back in time"))
+        run(main)
+    """
+    command = [sys.executable, "-Xpenstock=name", "-c", textwrap.dedent(program), "argument"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    first, second = ended.stdout.splitlines()
+    assert ended.returncode == 0, ended.stderr
+    assert "starting anew" in ended.stderr
+    assert first.replace("None", "yes") == second
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_process_that_is_about_to_start_anew(number: int) -> None:
+    program = f"""
+        import asyncio, os, signal
+        from libs.runtime.lifecycle import StartAnew, run
+        async def closing():
+            os.kill(os.getpid(), {int(number)})
+            await asyncio.sleep(0.2)
+        async def main(lifecycle):
+            print("started", flush=True)
+            lifecycle.on_stop(closing)
+            lifecycle.stop(StartAnew("again"))
+        run(main)
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (1, "started\n"), ended.stderr

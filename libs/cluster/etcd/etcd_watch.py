@@ -2,7 +2,8 @@
 
 etcd sends whole revisions unless a client asks for fragments, which we do not. After a lost connection the watch continues on the
 next endpoint, from the last revision that it handed out. etcd does not say when its history is another one (restored or
-replaced): a watch from a revision that it has not reached yet stays silent. So the watch checks that itself.
+replaced): a watch from a revision that it has not reached yet stays silent. So the watch checks that itself. A history that is
+another one and has a higher revision cannot be told from the watch: a batch without events says that there was an interruption.
 """
 
 import asyncio
@@ -41,6 +42,7 @@ async def watch(connection: EtcdConnection, key: bytes, range_end: bytes, from_r
             if interrupted:
                 interrupted = False
                 log.info("watch resumed", extra={"fields": {"endpoint": endpoint.address}})
+                yield WatchBatch((), from_revision - 1, resumed=True)
             while True:
                 response = await _read(call)
                 batch = _batch(response, from_revision)

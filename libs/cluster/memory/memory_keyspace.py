@@ -20,6 +20,7 @@ class Keyspace:
     def __init__(self) -> None:
         self.revision = 1  # as a new etcd
         self.compacted = 0
+        self.restorations = 0
         self.leases: dict[int, Lease] = {}
         self._items: dict[str, KeyValue] = {}
         self._history: list[WatchBatch] = []
@@ -87,9 +88,10 @@ class Keyspace:
         return saved
 
     def restore(self, saved: "Keyspace") -> None:
-        """Goes back to a backup. Watches lose their place."""
+        """Goes back to a backup, as etcd does between a stop and a start. No lease id is given out twice: etcd's are random."""
         copied = saved.backup()
-        self.revision, self.compacted, self._last_lease = copied.revision, copied.compacted, copied._last_lease
+        self.revision, self.compacted = copied.revision, copied.compacted
+        self.restorations += 1
         self._items, self.leases = copied._items, copied.leases
         self._history.clear()
         for listener in tuple(self._listeners):

@@ -97,13 +97,16 @@ class MemoryStore:
     async def watch(self, prefix: str, from_revision: int) -> AsyncIterator[WatchBatch]:
         changed = asyncio.Event()
         self._changed[changed] = None
-        cancellations = self._cancellations
+        cancellations, restorations = self._cancellations, self.keyspace.restorations
         try:
             while True:
                 changed.clear()
                 if self._cancellations != cancellations:
                     raise WatchGap("cancelled")
                 if not self.unavailable:
+                    if self.keyspace.restorations != restorations:
+                        restorations = self.keyspace.restorations
+                        yield WatchBatch((), from_revision - 1, resumed=True)
                     if from_revision < self.keyspace.compacted:
                         raise WatchGap(f"revision {from_revision} is compacted")
                     for batch in self.keyspace.since(from_revision, prefix):

@@ -286,8 +286,8 @@ class Reconciler:
         role = decide_role(state, node_id=self._node_id, incarnation=self._incarnation)
         if role.leader_epoch < (latest := partition.log_epoch):
             # Rule: nobody leads or follows in an epoch below its log's. It would cut records, or write an epoch twice.
-            fact = {"leader_epoch": role.leader_epoch, "log_epoch": latest}
-            log.error("metadata is older than the log, which waits for a later epoch", extra=fields(partition=partition, **fact))
+            facts = {"partition": str(partition), "leader_epoch": role.leader_epoch, "log_epoch": latest}
+            log.error("metadata is older than the log, which waits for a later epoch", extra=fields(**facts))
             return
         if not isinstance(role, Lead):
             if partition.leading:

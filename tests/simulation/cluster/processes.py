@@ -36,6 +36,8 @@ STORE_HOST = "etcd"
 RPC_PORT = 7000
 KAFKA_PORT = 9000
 VERSION = "simulated"
+EXECUTION_S = 0.3
+"""The time that the program takes to be executed again."""
 
 
 class Process:
@@ -55,7 +57,7 @@ class Process:
         self.store: SimulatedStore | None = None
         self.lifecycle: Lifecycle | None = None
         self.what: Any = None
-        self.starts = self.boots = 0
+        self.starts = self.boots = self.anew = 0
         self.ended = asyncio.Event()
         self.held_down = False  # by a fault: nobody starts it again
         self.ends: list[str] = []
@@ -89,10 +91,20 @@ class Process:
     async def _run(self, life: Life) -> None:
         lifecycle = self.lifecycle = Lifecycle()
         code = await supervise(self.serve, lifecycle)
+        if lifecycle.starts_anew:
+            self.world.log_event(f"{self.host} starts anew")
+            self.anew += 1
+            self._gone(life)
+            self.world.loop.call_later(EXECUTION_S, self._start_anew, context=Context())
+            return
         reason = f"exit {code}" + (f": {lifecycle.failure!r}" if lifecycle.failure is not None else "")
         self.world.log_event(f"{self.host} ended by itself, {reason}")
         self.ends.append(reason)
         self._gone(life)
+
+    def _start_anew(self) -> None:
+        if not (self.running or self.held_down):
+            self.start()
 
     def _gone(self, life: Life) -> None:
         self.world.loop.end(life)

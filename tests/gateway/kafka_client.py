@@ -232,9 +232,12 @@ class RawClient:
     async def close(self) -> None:
         self._writer.close()
         try:
-            await self._writer.wait_closed()
+            async with asyncio.timeout(5):
+                await self._writer.wait_closed()
         except ConnectionError:
             pass
+        except TimeoutError:
+            self._writer.transport.abort()  # the gateway does not read what was sent
 
 
 def _topic(writer: Writer, topic: Topic, flexible: bool) -> None:

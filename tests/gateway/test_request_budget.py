@@ -12,7 +12,7 @@ from services.gateway.core.session import Session, SessionLimits, Turn
 from services.gateway.service import Gateway
 from tests.gateway.conftest import TOPIC, Rig
 from tests.gateway.kafka_client import FETCH, METADATA, PRODUCE, RawClient, fetch_body, frame, produce_body
-from tests.gateway.produce_requests import serves
+from tests.gateway.produce_requests import PRODUCE_ONE, serves
 from tests.support.polling import until
 
 MIB = 1 << 20
@@ -196,9 +196,10 @@ async def test_requests_behind_long_polls_stop_at_the_budget_and_are_ended_when_
     sending = [send(client, LONG_POLL + large_frame(FRAME_MAX - 100_000) + large_frame(FRAME_MAX - 1000)) for client in hostile]
     requests = gateway.meters.requests
     await until(lambda: requests.waiting > 0)
-    while rig.closed("queued-requests") < 12 - 3:  # the last three have room
-        assert requests.used <= requests.bytes_max
-        assert await serves(honest)
+    async with asyncio.timeout(60):
+        while rig.closed("queued-requests") < 12 - 3:  # the last three have room
+            assert requests.used <= requests.bytes_max
+            assert await serves(honest)
     assert await serves(honest)
     await asyncio.gather(*(client.close() for client in hostile), *sending)
 
@@ -233,6 +234,24 @@ async def test_honest_clients_that_send_more_than_the_budget_wait_and_none_is_cl
     await asyncio.gather(*sending)
     assert gateway.meters.closed == {}
     assert (requests.used, requests.waiting) == (0, 0)
+
+
+async def test_a_client_whose_requests_are_answered_is_read_on_from_the_reserve(rig: Rig) -> None:
+    gateway = await start(rig, crowded_s_max=30.0)
+    requests, node = gateway.meters.requests, rig.nodes[1]
+    for size in (FRAME_MAX, FRAME_MAX, FRAME_MAX, 2 * MIB - 1000):
+        (await rig.client(1)).send(struct.pack(">i", size - 4) + bytes(600_000))
+    await until(lambda: requests.used == 14 * MIB - 1000)
+    node.holding = True
+    client = await rig.client(1)
+    for _ in range(2):
+        client.ask(PRODUCE, 9, produce_body(9, [(TOPIC, [(0, bytes(200_000))])]))
+    await until(lambda: requests.waiting == 1 and len(node.held) == 2)
+    node.release(0)
+    await until(lambda: requests.waiting == 0)
+    assert requests.used > requests.short_at, "all but the reserve is taken"
+    client.ask(PRODUCE, 9, PRODUCE_ONE)
+    await until(lambda: len(node.held) == 2)
 
 
 async def test_a_client_that_leaves_gives_its_room_to_the_next(rig: Rig) -> None:

@@ -52,6 +52,28 @@ DIFFERENCES: Final = (
         "progress its connection closes.",
     ),
     Difference(
+        "queued-requests",
+        None,
+        "The requests of all clients have a budget, `queued_request_bytes_max`, beyond which connections are not read. Kafka's "
+        "`queued.max.request.bytes` has no bound by default. An eighth of the budget is kept for clients that send little. While "
+        "others wait for room, a connection closes if its request takes more than 2 s to arrive or to begin. So does one that "
+        "waits for room for 30 s. Kafka lets all of them wait.",
+        unseen="it takes more requests than the budget: tests/system/faults/test_memory_under_hostile_load.py",
+    ),
+    Difference(
+        "unread-memory",
+        None,
+        "Answers in memory that clients do not read have a budget, `unread_answer_bytes_max`. Above half of it, a client that "
+        "reads nothing for 2 s is disconnected. Kafka has no such bound.",
+        unseen="it takes more answers than the budget: tests/gateway/test_answer_budget.py",
+    ),
+    Difference(
+        "fetch-max-wait",
+        ApiKey.FETCH,
+        "A Fetch waits for a minute at most, whatever its max_wait. In Kafka it waits as long as its client asks for.",
+        unseen="it takes a minute: tests/gateway/test_request_budget.py",
+    ),
+    Difference(
         "connection-limits",
         None,
         "A connection beyond the gateway's limit closes at once. The limit follows that of open files unless `connections_max` "

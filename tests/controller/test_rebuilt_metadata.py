@@ -225,6 +225,13 @@ def test_a_holder_that_no_file_names_is_a_replica() -> None:
     assert asked(found) == [1, 4]
 
 
+def test_replicas_that_hold_nothing_go_where_others_make_up_their_number() -> None:
+    """The partition moved since the metadata was saved."""
+    nodes = [node(1), node(2), *[node(n, ("t", T, 0)) for n in (3, 4, 5)]]
+    found = partition(rebuilt(nodes, saved(50, {"t": (T, [state(1, 2, 3)])})), T)
+    assert (replicas(found), asked(found)) == ([3, 4, 5], [3, 4, 5])
+
+
 def test_a_holder_that_an_older_file_names_was_removed_unless_nobody_else_holds_the_partition() -> None:
     files = [saved(50, {"t": (T, [state(1, 3)])}), saved(60, {"t": (T, [state(1, 2)])})]
     result = rebuilt([node(1, ("t", T, 0)), node(2, ("t", T, 0)), node(3, ("t", T, 0))], *files)

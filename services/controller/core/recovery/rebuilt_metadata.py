@@ -181,7 +181,10 @@ class _Topics:
 
     def _doubted(self, topic: Topic, index: int, saved: PartitionState, holders: dict[int, HeldPartition]) -> PartitionState:
         """The state in doubt. Its leader is elected among nodes that hold the partition or were not read."""
-        replicas = [*saved.replicas, *[Replica(n, "") for n in sorted(holders) if n not in {r.node_id for r in saved.replicas}]]
+        staying = saved.replicas
+        if len(holders) >= saved.replication_factor and not saved.adding and not saved.removing:
+            staying = tuple([r for r in staying if r.node_id in holders or not self._held.is_lacking(r)])
+        replicas = [*staying, *[Replica(n, "") for n in sorted(holders) if n not in {r.node_id for r in staying}]]
         to_ask = [r.node_id for r in replicas if r.node_id in holders or not self._held.is_lacking(r)]
         if not to_ask:
             self.notes.append(f"{topic.name}-{index} is held by none of its replicas ({_listed(r.node_id for r in replicas)})")

@@ -126,6 +126,10 @@ func settle(client *kgo.Client, fetches kgo.Fetches) {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "stream" {
+		stream(os.Args[2:])
+		return
+	}
 	client, err := kgo.NewClient(options()...)
 	if err != nil {
 		panic(err)

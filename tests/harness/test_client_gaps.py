@@ -1,0 +1,44 @@
+"""The instruments of the client gaps: what a stream tells is read in full, and compared with the log."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.client_gaps.log_comparison import compared, compared_with_feed
+from tests.bench.client_gaps.streams import COMMANDS, Stream
+from tests.support.polling import eventually
+
+SAYS = "printf 'a 1 1000\\na 2 2000\\nf 3 3000 TimeoutError gone\\na '; sleep 0.2; printf '4 4000\\n'"
+RECEIVES = "printf 'r 7 1000 10\\nr 8 1100 11\\nr 8 1200 11\\nr 10 1300 13\\n'"
+
+
+def stream(monkeypatch: pytest.MonkeyPatch, directory: Path, script: str) -> Stream:
+    monkeypatch.setitem(COMMANDS, "told", lambda: (["sh", "-c", script, "sh"], {}))
+    return Stream("told", "produce", [], directory / "stream")
+
+
+def test_a_line_that_is_half_written_is_read_when_it_is_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def read(told: Stream) -> list[int]:
+        told.read()
+        return told.sequences
+
+    with stream(monkeypatch, tmp_path, SAYS) as told:
+        eventually(lambda: read(told) == [1, 2, 4])
+        assert told.times_us == [1000, 2000, 4000]
+        assert told.failures == ["3 TimeoutError gone"]
+
+
+def test_records_that_are_acknowledged_and_not_stored_are_lost_and_those_stored_twice_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with stream(monkeypatch, tmp_path, SAYS) as told:
+        eventually(lambda: told.read() or len(told.sequences) == 3)
+        stored = {0: 1, 1: 4, 2: 4, 3: 3}
+        assert compared(told, stored) == {"acknowledged": 3, "lost": 1, "duplicated": 1, "failed": 1}
+
+
+def test_records_that_a_consumer_passes_over_or_gets_twice_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with stream(monkeypatch, tmp_path, RECEIVES) as told:
+        eventually(lambda: told.has_received(13))
+        feed = {offset: offset - 3 for offset in range(9, 14)}
+        assert compared_with_feed(told, feed) == {"received": 3, "passed_over": 1, "received_again": 1}

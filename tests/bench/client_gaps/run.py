@@ -26,6 +26,9 @@ CLIENT_REFRESHES = 4
 """How many refreshes of its Metadata a client has until the fault is healed."""
 AWAY_S_MIN = 2.5
 LIMIT_MS = 300
+REST_S = 12.0
+"""librdkafka waits longer from attempt to attempt before it connects to a broker again, and forgets that after 10 s of none."""
+RESTED = ("gateway-killed", "rolling-restart")
 COUNTS = (("controller", 3), ("storage", 3), ("gateway", 2), ("group_coordinator", 1))
 NAMES = ("etcd", *(f"{role}-{node}" for role, count in COUNTS for node in range(1, count + 1)))
 
@@ -51,6 +54,7 @@ class Run:
 
     def strike(self, name: str) -> None:
         """One fault, and the leaders' return. The time until the fault is healed counts."""
+        time.sleep(REST_S if name in RESTED else 0)
         self._advance(STEADY_S, WITHIN_S)
         with self._measured(name):
             heal = (FAULTS | CUTS)[name](self.faults)

@@ -209,7 +209,7 @@ class Controller:
         self.waiting += 1
         try:
             async with self._pipeline:
-                term = self._active_term()
+                term = self.active_term()
                 check()
                 return await self._carry_out(job, term)
         except Deposed:
@@ -221,7 +221,7 @@ class Controller:
         """A block of producer ids. It needs no image, so it does not wait for its turn. Raises NotElected, OutcomeUnknown and
         StoreUnavailable."""
         try:
-            return await self._active_term().allocate_producer_ids()
+            return await self.active_term().allocate_producer_ids()
         except Deposed:
             raise NotElected from None
 
@@ -243,7 +243,7 @@ class Controller:
         request: R,
         check: Callable[[], None],
     ) -> T:
-        self._active_term()
+        self.active_term()
         log_ends = await survey_logs(self.image, request)
         return await self.administer(lambda _, term: carry_out(term, request, log_ends), check)
 
@@ -286,7 +286,8 @@ class Controller:
             if incumbent.incarnation < self._candidate.incarnation:
                 await self._store.txn([CreateRevisionIs(stored.key, stored.create_revision)], [Delete(stored.key)])
 
-    def _active_term(self) -> Term:
+    def active_term(self) -> Term:
+        """The term of this controller while it is the active one. Raises NotElected otherwise."""
         if self._term is None or not self._term.leadership.valid:
             raise NotElected
         return self._term

@@ -66,10 +66,10 @@ class GroupCoordinator:
         self.waits_for = "waits for the metadata store, or for a peer that has an image"
         """Why it is not ready. Empty once it is registered."""
         self._topics = Topics()
-        self._settings = Settings()
+        self.group_settings = Settings()
         known = MachineInputs(
             image=lambda: self.image,
-            settings=lambda: self._settings.current,
+            settings=lambda: self.group_settings.current,
             topics=lambda: self._topics.view,
             group_configs=lambda name: own_group_values(self.image, name),
         )
@@ -84,7 +84,7 @@ class GroupCoordinator:
             observed,
             nodes,
             clock,
-            open_log=partial(StorageLog, append_ms_max=lambda: self._settings.current.commit_timeout_ms),
+            open_log=partial(StorageLog, append_ms_max=lambda: self.group_settings.current.commit_timeout_ms),
             watch=self._watch_load,
         )
         self.lag = LagMeter(lambda: self.image, nodes, clock)
@@ -94,7 +94,7 @@ class GroupCoordinator:
     def follow(self, image: ClusterImage) -> None:
         self.image = image
         self.nodes.follow(image)
-        self._settings.follow(image)
+        self.group_settings.follow(image)
         self._topics.follow(image)
         self.shards.follow(image)
 

@@ -571,7 +571,7 @@ async def test_a_successor_goes_on_where_the_deposed_controller_was() -> None:
         await configure(store, "4", decommission="true")
         await until(lambda: any(s and s.paced for t in first.image.topics_by_id for s in first.image.partitions_of(t)))
         assert isinstance(first.store, MemoryStore)
-        first.controller._active_term().leadership.lose("the test says so")
+        first.controller.active_term().leadership.lose("the test says so")
         await until(lambda: first.controller.elected or second.controller.elected)
         async with copying(store, second):
             await until(lambda: held(second.image) == {1: 8, 2: 8, 3: 8, 4: 0}, 200.0)

@@ -196,7 +196,7 @@ async def test_a_deposed_controllers_write_fails_however_sure_it_is() -> None:
     await register(store, storage(1))
     async with running_controller(store) as running:
         await running.elected()
-        term = running.controller._active_term()
+        term = running.controller.active_term()
         await store.peer().txn([], [Delete(keys.CONTROLLER), Put(keys.topic("other"), encode(Topic("other", "00" * 16, 0)))])
         writer = FencedWriter(store, term.leadership, give_up_after_s=5)
         with pytest.raises(Deposed):

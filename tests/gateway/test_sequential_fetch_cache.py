@@ -78,12 +78,12 @@ def test_a_file_that_is_cut_under_its_mapping_is_the_leaders_to_tell_of(tmp_path
     """A read beyond the cut, as of an unreadable sector, would be a SIGBUS and kill the gateway."""
     file = file_of(tmp_path / "log", 40)
     size = os.path.getsize(tmp_path / "log")
-    assert sequential_fetch_cache._end_in_file(file, 0, size) == (80, size)
-    assert sequential_fetch_cache._end_in_file(file, size // 2, size // 2) == (80, size // 2)
+    assert sequential_fetch_cache.end_in_file(file, 0, size) == (80, size)
+    assert sequential_fetch_cache.end_in_file(file, size // 2, size // 2) == (80, size // 2)
     for length in (size // 2 + 10, 0):
         os.truncate(tmp_path / "log", length)
-        assert sequential_fetch_cache._end_in_file(file, size // 2, size // 2) is None
-        assert sequential_fetch_cache._end_in_file(file, 0, size) is None
+        assert sequential_fetch_cache.end_in_file(file, size // 2, size // 2) is None
+        assert sequential_fetch_cache.end_in_file(file, 0, size) is None
     file.evict()
 
 
@@ -91,7 +91,7 @@ def test_an_older_kernel_reads_the_headers_one_by_one(tmp_path: Path, monkeypatc
     monkeypatch.setattr("libs.rpc.passed_files.MADV_POPULATE_READ", 12345)
     file = file_of(tmp_path / "log", 40)
     size = os.path.getsize(tmp_path / "log")
-    assert sequential_fetch_cache._end_in_file(file, 0, size) == (80, size)
+    assert sequential_fetch_cache.end_in_file(file, 0, size) == (80, size)
     file.evict()
 
 

@@ -25,12 +25,12 @@ API = APIS[ApiKey.OFFSET_COMMIT]
 VERSIONS = range(API.min_version, API.max_version + 1)
 NAMES = st.sampled_from(["", "g", "a group", "m" * 126, "m" * 127, "ü" * 63, "ü" * 64, "x" * 300])
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
-INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.just(commit_templates._MARKED_OFFSET)
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.just(commit_templates.MARKED_OFFSET)
 PARTITIONS = st.builds(
     OffsetCommitRequestPartition,
     st.integers(0, 2) | st.just(int.from_bytes(MARK[:4], "big")),
     INT64,
-    INT32 | st.just(commit_templates._MARKED_EPOCH),
+    INT32 | st.just(commit_templates.MARKED_EPOCH),
     st.none() | st.sampled_from(["", "said"]),
 )
 TOPICS = st.builds(

@@ -55,8 +55,7 @@ def test_peers_without_end_are_not_all_remembered(log_lines: LogLines) -> None:
     for number in range(PEERS_MAX * 3):
         log_lines.tell(str(number))
         log_lines.tell(str(number))
-    assert len(log_lines.unreadable._logged_at) <= PEERS_MAX
-    assert len(log_lines.unreadable._suppressed) <= PEERS_MAX
+    assert log_lines.unreadable.remembered_peers <= PEERS_MAX
     assert len(log_lines.lines) == PEERS_MAX * 3
 
 

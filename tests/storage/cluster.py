@@ -79,7 +79,7 @@ class StorageCluster:
         self.deaths: list[BaseException] = []
         self.node: StorageNode | None = None
         self.client: RpcClient | None = None
-        self._topic_ids = itertools.count(1)
+        self.topic_ids = itertools.count(1)
         self._callers = itertools.count(1)
 
     # -- the node ---------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class StorageCluster:
 
     async def topic(self, name: str, *, partitions: int = 1, epoch: int = 0, **configs: str) -> bytes:
         """Creates it, and waits until the node leads all of it."""
-        topic_id = next(self._topic_ids).to_bytes(16, "big")
+        topic_id = next(self.topic_ids).to_bytes(16, "big")
         if configs:
             values = {name.replace("_", "."): value for name, value in configs.items()}
             await self.write(keys.config("topic", name), encode(ConfigOverrides(values)))

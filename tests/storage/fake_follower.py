@@ -113,7 +113,7 @@ async def replicated_topic(
     **configs: str,
 ) -> bytes:
     """Led by the node under test, in epoch 0. One in sync is enough, unless it is said."""
-    topic_id = next(cluster._topic_ids).to_bytes(16, "big")
+    topic_id = next(cluster.topic_ids).to_bytes(16, "big")
     values = {"min.insync.replicas": "1", **{name.replace("_", "."): value for name, value in configs.items()}}
     await cluster.write(keys.config("topic", name), encode(ConfigOverrides(values)))
     state = replicated_state(cluster, isr, replicas=replicas)

@@ -82,7 +82,7 @@ async def test_a_directory_that_fails_before_the_node_registers_is_not_among_tho
 async def test_a_replica_goes_where_its_state_says(cluster: StorageCluster) -> None:
     _, second = await with_two_directories(cluster)
     for name, directory in (("here", second), ("lost", "ab" * 16)):
-        topic = next(cluster._topic_ids).to_bytes(16, "big")
+        topic = next(cluster.topic_ids).to_bytes(16, "big")
         state = PartitionState(
             (Replica(NODE_ID, directory),), NODE_ID, cluster.incarnation, 0, 0, (InSync(NODE_ID, cluster.incarnation),)
         )

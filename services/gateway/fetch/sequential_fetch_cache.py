@@ -94,7 +94,7 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     template.sequential_read = None
     exchange.finish((before, part, behind))
     if isinstance(part, FilePart):
-        end = _end_in_file(file, sequential_read.position, length)
+        end = end_in_file(file, sequential_read.position, length)
     else:
         end = end_of_batches(length, partial(HEADER.unpack_from, part))
     if end is not None and template.sequential_read is None:
@@ -103,7 +103,7 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     return True
 
 
-def _end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
+def end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
     """The same as `_end_of`, through a mapping. A large range has more batches than there is time for system calls."""
     try:
         if not file.is_cached(start, length):

@@ -61,8 +61,8 @@ class GroupMachine:
         self.consumer = Consumer(journal, lambda: settings().consumer, configs, topics)
         self.mixed = Mixed(journal, self.classic, self.consumer, settings, topics)
         self.offsets = Offsets(journal, settings, topics, self.kind_of, self.groups)
-        self._deletions = group_deletions.Deletions(journal, self.offsets.table, self.kind_of)
-        self._parts = (self.offsets, self.classic, self.consumer, self.mixed, self._deletions)
+        self.deletions = group_deletions.Deletions(journal, self.offsets.table, self.kind_of)
+        self._parts = (self.offsets, self.classic, self.consumer, self.mixed, self.deletions)
         self._classic_groups = ClassicGroups(self.classic)
         self._consumer_groups = ConsumerGroups(self.consumer)
         self._simple_groups = SimpleGroups()
@@ -110,7 +110,7 @@ class GroupMachine:
             case OffsetDeleteRequest() as request:
                 return self.offsets.decide_deletion(event, request, now_ms)
             case DeleteGroupsRequest() as request:
-                return self._deletions.decide(event, request)
+                return self.deletions.decide(event, request)
             case DescribeGroupsRequest() as request:
                 return groups_admin.describe(self.kind_of, request, event.version)
             case ConsumerGroupDescribeRequest() as request:
@@ -136,7 +136,7 @@ class GroupMachine:
             case (offsets.PART, *_):
                 return self.offsets.expired(key, now_ms)
             case (group_deletions.PART, *_):
-                return self._deletions.expired(key)
+                return self.deletions.expired(key)
         raise ValueError(f"no part has a timer {key!r}")
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:

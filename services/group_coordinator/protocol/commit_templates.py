@@ -35,7 +35,7 @@ _ONE_BYTE: Final = 0x80
 """Compact lengths below this take one byte."""
 MARK: Final = bytes(range(1, 13))
 """Bytes in place of offset and leader epoch. The mark cannot overlap itself, so splitting at it is unambiguous."""
-_MARKED_OFFSET, _MARKED_EPOCH = struct.unpack(">qi", MARK)
+MARKED_OFFSET, MARKED_EPOCH = struct.unpack(">qi", MARK)
 
 Write = Callable[[Any], bytes | bytearray]
 """Writes a response. Raises ValueError for one that the request's version cannot express."""
@@ -142,4 +142,4 @@ def _member(body: bytes) -> bytes | None:
 
 
 def _marked(partition: OffsetCommitRequestPartition) -> OffsetCommitRequestPartition:
-    return replace(partition, committed_offset=_MARKED_OFFSET, committed_leader_epoch=_MARKED_EPOCH)
+    return replace(partition, committed_offset=MARKED_OFFSET, committed_leader_epoch=MARKED_EPOCH)

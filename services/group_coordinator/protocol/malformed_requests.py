@@ -22,6 +22,10 @@ class MalformedRequestLog:
         self._suppressed_of_others = 0
         """The count of peers that are no longer remembered."""
 
+    @property
+    def remembered_peers(self) -> int:
+        return max(len(self._logged_at), len(self._suppressed))
+
     def write(self, peer: str, api: str, version: int, reason: Exception) -> None:
         """Logs one line, unless one about this peer was logged within `EVERY_S`.
 

@@ -269,7 +269,7 @@ class ClassicModel(OneShardModel):
             expected |= {join_park(group.name, member_id) for member_id in group.joining}
             expected |= {sync_park(group.name, member_id) for member_id in group.syncing}
         machine = shard.machine
-        stranded = machine.classic._stranded  # type: ignore[attr-defined]
+        stranded = machine.classic.stranded_requests  # type: ignore[attr-defined]
         expected |= {(join_park if item.joins else sync_park)(item.group, item.member_id) for item in stranded}
         assert parked == expected
         assert not stranded or shard.timers.deadline(STRANDED) is not None

@@ -30,9 +30,9 @@ def rows_changed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ):
             stage.holds = True
             journal = stage.shard.journal
-            before = journal._forgotten + len(journal)
+            before = journal.mark
             ask()
-            changed.append(journal._forgotten + len(journal) - before)
+            changed.append(journal.mark - before)
             stage.holds = False
             stage.settle()
     return changed

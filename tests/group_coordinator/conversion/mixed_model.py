@@ -184,7 +184,7 @@ class Run:
         machine = self.stage.machine
         assert not any(group.members for group in machine.classic.groups.values())
         assert not any(group.members for group in machine.consumer.groups.values())
-        assert not machine.mixed._expected, "somebody is waited for who is gone"
+        assert not machine.mixed.expected_requests, "somebody is waited for who is gone"
         assert not self.stage.shard.pending.parked, "somebody waits for ever"
 
 

@@ -167,7 +167,7 @@ def test_a_member_that_syncs_in_time_stays() -> None:
         stage.wait_alive(30_000, (member_id, 2))
         stage.beat("new", 2)
     assert set(stage.consumer().members) == {member_id, "new"}
-    assert not stage.machine.mixed._expected
+    assert not stage.machine.mixed.expected_requests
 
 
 def test_it_leaves_and_others_get_what_it_had() -> None:

@@ -103,7 +103,7 @@ def test_a_group_with_more_offsets_than_a_batch_holds_is_deleted_all_the_same() 
     assert stage.delete_groups("g0", "nowhere", "g1") == {"g0": 0, "nowhere": 69, "g1": 0}
     assert stage.listed() == {"g2": ("", "Empty", "classic")}
     assert len(stage.log) == before + 20_000
-    assert not list(stage.machine._deletions.timers(0))
+    assert not list(stage.machine.deletions.timers(0))
 
 
 def test_a_member_that_joins_a_group_under_deletion_stays_in_it() -> None:

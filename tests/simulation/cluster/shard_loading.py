@@ -32,7 +32,7 @@ def differences(coordinator: GroupCoordinator, served: Any, partition: Partition
 def loaded_from(coordinator: GroupCoordinator, partition: Partition) -> GroupMachine:
     known = MachineInputs(
         image=lambda: coordinator.image,
-        settings=lambda: coordinator._settings.current,
+        settings=lambda: coordinator.group_settings.current,
         topics=lambda: coordinator.topics,
         group_configs=lambda name: own_group_values(coordinator.image, name),
     )

@@ -43,7 +43,7 @@ class Classic:
         self._settings = settings
         self._topics = topics
         self.groups: Table[str, Group] = Table(journal)
-        self._stranded: Table[StrandedRequest, int] = Table(journal)
+        self.stranded_requests: Table[StrandedRequest, int] = Table(journal)
         """The generation of a SyncGroup, or the version of a JoinGroup."""
 
     # -- requests -----------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Classic:
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
         settings = self._settings()
-        if self._stranded:
+        if self.stranded_requests:
             yield STRANDED, now_ms
         for name, group in self.groups.items():
             facts = group.facts
@@ -173,7 +173,7 @@ class Classic:
     def _answer_stranded(self) -> Decided:
         wakes: list[tuple[ParkKey, Reply]] = []
         records: list[group_decision.Recorded] = []
-        for stranded, known in self._stranded.items():
+        for stranded, known in self.stranded_requests.items():
             name, member_id, joining = stranded
             group = self.groups.get(name)
             member = group.members.get(member_id) if group is not None else None
@@ -209,10 +209,10 @@ class Classic:
             case changes.GroupForgotten(name):
                 del self.groups[name]
             case changes.StrandedRequestAnswered(name, member_id, joining):
-                self._stranded.pop(StrandedRequest(name, member_id, joining), None)
+                self.stranded_requests.pop(StrandedRequest(name, member_id, joining), None)
             case _ if isinstance(record, changes.Change):
                 self.groups[record.group].apply(record)
-                if self._stranded:
+                if self.stranded_requests:
                     self._unstrand(record)
             case _:
                 return False
@@ -227,16 +227,16 @@ class Classic:
 
     def _strand_requests(self, group: Group) -> None:
         for member_id, waits in group.joining.items():
-            self._stranded[StrandedRequest(group.name, member_id, True)] = waits.version
+            self.stranded_requests[StrandedRequest(group.name, member_id, True)] = waits.version
         for member_id in group.syncing:
-            self._stranded[StrandedRequest(group.name, member_id, False)] = group.facts.generation
+            self.stranded_requests[StrandedRequest(group.name, member_id, False)] = group.facts.generation
 
     def _unstrand(self, record: changes.Change) -> None:
         """Forgets a stranded request, since a new one under its key has answered it."""
         if isinstance(record, changes.MemberJoined):
-            self._stranded.pop(StrandedRequest(record.group, record.member.member_id, True), None)
+            self.stranded_requests.pop(StrandedRequest(record.group, record.member.member_id, True), None)
         elif isinstance(record, changes.MemberSynced) and record.waits:
-            self._stranded.pop(StrandedRequest(record.group, record.member_id, False), None)
+            self.stranded_requests.pop(StrandedRequest(record.group, record.member_id, False), None)
 
 
 _DUE: dict[str, Callable[[GroupDecision], Decided]] = {

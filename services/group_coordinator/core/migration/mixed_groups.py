@@ -54,7 +54,7 @@ class Mixed:
         self._consumer = consumer
         self._settings = settings
         self._topics = topics
-        self._expected: Table[ExpectedRequest, int] = Table(journal)
+        self.expected_requests: Table[ExpectedRequest, int] = Table(journal)
         """Expected request → deadline."""
 
     # -- requests of the consumer protocol ----------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Mixed:
 
     def _expect_rejoin(self, decision: Decided, group: Group, member: Member, now_ms: int) -> Decided:
         expected = ExpectedRequest(group.name, member.member_id, True)
-        if expected in self._expected:  # the member heard it before, and its deadline stays
+        if expected in self.expected_requests:  # the member heard it before, and its deadline stays
             return decision
         return self._expect(decision, expected, now_ms + member.rebalance_timeout_ms)
 
@@ -197,7 +197,7 @@ class Mixed:
         )
 
     def _arrived(self, decision: Decided, expected: ExpectedRequest) -> Decided:
-        if expected not in self._expected:
+        if expected not in self.expected_requests:
             return decision
         return decision._replace(
             records=[*decision.records, RequestArrived(expected)], timers={**decision.timers, expected.timer: None}
@@ -258,7 +258,7 @@ class Mixed:
         return Decision()
 
     def _on_request_timeout(self, expected: ExpectedRequest, now_ms: int) -> Decided:
-        due_ms = self._expected.get(expected)
+        due_ms = self.expected_requests.get(expected)
         if due_ms is None:
             return Decision()
         if due_ms > now_ms:
@@ -276,7 +276,7 @@ class Mixed:
         return decision._replace(records=[*decision.records, RequestArrived(expected)])
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
-        for expected, due_ms in self._expected.items():
+        for expected, due_ms in self.expected_requests.items():
             group = self._consumer.groups.get(expected.group)
             member = group.members.get(expected.member_id) if group is not None else None
             whole_ms = member.rebalance_timeout_ms if member is not None else 0  # no request could arrive while the log was away
@@ -285,9 +285,9 @@ class Mixed:
     def replay(self, record: object) -> bool:
         match record:
             case RequestExpected(expected, due_ms):
-                self._expected[expected] = due_ms
+                self.expected_requests[expected] = due_ms
             case RequestArrived(expected):
-                self._expected.pop(expected, None)
+                self.expected_requests.pop(expected, None)
             case _:
                 return False
         return True

@@ -67,7 +67,7 @@ def test_an_empty_store_has_been_through_nothing() -> None:
     assert lost_nonces(ClusterImage(revision=5), mark_of(LOST))
 
 
-def test_a_branch_that_got_no_entry_of_its_own_is_known_to_be_lost_by_those_who_saw_it() -> None:
+def test_a_branch_without_an_entry_of_its_own_is_known_to_be_lost_by_processes_that_saw_it() -> None:
     marks = [mark_of_lost(replace(BACKUP, revision=revision)) for revision in (50, 60)]
     assert lost_nonces(RESTORED, mark_of(BACKUP)) == ()
     lost = unanswered(RESTORED, marks[:1])

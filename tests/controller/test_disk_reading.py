@@ -54,7 +54,7 @@ def read(data: Path, *log_dirs: Path) -> NodeHoldings:
     return DiskReading(FS).read(str(data), [str(path) for path in log_dirs or (data / "logs",)])
 
 
-def test_partitions_are_read_with_their_epochs_and_those_that_go_or_are_strays_are_told_apart(data: Path) -> None:
+def test_partitions_are_read_with_their_epochs_without_deleted_and_stray_ones(data: Path) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in data.rglob("*"))
     found = read(data)
     assert (found.node_id, found.cluster_id, found.directories) == (3, "c", (ID.hex(),))
@@ -81,7 +81,7 @@ def test_a_directory_without_a_sound_identity_is_named_if_it_holds_segments(data
     assert len(found.problems) == 2
 
 
-def test_a_log_directory_that_cannot_be_read_is_told_and_the_others_are_read(data: Path, tmp_path: Path) -> None:
+def test_a_log_directory_that_cannot_be_read_is_reported_and_the_others_are_read(data: Path, tmp_path: Path) -> None:
     second = tmp_path / "second"
     log_directory(second, identity=bytes([8]) * 16).close()
     assert read(data, data / "logs", second).directories == (ID.hex(), (bytes([8]) * 16).hex())
@@ -102,7 +102,7 @@ def test_directories_in_use_of_two_nodes_or_of_nobody_are_refused(data: Path, tm
         read(data, data / "logs", tmp_path / "other")
 
 
-def test_what_was_collected_on_another_host_serves_as_the_disks_do(
+def test_copies_of_disks_from_another_host_serve_as_the_disks_do(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (data / IMAGE_FILE).unlink()
@@ -121,7 +121,7 @@ def test_what_was_collected_on_another_host_serves_as_the_disks_do(
     assert "several of these are node 3" in capsys.readouterr().err
 
 
-def test_a_damaged_copy_of_the_image_is_told_and_costs_no_topic(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_copy_of_the_image_is_reported_and_costs_no_topic(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rebuild", "--dry-run", str(data)]) == 0
     said = capsys.readouterr().out
     assert "node 3: its copy of the cluster image cannot be used: it was cut short or changed" in said

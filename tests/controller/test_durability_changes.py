@@ -64,7 +64,7 @@ def test_changes_there_and_back_that_are_queued_together_leave_their_mark(how: s
 
 
 @story
-async def test_what_a_leader_said_before_a_topic_was_replicated_again_counts_no_more() -> None:
+async def test_a_leaders_report_from_before_a_topic_was_replicated_again_counts_no_more() -> None:
     """It was true of the records of that time. The state was `lax` throughout."""
     store = MemoryStore(Keyspace())
     await register(store, storage(1))

@@ -89,7 +89,7 @@ def asked(found: PartitionState) -> list[int]:
 ALL_HOLD_T = [node(n, ("t", T, 0)) for n in (1, 2, 3)]
 
 
-def test_what_was_saved_comes_back_with_every_partition_in_doubt() -> None:
+def test_saved_metadata_comes_back_with_every_partition_in_doubt() -> None:
     result = rebuilt(ALL_HOLD_T, saved(50, {"t": (T, [state(1, 2, 3)])}, producer_ids=6000))
     image = image_of(result)
     assert (image.cluster_id, image.feature_level, image.topics["t"].topic_id) == ("c", 2, T)
@@ -168,7 +168,7 @@ def test_a_topic_that_only_an_older_file_knows_was_deleted_while_a_node_was_down
     assert image_of(rebuilt([node(1), node(2), node(3, ("t", T, 0))], older, newest)).topics == {}
 
 
-def test_what_is_left_of_a_new_topic_is_there_though_a_node_removed_its_part() -> None:
+def test_the_rest_of_a_new_topic_is_there_though_a_node_removed_its_part() -> None:
     """The part may have moved. Nobody knows, and a topic too many harms less than records that are gone."""
     nodes = [node(1, ("new", NEW, 0)), node(2, deleted=((NEW, 0),))]
     result = rebuilt(nodes, saved(50, {}))
@@ -210,7 +210,7 @@ def test_a_replica_in_a_directory_that_failed_is_waited_for() -> None:
     assert asked(found) == [1, 2]
 
 
-def test_a_move_that_ended_since_is_carried_on_by_those_who_hold_the_partition() -> None:
+def test_a_move_that_ended_since_is_carried_on_by_the_nodes_that_hold_the_partition() -> None:
     """The former replicas have deleted it. If they were asked, their empty logs would lead."""
     moving = state(4, 5, 1, 2, adding=(4, 5), removing=(1, 2))
     nodes = [node(n, deleted=((T, 0),)) for n in (1, 2)] + [node(n, ("t", T, 0)) for n in (4, 5)]

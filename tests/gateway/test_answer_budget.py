@@ -13,7 +13,7 @@ ANSWER = MIB
 FETCH_ONE = fetch_body(11, [(TOPIC, [(0, 0)])])
 
 
-def test_whoever_has_read_nothing_for_longest_is_first() -> None:
+def test_the_client_that_has_read_nothing_for_longest_is_first() -> None:
     answers: AnswerBudget[str] = AnswerBudget(100)
     answers.note("reads", 40, 0, 1.0)
     answers.note("stands still", 40, 0, 2.0)

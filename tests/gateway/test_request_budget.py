@@ -43,7 +43,7 @@ def test_a_large_frame_gets_room_for_all_of_it_or_none() -> None:
     assert (requests.used, requests.waiting) == (5 * MIB, 0)
 
 
-def test_what_is_large_leaves_the_reserve_to_what_is_little() -> None:
+def test_large_requests_leave_the_reserve_to_small_ones() -> None:
     requests, large, larger, little = budget(), Client(), Client(), Client()
     assert requests.ask(large, 14 * MIB)
     assert not requests.ask(larger, MIB)
@@ -61,7 +61,7 @@ def test_a_holder_that_holds_less_by_now_gets_into_the_reserve() -> None:
     assert requests.waiting == 0
 
 
-def test_whoever_needs_least_is_first_and_then_whoever_asked_first() -> None:
+def test_the_smallest_request_is_first_and_among_equals_the_oldest() -> None:
     requests, large = budget(), Client()
     assert requests.ask(large, 14 * MIB)
     waiting = [Client() for _ in range(4)]
@@ -284,7 +284,7 @@ async def test_a_long_poll_ends_in_time_whatever_its_client_asks_for(rig: Rig) -
     assert [fetch.max_wait_ms for fetch in node.fetches] == [300, 300]
 
 
-async def test_the_budget_and_who_waits_for_it_are_metrics(rig: Rig) -> None:
+async def test_the_budget_and_the_requests_that_wait_for_it_are_metrics(rig: Rig) -> None:
     await start(rig)
     for _ in range(4):
         (await rig.client(1)).send(struct.pack(">i", FRAME_MAX - 1) + bytes(600_000))

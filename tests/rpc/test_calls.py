@@ -417,7 +417,7 @@ async def test_the_connections_of_a_server_share_one_budget_of_requests_without_
     assert server.outstanding == 0
 
 
-async def test_what_a_lost_connection_had_outstanding_counts_no_more(network: Network, address: str) -> None:
+async def test_requests_of_a_lost_connection_count_no_more(network: Network, address: str) -> None:
     waiting: list[Call] = []
     server, at = await network.serve(address, {"wait": waiting.append})
     client = await network.client(at)

@@ -25,7 +25,7 @@ def disk_with_data() -> SimulatedDisk:
     return disk
 
 
-async def test_what_was_seen_is_there_after_a_restart() -> None:
+async def test_a_mark_is_there_after_a_restart() -> None:
     disk, seen = disk_with_data(), moved_on(ClusterImage(), 1, 2)
     former = marks(disk)
     former.follow(ClusterImage(), seen)

@@ -64,7 +64,7 @@ async def test_one_that_was_replaced_unawares_lists_no_offset_that_its_successor
     assert after.offset > before.offset
 
 
-async def test_what_every_successor_lists_alike_waits_for_nobody(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_every_successor_would_give_waits_for_nobody(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leadership_confirmations, "FOLLOWERS_S_MAX", FOR_EVER_S)
     await moved.move()
     assert await moved.three[1].list_offset(moved.topic, START) == ListedOffset(0, 0, START, 0)

@@ -17,6 +17,8 @@ from tests.simulation.inodes import Fate, Link, Rename, SimDirectory, SimFile, U
 from tests.simulation.sometimes import Sometimes
 
 _NO_CHANCE = Random("replaced where syncs fail")
+FIRST_FD = 1 << 20
+"""No real descriptor has such a number: what goes past the seam fails, and closes nothing."""
 LOG_ROOM, OTHER_ROOM = 32 * 1024, 2 * 1024
 
 
@@ -60,7 +62,7 @@ class SimulatedDisk:
         self._others_work = False
         self.lies = False  # a sync has failed: the page cache counts as clean what is not on the disk
         self._open: dict[int, SimFile] = {}
-        self._next_fd = 3
+        self._next_fd = FIRST_FD
         self._mapped: list[SimFile] = []
 
     # --- what is not part of the seam: crashes
@@ -147,6 +149,19 @@ class SimulatedDisk:
         self._fail_if_due("create", path)
         file = SimFile(b"", _room(name))
         directory.change(Link(name, file))
+        return self._opened(file)
+
+    @property
+    def descriptors(self) -> int:
+        """The number of open ones."""
+        return len(self._open)
+
+    def file_of(self, fd: int) -> SimFile:
+        """The inode, to be passed to another process."""
+        return self._open[fd]
+
+    def adopt(self, file: SimFile) -> int:
+        """A descriptor of an inode that another process passed; it may be on another disk, or deleted."""
         return self._opened(file)
 
     def close(self, fd: int) -> None:

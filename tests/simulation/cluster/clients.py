@@ -1,7 +1,7 @@
 """Clients as applications run them: producers that retry as real ones do, and consumers that follow the leaders."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from libs.wire.errors import ErrorCode
@@ -21,6 +21,7 @@ RETRY_S = 0.1
 STAMP_MS = EPOCH_MS
 """Before the timestamps of all records, as in a backfill: partitions forget producers after a much shorter time."""
 REFRESH_S = 5.0
+REST_S = 1.0
 
 RETRIABLE = frozenset(
     int(code)
@@ -46,6 +47,13 @@ NOT_STORED = frozenset(int(code) for code in (ErrorCode.NOT_ENOUGH_REPLICAS,))
 
 def key_of(partition: Partition) -> str:
     return f"{partition[0]}-{partition[1]}"
+
+
+async def rest(seconds: float, stopping: Callable[[], bool]) -> None:
+    """Sleeps, and not much longer once that says so."""
+    while seconds > 0 and not stopping():
+        await asyncio.sleep(min(seconds, REST_S))
+        seconds -= REST_S
 
 
 class Client:

@@ -3,6 +3,7 @@
 `python -m tests.simulation.planted cluster` prints the number of seeds that each takes.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,11 +15,13 @@ from libs.commitlog.model.errors import DirectoryDamaged
 from libs.commitlog.producers.producer_state import FRESH, ProducerState
 from libs.coordinator.driver import ShardDriver
 from libs.coordinator.shard import Shard
+from libs.rpc.client_connection import ClientConnection
 from libs.rpc.contracts.replication import Pulled, PulledFrom
 from services.controller.core.elections import leader_election as elections
 from services.controller.core.reassignment import reassignment
 from services.controller.term.fenced_writer import FencedWriter
 from services.gateway.appends.appends import Appends
+from services.gateway.peers.file_descriptors import FileKey, Files, OpenedFile
 from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.consumer import commits as consumer_commits
 from services.group_coordinator.core.consumer import reconciliation
@@ -119,6 +122,39 @@ def leaders_ask_nobody() -> Any:
     return patch.object(LeaderChecks, "check", lambda self, partition, on_checked: on_checked(None))
 
 
+class _ByNumberAlone(OrderedDict[FileKey, OpenedFile]):
+    """The files of a node by their numbers, whichever of its processes has given them."""
+
+    def get(self, key: FileKey, default: Any = None) -> Any:
+        return super().get(_by_number(key), default)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, tuple) and super().__contains__(_by_number(key))
+
+    def __setitem__(self, key: FileKey, file: OpenedFile) -> None:
+        super().__setitem__(_by_number(key), file)
+
+    def move_to_end(self, key: FileKey, last: bool = True) -> None:
+        super().move_to_end(_by_number(key), last)
+
+
+def _by_number(key: FileKey) -> FileKey:
+    return key[0], 0, key[2]
+
+
+@contextmanager
+def files_outlive_their_node() -> Iterator[None]:
+    """A gateway serves from descriptors that a former incarnation of the node passed."""
+    original = Files.__init__
+
+    def made(self: Files, *args: Any) -> None:
+        original(self, *args)
+        self._files = _ByNumberAlone()
+
+    with patch.object(Files, "__init__", made), patch.object(Files, "forget", lambda *_: None):
+        yield
+
+
 def nobody_is_awaited_after_a_takeover() -> Any:
     """A new owner never misses the members that it read of."""
     return patch.object(GroupMachine, "timers", lambda self, now_ms: ())
@@ -189,6 +225,15 @@ MUTANTS: dict[str, Bug] = {
     "commits do not wait for the topics of their gateway": Bug(
         line(GroupRequests.ask, "topics_revision > self._image_revision and reads_topics(request)", "False"),
         range(1, 11),
+    ),
+    "a gateway serves from a former incarnation's files": Bug(files_outlive_their_node, range(1, 11)),
+    "descriptors that were cut off are not missed": Bug(
+        line(
+            ClientConnection.descriptors_received,
+            "self._descriptors.append(fds)",
+            "self._descriptors.extend([] if fds is None else [fds])",
+        ),
+        range(1, 21),
     ),
     "each shard has a time of its own": Bug(
         line(ShardDriver.__init__, "self._time = time", "self._time = SteadyTime(clock, self._loop.time)"),

@@ -8,14 +8,17 @@ import asyncio
 import errno
 import logging
 import os
+import posixpath
 from collections.abc import Callable
 from contextvars import copy_context
 from random import Random
 
-from libs.commitlog.files.filesystem import FileSystem
+from libs.rpc.passed_files import PassedFiles
 from libs.rpc.transport import Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
+from tests.simulation.cluster.passed_files import SimulatedPassedFiles
 from tests.simulation.cluster.stream import SimulatedStream
+from tests.simulation.disk import SimulatedDisk
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +30,11 @@ class Network:
 
     def __init__(self, loop: VirtualLoop, random: Random) -> None:
         self.loop, self.random = loop, random
-        self.listeners: dict[tuple[str, int], SimulatedListener] = {}
+        self.listeners: dict[tuple[str, int | str], SimulatedListener] = {}
         self.streams: dict[int, SimulatedStream] = {}
         self.down: dict[str, bool] = {}  # hosts without power
+        self.kernels: dict[str, str] = {}
+        """Of hosts that share one. They are containers on it, each with addresses of its own: links fail, Unix sockets do not."""
         self.messages = 0
         self._numbers = 0
         self._blocked: dict[tuple[str, str], int] = {}
@@ -40,6 +45,9 @@ class Network:
         if self.random.random() < 0.01:
             base += 0.02 * self.random.random()
         return base + self._slow.get((source, target), 0.0)
+
+    def kernel_of(self, host: str) -> str:
+        return self.kernels.get(host, host)
 
     def number(self, stream: "SimulatedStream") -> int:
         self._numbers += 1
@@ -73,7 +81,9 @@ class Network:
 
     def reset(self, one: str, other: str) -> int:
         """Every connection between the two hosts. Returns how many there were."""
-        found = [stream for stream in self.streams.values() if stream.local == one and stream.remote == other]
+        found = [
+            stream for stream in self.streams.values() if stream.local == one and stream.remote == other and not stream.is_unix
+        ]
         for stream in found:
             stream.broken()
             if stream.other is not None:
@@ -103,18 +113,31 @@ class Network:
 
 
 class SimulatedTransport:
-    """One process's way to the network. `fs` is where the files are that its streams send."""
+    """One process's way to the network. `disk` is where the files are that its streams send."""
 
-    def __init__(self, network: Network, host: str, fs: FileSystem | None) -> None:
-        self._network, self._host, self._fs = network, host, fs
+    def __init__(self, network: Network, host: str, disk: SimulatedDisk | None, random: Random | None = None) -> None:
+        """`random` decides what becomes of passed files: a process without it gets none."""
+        self._network, self._host, self._disk = network, host, disk
+        self._passed = SimulatedPassedFiles(disk, random) if disk is not None and random is not None else None
+
+    @property
+    def passed_files(self) -> PassedFiles:
+        assert self._passed is not None, "nobody passes files to this process"
+        return self._passed
+
+    def has_socket(self, path: str) -> bool:
+        host = _host_of(path)
+        return (host, path) in self._network.listeners and self._network.kernel_of(host) == self._network.kernel_of(self._host)
 
     async def connect(self, address: str, receiver_factory: Callable[[Stream], Receiver], timeout_s: float) -> Stream:
         network, host = self._network, self._host
         target, port = _parsed(address)
+        is_unix = isinstance(port, str)
         async with asyncio.timeout(timeout_s):
             while True:
                 await asyncio.sleep(network.delay(host, target))
-                if network.blocked(host, target) or network.blocked(target, host) or target in network.down:
+                cut = network.blocked(host, target) or network.blocked(target, host)
+                if (cut and not is_unix) or target in network.down:
                     await asyncio.sleep(SYN_AGAIN_S)
                     continue
                 break
@@ -122,32 +145,46 @@ class SimulatedTransport:
             if listener is None:
                 await asyncio.sleep(network.delay(target, host))
                 raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED), address)
-            here = SimulatedStream(network, host, target, address, copy_context(), self._fs)
-            there = SimulatedStream(network, target, host, f"tcp:{host}:{here.key}", listener.context, listener.fs)
+            here = SimulatedStream(network, host, target, address, copy_context(), self._disk, self._passed)
+            there = SimulatedStream(network, target, host, f"tcp:{host}:{here.key}", listener.context, listener.disk)
             here.other, there.other = there, here
+            there.sends_passed_files = listener.sends_passed_files
+            if is_unix:
+                here.be_unix()
+                there.be_unix()
             network.loop.call_soon(listener.accept, there, context=listener.context)
             await asyncio.sleep(network.delay(target, host))
         here.start(receiver_factory(here))
         return here
 
     async def listen(self, address: str, on_stream: Callable[[Stream], Receiver]) -> "SimulatedListener":
-        _, port = _parsed(address)
+        host, port = _parsed(address)
         key = (self._host, port)
+        if isinstance(port, str) and host != self._host:
+            raise ValueError(f"{address!r}: a socket is named for its host")
         if key in self._network.listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), address)
-        listener = self._network.listeners[key] = SimulatedListener(self._network, self._host, port, self._fs, on_stream)
+        listener = self._network.listeners[key] = SimulatedListener(self._network, self._host, port, self._disk, on_stream)
+        listener.sends_passed_files = self._passed is not None
         return listener
 
 
 class SimulatedListener:
     def __init__(
-        self, network: Network, host: str, port: int, fs: FileSystem | None, on_stream: Callable[[Stream], Receiver]
+        self,
+        network: Network,
+        host: str,
+        port: int | str,
+        disk: SimulatedDisk | None,
+        on_stream: Callable[[Stream], Receiver],
     ) -> None:
         self._network, self._key, self._on_stream = network, (host, port), on_stream
-        self.fs = fs
+        self.disk = disk
+        self.sends_passed_files = False
+        """Whether what its streams send was passed by others."""
         self.context = copy_context()
         self.life = LIFE.get()
-        self.address = f"tcp:{host}:{port}"
+        self.address = f"unix:{port}" if isinstance(port, str) else f"tcp:{host}:{port}"
 
     def accept(self, stream: "SimulatedStream") -> None:
         if stream.lost:
@@ -163,8 +200,15 @@ class SimulatedListener:
             del self._network.listeners[self._key]
 
 
-def _parsed(address: str) -> tuple[str, int]:
-    scheme, host, port = address.split(":")
-    if scheme != "tcp":
-        raise ValueError(f"{address!r} is not simulated: only tcp:host:port is")
+def _parsed(address: str) -> tuple[str, int | str]:
+    """The host, and its port, or the path of its Unix socket."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "unix":
+        return _host_of(rest), rest
+    host, _, port = rest.partition(":")
     return host, int(port)
+
+
+def _host_of(path: str) -> str:
+    """The host that a socket is named for."""
+    return posixpath.basename(path).removesuffix(".sock")

@@ -38,6 +38,10 @@ KAFKA_PORT = 9000
 VERSION = "simulated"
 EXECUTION_S = 0.3
 """The time that the program takes to be executed again."""
+OPEN_FILE_IDLE_S = 120.0
+"""So long that a gateway still has files which a node passed before its restart, if it does not drop them for that."""
+SENDFILE_BYTES_MIN = 4_000
+"""Batches are small here: some of what a fetch brings is copied, and some leaves by sendfile."""
 
 
 class Process:
@@ -52,6 +56,8 @@ class Process:
         self.random: Random = world.stream(self.host)
         self.clock = HostClock(world.loop, self.random)
         self.slowness = Slowness(world.stream(f"{self.host} disk"))
+        self.kernel: list[Process] = [self]
+        """All hosts that are containers on the same kernel."""
         self.disk = self._powered(SimulatedDisk(world.sometimes))
         self.life: Life | None = None
         self.store: SimulatedStore | None = None
@@ -73,6 +79,12 @@ class Process:
     @property
     def paused(self) -> bool:
         return self.life is not None and self.life.paused
+
+    @property
+    def startable(self) -> bool:
+        """Whether it ended by itself, or with a kernel that runs again."""
+        dark = any(other.host in self.world.network.down for other in self.kernel if other is not self)
+        return not self.running and not self.held_down and not dark
 
     def start(self) -> None:
         """Whoever starts a process on a host without power has switched the host on."""
@@ -103,7 +115,7 @@ class Process:
         self._gone(life)
 
     def _start_anew(self) -> None:
-        if not (self.running or self.held_down):
+        if self.startable:
             self.start()
 
     def _gone(self, life: Life) -> None:
@@ -137,7 +149,12 @@ class Process:
             self._gone(self.life)
 
     def power_cut(self) -> None:
-        """The host goes dark: what was not synced is kept, lost or torn, and nobody hears a word."""
+        """The machine goes dark: what was not synced is kept, lost or torn, and nobody hears a word."""
+        for process in self.kernel:
+            process.go_dark()
+
+    def go_dark(self) -> None:
+        """Its part of a power cut."""
         self.world.log_event(f"{self.host} loses its power")
         self.boots += 1
         for tell in self.world.before_power_cut:
@@ -196,7 +213,7 @@ class Process:
         return next_incarnation(self.disk, "/data", self.clock.wall_ms())
 
     def identity(self) -> Identity:
-        return Identity(self.role, self.node_id, self.incarnation(), self.host, VERSION)
+        return Identity(self.role, self.node_id, self.incarnation(), self.world.network.kernel_of(self.host), VERSION)
 
     def environment(self, new_random: Callable[[], Random]) -> ProcessEnvironment:
         """The environment. The seeds' histories need this order: the store, the transport, `new_random`, the incarnation."""
@@ -216,6 +233,7 @@ class StorageProcess(Process):
             data_dir="/data",
             etcd=(),
             rpc_tcp=f"{self.host}:{RPC_PORT}",
+            rpc_unix=f"/run/{self.host}.sock" if len(self.kernel) > 1 else "",
             rack=f"rack-{self.node_id}",
             broker_configs=self.world.broker_configs,
             high_watermark_checkpoint_s=2.0,
@@ -266,6 +284,13 @@ class ControllerProcess(Process):
 class GatewayProcess(Process):
     role = "gateway"
 
+    def __init__(self, world: World, node_id: int) -> None:
+        super().__init__(world, node_id)
+        self._passing = world.stream(f"{self.host} passed files")
+
+    def transport(self) -> SimulatedTransport:
+        return SimulatedTransport(self.world.network, self.host, self.disk, self._passing)
+
     async def serve(self, lifecycle: Lifecycle) -> None:
         config = GatewayConfig(
             node_id=self.node_id,
@@ -276,9 +301,18 @@ class GatewayProcess(Process):
             advertised_host=self.host,
             rpc_tcp=f"{self.host}:{RPC_PORT}",
             rack=f"rack-{self.node_id}",
+            sendfile_bytes_min=SENDFILE_BYTES_MIN,
+            open_file_idle_s=OPEN_FILE_IDLE_S,
         )
         world = self.environment(lambda: Random(0))
         lifecycle.on_stop(world.store.close)
         gateway = self.what = Gateway(config, world, Metrics("gateway"), die=lifecycle.stop, descriptors_max=20_000)
         lifecycle.on_stop(gateway.stop)
         await gateway.start()
+
+
+def share_kernel(*processes: Process) -> None:
+    """Puts hosts on one kernel: files are passed between them, and they lose their power together."""
+    for process in processes:
+        process.kernel = list(processes)
+        process.world.network.kernels[process.host] = processes[0].host

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from libs.wire.errors import ErrorCode
 from tests.simulation.cluster import kafka_client, kafka_groups
 from tests.simulation.cluster.administrator import delete_for_good, small_topic
-from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client
+from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client, rest
 from tests.simulation.cluster.coordinator_process import CoordinatorProcess
 from tests.simulation.cluster.group_members import NOWHERE
 from tests.simulation.cluster.kafka_client import Disconnected, Link, Partition
 from tests.simulation.cluster.store import LATE_S_MAX
 
 GROUP = "wanderers"
-PAUSE_S = 4.0
+PAUSE_S = 8.0
 HOLD_SHARE = 0.7
 HOLDS_S = (0.1, 0.4, 1.5)
 LOOKS_S = (0.0, 0.5, 2.0)
@@ -53,7 +53,7 @@ class RecreatedTopic:
                 link = await self._client.any_gateway()
                 await self._live(link, name)
                 while not self.stopping:
-                    await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
+                    await rest(self._random.expovariate(1 / PAUSE_S), lambda: self.stopping)
                     if self._random.random() < HOLD_SHARE:
                         self._hold(self._random.choice(HOLDS_S))
                     if await kafka_client.delete(link, name, REQUEST_S):

@@ -27,6 +27,7 @@ from tests.simulation.cluster.groups import POINTS, SHARDS, Groups
 from tests.simulation.cluster.invariants import Invariants, hosted_by
 from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.lasting_offsets import LastingOffsets
+from tests.simulation.cluster.local_reader import LocalReader
 from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
 from tests.simulation.cluster.pipelining import PipeliningProducer
 from tests.simulation.cluster.processes import (
@@ -35,6 +36,7 @@ from tests.simulation.cluster.processes import (
     GatewayProcess,
     Process,
     StorageProcess,
+    share_kernel,
 )
 from tests.simulation.cluster.reassigner import Reassigner
 from tests.simulation.cluster.recorder import Recorder
@@ -97,6 +99,7 @@ class ClusterRun:
         self.factor, self.faulty_s = factor, faulty_s
         self.storage = [StorageProcess(world, node) for node in (1, 2, 3)]
         self.gateways = [GatewayProcess(world, node) for node in (1, 2)]
+        share_kernel(self.storage[0], self.gateways[0])
         coordinators = [CoordinatorProcess(world, node) for node in (1, 2)]
         self.processes: list[Process] = [
             *(ControllerProcess(world, node) for node in (1, 2, 3)),
@@ -141,6 +144,10 @@ class ClusterRun:
             self.names_reader,
             RecreatedTopic(self.clients[-1], coordinators, factor),
             LastingOffsets(self.clients[0], self.partitions, self.groups.all_have_committed),
+            LocalReader(
+                Client(world, "local-reader", bootstrap, [*TOPICS], host=hosts[0]),
+                *(self.recorder, self.partitions, 1, (self.gateways[0].host, KAFKA_PORT + 1)),
+            ),
         ]
 
     def run(self, *, until_caught: bool = False) -> Report:
@@ -238,8 +245,8 @@ class ClusterRun:
         for task in tasks:
             if not task.done():
                 self.world.violation(f"15: {who} does not come to its end")
-            elif task.exception() is not None:
-                raise task.exception()  # type: ignore[misc]
+            elif (error := task.exception()) is not None:
+                self.world.violation(f"1: {who} cannot go on: {''.join(traceback.format_exception(error)).strip()}")
 
     async def _live(self, members: "list[asyncio.Task[None]]") -> None:
         """15: everything finishes within a bound."""
@@ -309,7 +316,7 @@ class ClusterRun:
         while True:
             await asyncio.sleep(0.5)
             for process in self.processes:
-                if not process.running and not process.held_down:
+                if process.startable:
                     process.start()
 
     # --- conditions

@@ -3,14 +3,17 @@
 import errno
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from libs.commitlog.files.filesystem import FileSystem
 from libs.rpc.socket_stream import LOW_WATER
 from libs.rpc.transport import Buffer, Receiver
 from tests.simulation.cluster.loop import LIFE
+from tests.simulation.cluster.passed_files import SimulatedPassedFiles
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.inodes import SimFile
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.network import Network
@@ -19,6 +22,8 @@ log = logging.getLogger(__name__)
 
 WINDOW = 256 * 1024
 """So much may be on its way and unread: what the kernels of both ends hold."""
+REST_S = 0.001
+"""So much later the rest of a message with descriptors is received: the next message may be there by then."""
 WORLD = Context()
 """Belongs to no process: what the network does goes on while processes are paused or dead."""
 
@@ -38,24 +43,56 @@ class _FileRange:
         self.fd, self.position, self.length, self.on_sent = fd, position, length, on_sent
 
 
+class _Files(NamedTuple):
+    """Descriptors on their way: they come with the bytes that follow them."""
+
+    files: list[SimFile]
+
+
+class _Message(NamedTuple):
+    """Bytes that descriptors come with."""
+
+    data: bytes
+    files: list[SimFile]
+
+
+What = bytes | _Message | Exception
+
+
 class SimulatedStream:
     """One end of a connection; `other` is the other. See `libs.rpc.transport.Stream`."""
 
     is_unix = False
     peer_uid: int | None = None
+    sends_passed_files = False
+    """Whether all files that it sends were passed, and what is sent of them is committed. So they are never cut before it."""
 
-    def __init__(self, network: "Network", local: str, remote: str, peer: str, context: Context, fs: FileSystem | None) -> None:
-        self._network, self._loop, self._context, self._fs = network, network.loop, context, fs
+    def __init__(
+        self,
+        network: "Network",
+        local: str,
+        remote: str,
+        peer: str,
+        context: Context,
+        disk: SimulatedDisk | None,
+        passed: SimulatedPassedFiles | None = None,
+    ) -> None:
+        self._network, self._loop, self._context, self._fs = network, network.loop, context, disk
+        self._passed = passed
+        self._messages: deque[tuple[int, int, list[SimFile]]] = deque()
+        """Where bytes that descriptors came with begin and end, of all that arrived."""
+        self._arrived = self._received = 0
+        self._rest_is_late = False
         self.local, self.remote, self.peer = local, remote, peer
         self.life = context.get(LIFE)
         self.other: SimulatedStream | None = None
         self.pending_bytes = self.pending_file_bytes = self.bytes_sent = 0
         self.closing = self.lost = False
         self._receiver: Receiver | None = None
-        self._queue: list[Buffer | _FileRange] = []
+        self._queue: list[Buffer | _FileRange | _Files] = []
         self._inbox = bytearray()
         self._ending: Exception | None = None
-        self._stuck: list[bytes | Exception] = []
+        self._stuck: list[What] = []
         self._on_way = 0  # sent, and not yet read by the other end
         self._last_arrival = 0.0
         self._reading = False
@@ -65,6 +102,15 @@ class SimulatedStream:
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self.resume_reading()
+
+    @property
+    def accepted(self) -> bool:
+        """Whether its process has a descriptor of it. Before that it waits in the kernel."""
+        return self._receiver is not None
+
+    def be_unix(self) -> None:
+        """A Unix socket: no link of the network is between its ends."""
+        self.is_unix, self.peer_uid = True, 0
 
     # --- reading
 
@@ -79,10 +125,13 @@ class SimulatedStream:
     def _turn_soon(self) -> None:
         if self._reading and not self._turn_coming and (self._inbox or self._ending is not None):
             self._turn_coming = True
-            self._loop.call_soon(self._turn, context=self._context)
+            if self._rest_is_late:
+                self._loop.call_later(REST_S, self._turn, context=self._context)
+            else:
+                self._loop.call_soon(self._turn, context=self._context)
 
     def _turn(self) -> None:
-        self._turn_coming = False
+        self._turn_coming = self._rest_is_late = False
         receiver, inbox = self._receiver, self._inbox
         if self.lost or not self._reading or receiver is None:
             return
@@ -98,9 +147,12 @@ class SimulatedStream:
             count = min(len(buffer), len(inbox))
             if count > 1 and self._network.random.random() < 0.03:
                 count = self._network.random.randrange(1, count)
+            if self._messages:
+                count = self._take_descriptors(receiver, count)
             buffer[:count] = inbox[:count]
             del buffer
             del inbox[:count]
+            self._received += count
             receiver.buffer_updated(count)
         except Exception as error:
             log.exception("receiver failed")
@@ -114,6 +166,18 @@ class SimulatedStream:
         if self._queue:
             self.flush()
         self._turn_soon()
+
+    def _take_descriptors(self, receiver: Receiver, count: int) -> int:
+        """A receive ends with the first message that has descriptors. Returns how many bytes it brings."""
+        start, end, files = self._messages[0]
+        if start >= self._received + count:
+            return count
+        self._messages.popleft()
+        assert self._passed is not None
+        count = self._passed.part_of(min(count, end - self._received))
+        self._rest_is_late = self._received + count < end
+        receiver.descriptors_received(self._passed.adopt(files))
+        return count
 
     def read_by_peer(self, count: int) -> None:
         self._on_way -= count
@@ -151,7 +215,10 @@ class SimulatedStream:
         self._fs.close(fd)
 
     def attach_descriptors(self, fds: Sequence[int]) -> None:
-        raise ValueError("descriptors pass over Unix sockets only")
+        if not self.is_unix or self._fs is None:
+            raise ValueError("descriptors pass over Unix sockets only")
+        if not self.closing and fds:
+            self._queue.append(_Files([self._fs.file_of(fd) for fd in fds]))
 
     def _queued(self, size: int) -> None:
         self.pending_bytes += size
@@ -173,16 +240,22 @@ class SimulatedStream:
         if self.lost:
             return
         out = bytearray()
+        riding: list[SimFile] = []
         sent: list[Callable[[bool], None]] = []
         while self._queue and self._on_way + len(out) < WINDOW:
             item = self._queue.pop(0)
-            if isinstance(item, _FileRange):
+            if isinstance(item, _Files):
+                self._send_bytes(out, riding)
+                out, riding = bytearray(), item.files
+            elif isinstance(item, _FileRange):
                 if item.on_sent is not None:
                     sent.append(item.on_sent)
                 try:
                     assert self._fs is not None
                     data = self._fs.pread(item.fd, item.length, item.position)
                     if len(data) < item.length:
+                        if self.sends_passed_files:
+                            self._loop.failures.append(f"{self.local}: {self.peer} was promised bytes that its file lacks")
                         raise OSError("the file is shorter than the range")
                 except OSError as error:
                     self._end(error)
@@ -191,13 +264,9 @@ class SimulatedStream:
                 out += data
             else:
                 out += item
-        if out:
-            self.pending_bytes -= len(out)
-            self.bytes_sent += len(out)
-            self._on_way += len(out)
-            self._network.messages += 1
-            self._loop.traced(out)
-            self._send(bytes(out))
+        if riding and not out:
+            self._queue.insert(0, _Files(riding))
+        self._send_bytes(out, riding)
         for on_sent in sent:
             on_sent(True)
         if not self._queue and self.closing:
@@ -206,33 +275,47 @@ class SimulatedStream:
             self._above_low_water = False
             self._loop.call_soon(self._write_ready, context=self._context)
 
+    def _send_bytes(self, out: bytearray, riding: list[SimFile]) -> None:
+        if out:
+            self.pending_bytes -= len(out)
+            self.bytes_sent += len(out)
+            self._on_way += len(out)
+            self._network.messages += 1
+            self._loop.traced(out)
+            self._send(_Message(bytes(out), riding) if riding else bytes(out))
+
     def _write_ready(self) -> None:
         if not self.closing and self._receiver is not None:
             self._receiver.write_ready()
 
     # --- the way
 
-    def _send(self, what: bytes | Exception) -> None:
+    def _send(self, what: What) -> None:
         if self.life is not None and self.life.dead:
             return
         self._schedule(what)
 
-    def _schedule(self, what: bytes | Exception) -> None:
+    def _schedule(self, what: What) -> None:
         other = self.other
         assert other is not None
         # Never at the same instant: the loop draws the order of what is.
-        when = max(self._last_arrival + 1e-6, self._loop.time() + self._network.delay(self.local, self.remote))
+        remote = self.local if self.is_unix else self.remote
+        when = max(self._last_arrival + 1e-6, self._loop.time() + self._network.delay(self.local, remote))
         self._last_arrival = when
         self._loop.call_at(when, other.arrived, what, context=WORLD)
 
-    def arrived(self, what: bytes | Exception) -> None:
-        if self._stuck or self._network.blocked(self.remote, self.local):
+    def arrived(self, what: What) -> None:
+        if self._stuck or (self._network.blocked(self.remote, self.local) and not self.is_unix):
             self._stuck.append(what)
         elif not self.lost:
             if isinstance(what, Exception):
                 self._ending = what
             else:
-                self._inbox += what
+                data = what.data if isinstance(what, _Message) else what
+                if isinstance(what, _Message):
+                    self._messages.append((self._arrived, self._arrived + len(data), what.files))
+                self._arrived += len(data)
+                self._inbox += data
             self._turn_soon()
 
     def unstick(self) -> None:

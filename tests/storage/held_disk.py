@@ -33,6 +33,9 @@ class HeldDisk(OsFileSystem):
         self._open.set()
         self._readable.set()
 
+    def release_syncs(self) -> None:
+        self._open.set()
+
     def hold_reads(self) -> None:
         self._readable.clear()
 

@@ -66,6 +66,33 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_no_end_that_m
     assert (await cluster.list_offset(topic, -3)).offset == 1
 
 
+async def test_a_record_that_is_committed_while_a_search_waits_for_the_disk_is_not_denied(
+    cluster: StorageCluster, disk: HeldDisk
+) -> None:
+    """The search began when the high watermark had not reached the epoch's start. At its end that says nothing any more."""
+    topic = await cluster.topic("catching-up")
+    disk.hold()
+    await cluster.append(topic, batch(b"a", b"b", timestamp=START), acks=1)
+    await cluster.state(topic, epoch=1)
+    await until(lambda: cluster.node is not None and cluster.node.partitions.by_key[topic, 0].leader_epoch == 1)
+    disk.hold_reads()
+    begun = disk.reads_begun
+    assert cluster.client is not None
+    request = ListOffsets(0, (ListOffsetsPartition(topic, 0, START + 1),))
+    search = cluster.client.call(LIST_OFFSETS, request, timeout_s=WAIT_S)
+    await until(lambda: disk.reads_begun > begun)
+    disk.release_syncs()
+
+    async def is_committed() -> bool:
+        return await cluster.list_offset(topic, -1) == ListedOffset(0, 2, -1, 1)
+
+    await until(is_committed)
+    disk.release()
+    (found,) = unpack(ListOffsetsReply, (await search).body).partitions
+    assert found.error == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert await cluster.list_offset(topic, START + 1) == ListedOffset(0, 1, START + 1, 0)
+
+
 async def test_a_leader_that_has_not_committed_what_it_found_tells_no_reader_that_this_is_the_end(
     cluster: StorageCluster, disk: HeldDisk
 ) -> None:

@@ -105,11 +105,16 @@ def _depends_on_leadership(timestamp: int, answer: ListedOffset) -> bool:
 
 @dataclass(slots=True)
 class Lookup:
-    """A search for a timestamp. `end` is the first offset that the caller may not see; records from there on are not found."""
+    """A search for a timestamp. `end` is the first offset that the caller may not see; records from there on are not found.
+
+    `is_behind`: whether the high watermark was below the start of the epoch when `end` was taken. A search may wait for a disk.
+    When it ends, records beyond `end` may be committed.
+    """
 
     partition: Partition
     timestamp: int
     end: int
+    is_behind: bool
     search: TimestampSearch
     step: HeaderWalk | BatchOpening | None = None
     """The next step; None before the first."""
@@ -145,7 +150,7 @@ class Lookup:
         if match is None:
             return NOT_FOUND
         if match.offset >= self.end:
-            return NOT_AVAILABLE if self.partition.is_behind else NOT_FOUND
+            return NOT_AVAILABLE if self.is_behind else NOT_FOUND
         return ListedOffset(0, match.offset, match.timestamp, match.leader_epoch)
 
 
@@ -162,6 +167,6 @@ def _find(partition: Partition, timestamp: int, end: int) -> ListedOffset | Look
     if timestamp < MAX_TIMESTAMP:
         return ListedOffset(int(ErrorCode.UNSUPPORTED_VERSION))
     if timestamp == MAX_TIMESTAMP:
-        return Lookup(partition, timestamp, end, partition.log.search_max_timestamp())
+        return Lookup(partition, timestamp, end, partition.is_behind, partition.log.search_max_timestamp())
     searched = partition.log_end_offset if partition.is_behind else end
-    return Lookup(partition, timestamp, end, partition.log.search_timestamp(timestamp, searched))
+    return Lookup(partition, timestamp, end, partition.is_behind, partition.log.search_timestamp(timestamp, searched))

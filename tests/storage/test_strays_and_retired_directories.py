@@ -8,7 +8,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import ConfigOverrides, Topic
+from libs.cluster.records import ConfigOverrides, InSync, PartitionState, Replica, Topic
 from libs.commitlog.model.errors import DirectoryRetired
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import NODE_ID, StorageCluster, batch
@@ -50,6 +50,34 @@ async def test_a_partition_that_moved_away_while_the_node_was_down_is_set_aside(
     await cluster.write(keys.partition(moved, 0), None)
     await cluster.start()
     assert directories(cluster) == [f"moved-0.{moved.hex()}-stray"]
+
+
+async def test_each_stray_is_named_once_with_what_the_metadata_say_and_the_way_out(
+    cluster: StorageCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The metadata were restored from a backup: only a line told what they lack, and not why, nor how to have it back."""
+    unknown, moved, again = [await cluster.topic(name) for name in ("unknown", "moved", "again")]
+    shrunk = await cluster.topic("shrunk", partitions=2)
+    for topic in (unknown, moved, again):
+        await cluster.append(topic, batch(b"x"))
+    await cluster.stop()
+    await delete(cluster, "unknown", unknown)
+    await cluster.write(keys.partition(moved, 0), encode(PartitionState((Replica(7, ""),), 7, 1, 1, 1, (InSync(7, 1),))))
+    await cluster.write(keys.topic("shrunk"), encode(Topic("shrunk", shrunk.hex(), 1)))
+    await delete(cluster, "again", again)
+    await cluster.write(keys.topic("again"), encode(Topic("again", bytes(range(16)).hex(), 1)))
+    await cluster.start()
+    told = [record.__dict__["fields"] for record in caplog.records if record.message.startswith("stray partition set aside")]
+    assert {(line["topic"], line["partition"]): line["reason"] for line in told} == {
+        ("unknown", 0): "the topic is unknown",
+        ("moved", 0): "its replicas are on other nodes",
+        ("shrunk", 1): "the partition is unknown",
+        ("again", 0): "another topic has the name",
+    }
+    aside = [name for name in directories(cluster) if name.endswith("-stray")]
+    assert sorted(line["path"].rpartition("/")[2] for line in told) == aside
+    assert {line["way_out"] for line in told} == {"to have it back: docs/operate/restoring-metadata.md, Strays"}
+    assert len(told) == 4
 
 
 async def test_a_stray_whose_name_was_given_again_is_set_aside_too(cluster: StorageCluster) -> None:

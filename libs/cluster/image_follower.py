@@ -161,8 +161,7 @@ class ImageFollower:
             found = {"found_revision": new.revision, "found_cluster_id": new.cluster_id}
             log.error("metadata store is another one", extra={"fields": was | found})
             return False
-        went_back_now = went_back(old, listed) if self.verified else new.revision < old.revision
-        if went_back_now or lost_nonces(new, mark_of(old)):
+        if went_back(old, new, listed) if self.verified else new.revision < old.revision:
             self._end_following(new)
             return False
         unchanged = self.verified and new.revision == old.revision

@@ -4,12 +4,13 @@ A store that is restored from a backup goes back in time. Its revisions are give
 nothing. Hence the active controller puts random numbers into a history, and each process keeps the newest of them as its mark. A
 store that lacks the last number of a mark is another branch of history.
 
-A process that runs meanwhile knows more than its mark: each key that nobody wrote since must be as its image has it.
+A process that runs meanwhile knows more than its mark: it compares its whole image.
 """
 
 from collections.abc import Iterable
 
-from libs.cluster.image import ClusterImage
+from libs.cluster import keys
+from libs.cluster.image import ClusterImage, PartitionChange
 from libs.cluster.records import HistoryEntry, MetadataHistory, MetadataMark
 from libs.cluster.store import RangeResult
 
@@ -33,13 +34,31 @@ def mark_of_lost(image: ClusterImage) -> MetadataMark:
     return MetadataMark(image.revision, (*nonces, AFTER + last)[-NONCES_IN_MARK:])
 
 
-def went_back(image: ClusterImage, listed: RangeResult) -> bool:
-    """Whether the store that was listed has not been through `image`: it was restored from a backup, and perhaps written past
-    the image's revision since. The image must be of the store's own."""
-    seen = image.revision
-    return listed.revision < seen or any(
-        item.mod_revision <= seen and item.mod_revision != image.mod_revision(item.key) for item in listed.items
-    )
+def went_back(old: ClusterImage, new: ClusterImage, listed: RangeResult) -> bool:
+    """Whether the store, which `new` shows as it was listed, has not been through `old`: it was restored from a backup, and
+    perhaps written past the revision of `old` since. Both images must be of the store's own.
+
+    A key that nobody wrote since must have the same revision. Where all keys of the lost branch were written anew, an epoch that
+    fell or a topic that nobody deleted tells.
+    """
+    seen = old.revision
+    if new.revision < seen or lost_nonces(new, mark_of(old)):
+        return True
+    if any(item.mod_revision <= seen and item.mod_revision != old.mod_revision(item.key) for item in listed.items):
+        return True
+    deleted = new.mod_revision(keys.DELETIONS) > seen
+    if not deleted and any(topic_id not in new.topics_by_id for topic_id in old.topics_by_id):
+        return True
+    return any(_fell(change, deleted=deleted) for change in new.partition_changes_since(old))
+
+
+def _fell(change: PartitionChange, *, deleted: bool) -> bool:
+    before, after = change.before, change.after
+    if before is None:
+        return False
+    if after is None:
+        return not deleted
+    return after.leader_epoch < before.leader_epoch or after.partition_epoch < before.partition_epoch
 
 
 def lost_nonces(image: ClusterImage, mark: MetadataMark) -> tuple[int, ...]:

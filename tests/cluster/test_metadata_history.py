@@ -18,7 +18,7 @@ from libs.cluster.metadata_history import (
     unanswered,
     went_back,
 )
-from libs.cluster.records import MetadataMark, NodeRecord
+from libs.cluster.records import InSync, MetadataMark, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import Delete, Put
 
 
@@ -77,9 +77,26 @@ def test_a_branch_without_an_entry_of_its_own_is_known_to_be_lost_by_processes_t
     assert unanswered(RESTORED, [mark_of_lost(ClusterImage(revision=7))]) == (AFTER,)
 
 
+STATE = PartitionState((Replica(1, ""),), 1, 1, 4, 9, (InSync(1, 1),))
+TOPIC = bytes(16)
+
+
 def put(keyspace: Keyspace, *node_ids: int) -> None:
     for node_id in node_ids:
         keyspace.write([Put(keys.node(node_id), encode(NodeRecord(node_id)))])
+
+
+def put_state(keyspace: Keyspace, partition_epoch: int) -> None:
+    keyspace.write([Put(keys.partition(TOPIC, 0), encode(replace(STATE, partition_epoch=partition_epoch)))])
+
+
+def shown(keyspace: Keyspace) -> ClusterImage:
+    return ClusterImage.from_range(keyspace.range(keys.PREFIX))
+
+
+def is_behind(old: ClusterImage, keyspace: Keyspace) -> bool:
+    listed = keyspace.range(keys.PREFIX)
+    return went_back(old, old.relisted(listed), listed)
 
 
 def test_a_store_that_went_back_is_known_by_any_key_that_was_written_in_the_lost_branch() -> None:
@@ -87,14 +104,45 @@ def test_a_store_that_went_back_is_known_by_any_key_that_was_written_in_the_lost
     put(keyspace, 1, 2, 3)
     backup = keyspace.backup()
     put(keyspace, 2, 4)
-    image = ClusterImage.from_range(keyspace.range(keys.PREFIX))
-    assert not went_back(image, keyspace.range(keys.PREFIX))
+    image = shown(keyspace)
+    assert not is_behind(image, keyspace)
     put(keyspace, 1, 5)
     keyspace.write([Delete(keys.node(3))])
-    assert not went_back(image, keyspace.range(keys.PREFIX)), "it only moved on"
+    assert not is_behind(image, keyspace), "it only moved on"
     keyspace.restore(backup)
-    assert went_back(image, keyspace.range(keys.PREFIX))
+    assert is_behind(image, keyspace)
     put(keyspace, 1, 5, 6, 7, 8)
-    written_past = keyspace.range(keys.PREFIX)
-    assert written_past.revision > image.revision
-    assert went_back(image, written_past)
+    assert shown(keyspace).revision > image.revision
+    assert is_behind(image, keyspace)
+
+
+def test_where_all_keys_of_the_lost_branch_were_written_anew_an_epoch_that_fell_tells() -> None:
+    keyspace = Keyspace()
+    put_state(keyspace, 9)
+    backup = keyspace.backup()
+    put_state(keyspace, 10)
+    put_state(keyspace, 11)
+    image = shown(keyspace)
+    put_state(keyspace, 12)
+    assert not is_behind(image, keyspace), "it only moved on"
+    keyspace.restore(backup)
+    put(keyspace, 1, 2, 3)
+    put_state(keyspace, 10)
+    assert is_behind(image, keyspace)
+
+
+def test_a_topic_that_is_gone_though_nobody_deleted_it_was_created_in_a_lost_branch() -> None:
+    """To follow that store would delete the topic's logs."""
+    keyspace = Keyspace()
+    backup = keyspace.backup()
+    put_state(keyspace, 0)
+    keyspace.write([Put(keys.topic("t"), encode(Topic("t", TOPIC.hex(), 1)))])
+    image = shown(keyspace)
+    created = keyspace.backup()
+    keyspace.write([Delete(keys.topic("t")), Delete(keys.partitions_of(TOPIC), prefix=True), Put(keys.DELETIONS, encode(""))])
+    assert not is_behind(image, keyspace), "it was deleted"
+    keyspace.restore(backup)
+    put(keyspace, 1, 2, 3)
+    assert is_behind(image, keyspace)
+    keyspace.restore(created)
+    assert not is_behind(image, keyspace)

@@ -1,4 +1,4 @@
-"""The keys of the metadata store. All of them begin with `PREFIX`, so that one watch sees every change, in order.
+"""The keys of the metadata store. All that images show begin with `PREFIX`, so that one watch sees every change, in order.
 
 A name never needs escaping: topic names hold no slash, and a name that may hold one (a group's) comes last.
 """
@@ -14,6 +14,9 @@ HISTORY = PREFIX + "history"
 CONTROLLER = PREFIX + "election/controller"
 DELETIONS = PREFIX + "deletions"
 """A key that each deletion by the controller writes. Its mod revision tells whether an absent key may have existed in between."""
+
+VOLUME_STAMPS = "/penstock-volume-stamps/"
+"""Outside of `PREFIX`: nobody watches them. Each storage node writes those of its own log directories."""
 
 MEMBERS = PREFIX + "members/"
 TOPICS = PREFIX + "topics/"
@@ -49,6 +52,10 @@ def partition_of(key: str) -> tuple[bytes, int]:
     if partition(*topic_partition) != key:
         raise RecordError(f"{key}: not a partition's key")
     return topic_partition
+
+
+def volume_stamp(directory_id: str) -> str:
+    return VOLUME_STAMPS + directory_id
 
 
 def config(kind: str, name: str) -> str:

@@ -154,6 +154,8 @@ class Member:
     one of them."""
     seen: MetadataMark = NO_MARK
     """Storage only: how far the node's former life had seen the metadata."""
+    went_back: tuple[str, ...] = ()
+    """Storage only: ids of log directories that are older copies of themselves. Acknowledged records are missing there."""
 
 
 @dataclass(frozen=True, slots=True)

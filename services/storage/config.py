@@ -35,6 +35,9 @@ class StorageConfig(ServiceConfig):
     """How often high watermarks are written down."""
     recovery_checkpoint_s: float = 60.0
     """How often is written down from where a crash makes logs be read again."""
+    volume_stamp_s: float = 10.0
+    """How often is noted, here and in the metadata store, that a log directory has new records. By that a directory is recognised
+    whose volume was restored from an older snapshot."""
     hand_over_s: float = 5.0
     """A node that is told to stop waits no longer for others to take over what they can."""
     rpc_max_frame: int = 128 << 20

@@ -109,6 +109,7 @@ class StorageRegistration:
         self,
         methods: Mapping[str, Accept],
         directory_ids: tuple[str, ...],
+        went_back: tuple[str, ...],
         *,
         on_turn_start: Callable[[], None],
         on_turn_end: Callable[[], None],
@@ -131,6 +132,7 @@ class StorageRegistration:
             survived_from=self._survived_from,
             seen=self._marks.former,
             failed_dirs=self._failed_count(directory_ids),
+            went_back=went_back,
         )
         self._registration = Registration(server, member, self._environment.store, config.member_ttl_s, self._environment.die)
         await self._registration.listen(config)

@@ -46,6 +46,7 @@ from services.storage.disks.disk_opening import open_disks
 from services.storage.disks.disks import Disk, Disks
 from services.storage.disks.replica_placement import ReplicaPlacement
 from services.storage.disks.requested_directories import RequestedDirectories
+from services.storage.disks.volume_stamps import VolumeStamps
 from services.storage.disks.withdrawals import ReplicaWithdrawals
 from services.storage.environment import Environment
 from services.storage.fetch.fetches import Fetches
@@ -145,6 +146,9 @@ class StorageNode:
             )
         )
         self.disks = Disks(())
+        self._volume_stamps = VolumeStamps(
+            config.node_id, incarnation, environment.store, lambda: self.image_follower.image, config.volume_stamp_s
+        )
         self.open_logs: OpenLogs[Disk] = OpenLogs(self.partitions)
         self._lookups = environment.offload("lookups", LOOKUPS)
         self.reconciler: Reconciler | None = None
@@ -232,6 +236,7 @@ class StorageNode:
         self.image_follower.subscribe(self._image_saving.follow)
         self.fetchers.begin()
         self._withdrawals.start()
+        self._volume_stamps.start()
         self._state = "serving"
         log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(self.open_logs.all())))
 
@@ -318,8 +323,9 @@ class StorageNode:
             **self.leader_side.methods,
             LOG_LAYOUT: LogLayoutRequests(self.partitions, self._registry).accept,
         }
+        went_back = await self._volume_stamps.compare(self.disks.usable)
         await self.registration.listen(
-            methods, self.disks.directory_ids, on_turn_start=self._effects.begin_turn, on_turn_end=self._turn_ended
+            methods, self.disks.directory_ids, went_back, on_turn_start=self._effects.begin_turn, on_turn_end=self._turn_ended
         )
 
     # -- events -------------------------------------------------------------------------------------------------------------
@@ -403,6 +409,7 @@ class StorageNode:
             await self._assignments.close()
         if self._withdrawals is not None:
             await self._withdrawals.close()
+        await self._volume_stamps.close()
         await self.leader_side.close()
         await self.registration.stop_listening()
         await self.image_follower.close()

@@ -31,6 +31,7 @@ from services.controller.core.elections.leader_election import (
 )
 from services.controller.core.model.refusal import Refused
 from services.controller.core.model.replica_health import live_nodes
+from services.controller.core.partitions.partition_reconciler import reconcile
 from services.controller.elections.log_end_survey import Key, LogEndsByPartition
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, storage, topic_id
@@ -60,6 +61,11 @@ def kept(node_id: int) -> Member:
     return replace(storage(node_id, 2), survived_from=1)
 
 
+def went_back(node_id: int) -> Member:
+    """Restarted on a volume that was restored from an older snapshot."""
+    return replace(kept(node_id), went_back=(f"d{node_id}",))
+
+
 def live(*members: Member) -> dict[int, Any]:
     return dict(live_nodes({member.node_id: member for member in members}))
 
@@ -73,6 +79,34 @@ def test_while_one_of_the_last_isr_is_away_it_is_waited_for() -> None:
     query = log_end_query(state, live(lost(1), lost(2), lost(3)), synced=False, unclean=False)
     assert query is not None
     assert query.candidates == (InSync(1, 2), InSync(2, 2), InSync(3, 2))
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_node_whose_volume_went_back_leads_only_if_no_replica_has_more(synced: bool) -> None:
+    """It came back as one that had everything which was synced, and led: others cut what had been acknowledged."""
+    state = replace(state_of(1, isr=(1,)), lax=not synced)
+    doubtful = reconcile(state, live(went_back(1), storage(2)), synced=synced)
+    assert (doubtful.leader, doubtful.isr) == (-1, state.isr)
+    assert log_end_query(doubtful, live(went_back(1), storage(2)), synced=synced, unclean=False) is None
+    query = log_end_query(doubtful, live(went_back(1), storage(2), storage(3)), synced=synced, unclean=False)
+    assert query is not None
+    ends = {InSync(1, 2): ReplicaLogEnd(4, 5), InSync(2, 1): ReplicaLogEnd(4, 20)}
+    assert elect_by_logs(doubtful, query, ends) is None
+    elected = elect_by_logs(doubtful, query, ends | {InSync(3, 1): ReplicaLogEnd(3, 30)})
+    assert elected is not None
+    assert (elected.leader, elected.isr, elected.recovering) == (2, (InSync(2, 1),), True)
+
+
+def test_a_volume_that_went_back_matters_to_nobody_while_another_member_has_everything() -> None:
+    led = reconcile(state_of(-1, isr=(1, 2)), live(went_back(1), kept(2)))
+    assert (led.leader, led.isr) == (2, (InSync(2, 2),))
+    waiting = reconcile(state_of(-1, isr=(1, 2)), live(went_back(1)))
+    assert (waiting.leader, log_end_query(waiting, live(went_back(1), storage(3)), synced=True, unclean=False)) == (-1, None)
+
+
+def test_another_directory_of_the_node_that_went_back_does_not_matter() -> None:
+    other = replace(kept(1), went_back=("other",), log_dirs=("d1", "other"))
+    assert reconcile(state_of(-1, isr=(1,)), live(other)).leader == 1
 
 
 def test_a_lost_directory_or_a_damaged_log_is_an_operators_to_decide_upon() -> None:

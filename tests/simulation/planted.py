@@ -27,6 +27,7 @@ KINDS = {
     "component": "tests.simulation.replication.mutants",
     "groups": "tests.simulation.groups.mutants",
     "cluster": "tests.simulation.cluster.mutants",
+    "repairs": "tests.simulation.cluster.repair_mutants",
 }
 """Modules by kind, as `make simulate KIND=` has it. Each has its list as `BUGS`."""
 

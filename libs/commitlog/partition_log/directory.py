@@ -29,6 +29,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 _META, _LOCK, _CLEAN, _RETIRED = "meta.properties", ".lock", ".kafka_cleanshutdown", ".retired"
+_STAMP = "volume-stamp"
 _PARTITION_METADATA = "partition.metadata"
 _UNREADABLE = (errno.EIO, errno.EISDIR, errno.EINVAL, errno.ENXIO)
 """Errors of a single file, which are no reason to give up the directory."""
@@ -110,6 +111,19 @@ class LogDirectory:
         with contextlib.suppress(OSError):
             self._fs.fdatasync(mark.fd)
             self._fs.fsync_directory(self.path)
+
+    def read_stamp(self) -> int:
+        """The newest stamp that was written, or 0. It blocks. Raises OSError, DirectoryDamaged."""
+        path = f"{self.path}/{_STAMP}"
+        content = read_file(self._fs, path)
+        try:
+            return int(content) if content is not None else 0
+        except ValueError as error:
+            raise DirectoryDamaged(f"{path} does not hold a number: remove it") from error
+
+    def write_stamp(self, stamp: int) -> None:
+        """Writes a stamp, which is on the disk afterwards: after a crash, no older one is found. It blocks. Raises OSError."""
+        replace_file(self._fs, f"{self.path}/{_STAMP}", b"%d\n" % stamp)
 
     def close(self) -> None:
         del self._lock

@@ -77,6 +77,8 @@ class Disk:
     partitions: set[Key] = field(default_factory=set)
     arriving: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     """By checkpoint, the entries of logs that are about to take their names here."""
+    unstamped: bool = True
+    """Whether records may have been committed since the last volume stamp."""
 
     @property
     def directory(self) -> LogDirectory:

@@ -94,6 +94,7 @@ class Checkpoints:
             log.warning("checkpoint not written", extra=fields(path=disk.path, name=name, reason=error))
             return False
         self._written[disk.path, name] = offsets
+        disk.unstamped |= name == HIGH_WATERMARKS
         return True
 
 

@@ -183,6 +183,17 @@ class Process:
 
         self.disk.before = before
 
+    def snapshot(self) -> SimulatedDisk:
+        """The volume as it is now."""
+        return self.disk.as_left_by_a_kill()
+
+    def restore(self, snapshot: SimulatedDisk) -> None:
+        """Puts an older snapshot of the volume in its place, while no process runs on it."""
+        assert not self.running
+        self.world.log_event(f"the volume of {self.host} goes back")
+        self.disk.discard(Crash())
+        self.disk = self._powered(snapshot)
+
     def pause(self) -> None:
         if self.running and self.life is not None:
             self.world.log_event(f"{self.host} is paused")
@@ -238,6 +249,7 @@ class StorageProcess(Process):
             broker_configs=self.world.broker_configs,
             high_watermark_checkpoint_s=2.0,
             recovery_checkpoint_s=15.0,
+            volume_stamp_s=3.0,
         )
         disk = self.disk
         make_directory(disk, "/data")

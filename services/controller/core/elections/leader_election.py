@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from libs.cluster.records import InSync, PartitionState
-from services.controller.core.model.replica_health import LiveNode, ReplicaHealth, has_directory, health_of
+from services.controller.core.model.replica_health import LiveNode, ReplicaHealth, has_directory, health_of, went_back
 
 NO_LEADER: Final = -1
 NO_INCARNATION: Final = 0
@@ -108,13 +108,20 @@ def log_end_query(state: PartitionState, live: Mapping[int, LiveNode], *, synced
 def last_resort(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool) -> tuple[InSync, ...]:
     """All in-sync replicas, if all live again and each may have lost records; else ().
 
-    An absent one may be the one that lost nothing, so it is waited for.
+    An absent one may be the one that lost nothing, so it is waited for. If one went back to an older snapshot, a replica outside
+    the ISR may have more: then all replicas are waited for that may have records.
     """
     if state.leader != NO_LEADER:
         return ()
+    in_sync = [member.node_id for member in state.isr]
     if any(health_of(state, member, live, synced=synced) is not ReplicaHealth.DOUBTFUL for member in state.isr):
         return ()
-    return tuple(InSync(member.node_id, live[member.node_id].incarnation) for member in state.isr)
+    if not any(went_back(state, node_id, live[node_id]) for node_id in in_sync):
+        return tuple([InSync(node_id, live[node_id].incarnation) for node_id in in_sync])
+    holders = [node_id for node_id in assignment_order(state) if node_id in in_sync or node_id not in state.adding]
+    if not all(node_id in live and has_directory(state, node_id, live[node_id]) for node_id in holders):
+        return ()
+    return tuple([InSync(node_id, live[node_id].incarnation) for node_id in holders])
 
 
 def unclean_candidates(state: PartitionState, live: Mapping[int, LiveNode]) -> tuple[InSync, ...]:

@@ -13,7 +13,8 @@ class LiveNode:
     """A registered storage process: the node's incarnation, and the log directories that it could open.
 
     `survived_from`: nothing that the node wrote since that incarnation was lost; 0: only synced records are sure. `stopping`: it
-    asks to move its leaderships away. `failed_dirs`: the number of configured directories that do not work.
+    asks to move its leaderships away. `failed_dirs`: the number of configured directories that do not work. `went_back`: those of
+    `log_dirs` that were restored from older snapshots.
     """
 
     incarnation: int
@@ -21,11 +22,14 @@ class LiveNode:
     survived_from: int = 0
     stopping: bool = False
     failed_dirs: int = 0
+    went_back: frozenset[str] = frozenset()
 
 
 def live_nodes(members: Mapping[int, Member]) -> dict[int, LiveNode]:
     return {
-        node_id: LiveNode(m.incarnation, frozenset(m.log_dirs), m.survived_from, m.stopping, m.failed_dirs)
+        node_id: LiveNode(
+            m.incarnation, frozenset(m.log_dirs), m.survived_from, m.stopping, m.failed_dirs, frozenset(m.went_back)
+        )
         for node_id, m in members.items()
     }
 
@@ -39,7 +43,7 @@ class ReplicaHealth(Enum):
     INTACT = "intact"
     """It restarted and has all that it ever acknowledged. It may lack later records."""
     DOUBTFUL = "doubtful"
-    """It restarted and may have lost acknowledged records that were not synced."""
+    """It restarted and may have lost acknowledged records: those that were not synced, or all since its volume's snapshot."""
     DAMAGED = "damaged"
     """It lives, and reported that its log cannot be read."""
     DISPLACED = "displaced"
@@ -57,6 +61,8 @@ def health_of(state: PartitionState, member: InSync, live: Mapping[int, LiveNode
         return ReplicaHealth.DAMAGED
     if node.incarnation == member.incarnation:
         return ReplicaHealth.STOPPING if node.stopping else ReplicaHealth.STEADY
+    if went_back(state, member.node_id, node):
+        return ReplicaHealth.DOUBTFUL
     # A late registration may be of an earlier incarnation. What that one kept says nothing about the member's.
     if (synced and not state.lax) or 0 < node.survived_from <= member.incarnation < node.incarnation:
         return ReplicaHealth.INTACT
@@ -69,6 +75,12 @@ def has_directory(state: PartitionState, node_id: int, node: LiveNode) -> bool:
         if replica.node_id == node_id:
             return not replica.log_dir_id or replica.log_dir_id in node.log_dirs
     return False
+
+
+def went_back(state: PartitionState, node_id: int, node: LiveNode) -> bool:
+    """Whether the replica of a live node may lie in a directory that went back."""
+    directory = next((replica.log_dir_id for replica in state.replicas if replica.node_id == node_id), "")
+    return bool(node.went_back) and directory in ("", *node.went_back)
 
 
 def may_join(state: PartitionState, member: InSync, live: Mapping[int, LiveNode]) -> bool:

@@ -6,6 +6,7 @@ older incarnation means that the controller has not yet noticed the restart: wai
 
 from dataclasses import dataclass
 
+from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState
 
 
@@ -49,6 +50,15 @@ def hosts(state: PartitionState, node_id: int) -> bool:
 def is_dispensable(state: PartitionState, node_id: int) -> bool:
     """Whether this node's replica is not needed: another node leads, and this one is not in sync."""
     return state.leader not in (-1, node_id) and all(member.node_id != node_id for member in state.isr)
+
+
+def counts_on(image: ClusterImage, node_id: int, incarnation: int, directory_id: str) -> bool:
+    """Whether some ISR counts on what a former life of this node had in the directory."""
+    return any(
+        assigned_directory(state, node_id) in ("", directory_id)
+        and any(member.node_id == node_id and member.incarnation != incarnation for member in state.isr)
+        for _, _, state in image.states()
+    )
 
 
 def assigned_directory(state: PartitionState, node_id: int) -> str:

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState, Replica
 from services.controller.core.balancing.balance_plan import Goal, Situation, Step, plan
+from services.controller.core.balancing.replica_moves import limit_copies
 from services.controller.core.placement.replica_placement import Load, Node, place
 from tests.controller.images import image_of, storage, topic_id
 
 unhurried = settings(deadline=None)
+few = settings(deadline=None, max_examples=40)
 
 Layout = list[list[tuple[int, ...]]]
 """Replicas by topic and partition."""
@@ -49,12 +51,18 @@ class Outcome:
         counts = Counter(replicas[0] for topic in self.layout for replicas in topic)
         return [counts[n] for n in nodes]
 
+    def inherited(self, dead: int) -> Counter[int]:
+        """How many leaderships each survivor gets when this node dies."""
+        return Counter(replicas[1] for replicas in self.replicas() if replicas[0] == dead and len(replicas) > 1)
+
     def replicas(self) -> list[tuple[int, ...]]:
         return [replicas for topic in self.layout for replicas in topic]
 
 
-def brought_to_rest(layout: Layout, nodes: Mapping[int, Node], leaving: Sequence[int] = (), most: int = 1000) -> Outcome:
-    """Plans, carries out, and plans again until there is nothing left to do."""
+def brought_to_rest(
+    layout: Layout, nodes: Mapping[int, Node], leaving: Sequence[int] = (), most: int = 1000, *, spreads: bool = False
+) -> Outcome:
+    """Plans, carries out, and plans again until there is nothing left to do; without `spreads`, but to spread followers."""
     everybody = sorted({*nodes, *leaving, *(n for topic in layout for replicas in topic for n in replicas)})
     done: list[Step] = []
     for rounds in range(10_000):
@@ -63,7 +71,9 @@ def brought_to_rest(layout: Layout, nodes: Mapping[int, Node], leaving: Sequence
         assert result == plan(situation, most=most), "the same situation gives the same plan"
         assert sum(step.copies for step in result.steps) <= most
         assert len({step.key for step in result.steps}) == len(result.steps), "a partition takes one step at a time"
-        if not result.steps:
+        spreading = [step.goal is Goal.SPREAD for step in result.steps]
+        assert all(spreading) or not any(spreading), "followers are spread last"
+        if not result.steps or (all(spreading) and not spreads):
             return Outcome(layout, done, rounds)
         layout = [list(topic) for topic in layout]
         for step in result.steps:
@@ -250,3 +260,94 @@ def test_nothing_is_evened_out_before_racks_are_apart() -> None:
     """Found likewise."""
     nodes = {0: Node(0, "c"), 1: Node(1, "c"), 2: Node(2, "c"), 3: Node(3), 4: Node(4)}
     assert not came_back(brought_to_rest([[(0,)], [(0, 1, 2)], [(1,)]], nodes, most=4))
+
+
+# -- followers are spread: the second replica leads when the leader dies ----------------------------------------------------
+
+
+def worst_share(outcome: Outcome, nodes: Mapping[int, Node]) -> int:
+    """The most by which two survivors of a death differ in the leaderships that they get."""
+    shares = [[outcome.inherited(dead)[n] for n in nodes if n != dead] for dead in nodes]
+    return max((spread(counts) for counts in shares if counts), default=0)
+
+
+@pytest.mark.parametrize(("size", "factor", "partitions"), [(6, 2, 60), (9, 3, 54), (3, 2, 30), (4, 3, 41), (12, 3, 300)])
+def test_a_cluster_whose_followers_go_in_a_ring_is_spread(size: int, factor: int, partitions: int) -> None:
+    """As they were placed before placement spread them: one survivor got everything that a dead node led."""
+    nodes = {n: Node(n) for n in range(size)}
+    ring: Layout = [[tuple((first + n) % size for n in range(factor)) for first in range(partitions)]]
+    assert worst_share(Outcome(ring, [], 0), nodes) >= partitions // size
+    outcome = brought_to_rest(ring, nodes, most=50, spreads=True)
+    assert worst_share(outcome, nodes) <= 1
+    assert sorted(outcome.preferred(nodes)) == sorted(Outcome(ring, [], 0).preferred(nodes))
+    assert spread(outcome.held(nodes)) <= 1
+    assert outcome.copied <= partitions * (factor - 1), "none is copied twice on the average"
+
+
+@few
+@given(layouts(), st.sampled_from([4, 1000]))
+def test_what_a_dead_node_led_falls_evenly_on_the_survivors(given: tuple[Layout, dict[int, Node]], most: int) -> None:
+    layout, nodes = given
+    evened = brought_to_rest(layout, nodes, most=most)
+    outcome = brought_to_rest(layout, nodes, most=most, spreads=True)
+    assert worst_share(outcome, nodes) <= max(1, worst_share(evened, nodes) - 1)
+    assert sorted(outcome.held(nodes)) == sorted(evened.held(nodes))
+    assert outcome.preferred(nodes) == evened.preferred(nodes)
+
+
+@few
+@given(layouts(racks=("", "a", "b", "c")), st.sampled_from([1, 4, 1000]))
+def test_followers_are_spread_without_coming_closer(given: tuple[Layout, dict[int, Node]], most: int) -> None:
+    layout, nodes = given
+    evened = brought_to_rest(layout, nodes, most=most)
+    outcome = brought_to_rest(layout, nodes, most=most, spreads=True)
+    for was, replicas in zip(evened.replicas(), outcome.replicas(), strict=True):
+        assert shared(replicas, nodes) <= shared(was, nodes)
+        assert replicas[0] == was[0]
+    assert worst_share(outcome, nodes) <= worst_share(evened, nodes)
+    assert sorted(outcome.held(nodes)) == sorted(evened.held(nodes))
+
+
+def test_followers_of_one_partition_change_places_before_anything_is_copied() -> None:
+    nodes = {n: Node(n) for n in range(3)}
+    outcome = brought_to_rest([[(0, 1, 2), (0, 1, 2), (1, 2, 0), (1, 2, 0), (2, 0, 1), (2, 0, 1)]], nodes, spreads=True)
+    assert (worst_share(outcome, nodes), outcome.copied, len(outcome.steps)) == (0, 0, 3)
+    assert not any(step.leads for step in outcome.steps)
+
+
+def test_what_topics_leave_that_were_placed_one_after_another_is_not_copied_about() -> None:
+    nodes, load = {n: Node(n) for n in range(6)}, Load()
+    layout: Layout = [place(1 + number % 9, 2, list(nodes.values()), load, number) for number in range(30)]
+    image = cluster(layout, list(nodes))
+    assert not any(step.copies for step in plan(Situation(image, nodes), most=100, imbalance_percentage=10).steps)
+
+
+def test_moves_that_have_to_begin_together_do_or_wait() -> None:
+    """A part of them would leave a node with too many replicas, and would be moved back."""
+    nodes = {n: Node(n) for n in range(3)}
+    image = cluster([[(n % 3, (n + 1) % 3) for n in range(30)]], list(nodes))
+    steps = plan(Situation(image, nodes), most=100, imbalance_percentage=10).steps
+    assert [step.together for step in steps[:6]] == [3, 2, 1] * 2
+    assert [len(limit_copies(steps, room)) for room in (0, 2, 3, 5, 6)] == [0, 0, 3, 3, 6]
+
+
+def test_the_numbers_of_replicas_that_are_borne_stay_as_they_are() -> None:
+    """An operator bears more of a difference. A node that joined stays empty."""
+    nodes = {n: Node(n) for n in range(4)}
+    layout: Layout = [[(n % 3, (n + 1 + n // 3 % 2) % 3) for n in range(60)]]
+    image = cluster(layout, list(nodes))
+    assert not plan(Situation(image, nodes), most=100, imbalance_percentage=140).steps
+
+
+def test_a_node_that_leaves_is_replaced_where_a_death_gives_least() -> None:
+    nodes = {n: Node(n) for n in (0, 1, 2, 3)}
+    layout: Layout = [[(0, 9), (0, 1), (1, 0), (2, 3), (3, 2)]]
+    step = plan(Situation(cluster(layout, [0, 1, 2, 3, 9]), nodes, frozenset({9})), most=10).steps[0]
+    assert (step.before, step.after[0]) == ((0, 9), 0)
+    assert step.after[1] != 1
+
+
+def test_replicas_are_evened_out_by_those_that_leave_followers_spread() -> None:
+    nodes = {n: Node(n) for n in range(4)}
+    (step,) = plan(Situation(cluster([[(0, 2), (0, 1), (3, 1), (3, 1)]], list(nodes)), nodes), most=1).steps
+    assert (step.before, step.after) == ((3, 1), (3, 2)), "node 2 follows node 0 already"

@@ -1,7 +1,8 @@
 """The plan of self-balancing: moves of replicas and leaderships that even out the load of nodes. A pure function of the image.
 
 First it empties nodes. Then it separates replicas that share a rack or host without need. Then it evens out the numbers of
-replicas, and last those of leaderships. A step never undoes an earlier goal, and always brings its own goal nearer. So the plan
+replicas, then those of leaderships. Last it spreads followers, so that a node's leaderships fall on all others when it dies. A
+step never undoes an earlier goal, and always brings its own goal nearer. So the plan
 ends, and nothing moves back. A partition that is not fully in sync, or is being reassigned, is left alone.
 """
 
@@ -9,9 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState
+from services.controller.core.balancing.follower_spread import FollowerSpread
 from services.controller.core.placement.rack_spread import Spread
 from services.controller.core.placement.replica_placement import Node
 from services.controller.core.reassignment.reassignment import is_reassigning, target_of
@@ -21,7 +24,7 @@ Nodes = tuple[int, ...]
 
 
 LEADERSHIPS_MAX = 200
-"""Most changes of leadership in one plan. The next plan continues."""
+"""Most changes of leadership, or of the order of replicas, in one plan. The next plan continues."""
 
 
 class Goal(Enum):
@@ -29,17 +32,20 @@ class Goal(Enum):
     APART = "replicas share a rack or host that need not"
     REPLICAS = "a node has more replicas than others"
     LEADERS = "a node has more leaderships than others"
+    SPREAD = "a node's death would give one survivor more leaderships than others"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The replicas that a partition is to have, the preferred leader first. `leads`: that node leads at once."""
+    """The replicas that a partition is to have, the preferred leader first. `leads`: that node leads at once. `together`: the
+    number of steps, from this one on, that have to begin at the same time."""
 
     key: Key
     before: Nodes
     after: Nodes
     goal: Goal
     leads: bool = False
+    together: int = 1
 
     @property
     def copies(self) -> bool:
@@ -84,6 +90,8 @@ def plan(situation: Situation, *, most: int, even: bool = True, imbalance_percen
             planner.even_out_replicas(imbalance_percentage)
         if not planner.moves_anything():
             planner.even_out_leaderships(imbalance_percentage)
+        if not planner.moves_anything() and not planner.plan.steps:
+            planner.spread_followers(imbalance_percentage)
     return planner.plan
 
 
@@ -110,6 +118,8 @@ class _Planner:
         self._held: Counter[int] = Counter()
         self._held_of_topic: Counter[tuple[bytes, int]] = Counter()
         self._preferred: Counter[int] = Counter()
+        self._seconds: Counter[Nodes] = Counter()
+        """(preferred leader, second replica) → number of partitions."""
         self._led: Counter[int] = Counter()
         self.plan = Plan()
         unusable = situation.leaving | situation.gone
@@ -172,9 +182,10 @@ class _Planner:
     def _substitute(self, key: Key, nodes: Sequence[int], gone: int) -> int | None:
         stay = [n for n in nodes if n != gone]
 
-        def cost(node_id: int) -> tuple[tuple[int, int], int, int, int]:
-            shared = self._spread.shared((*stay, node_id))
-            return shared, self._held_of_topic[key[0], node_id], self._held[node_id], node_id
+        def cost(node_id: int) -> tuple[tuple[int, int], int, int, int, int]:
+            after = (*stay, node_id)
+            behind = self._seconds[after[:2]] if len(after) == 2 else 0  # a later replica never leads next
+            return self._spread.shared(after), self._held_of_topic[key[0], node_id], self._held[node_id], behind, node_id
 
         return min((n for n in self._nodes if n not in nodes), key=cost, default=None)
 
@@ -200,22 +211,26 @@ class _Planner:
         alike = Counter(tuple(sorted(self._replicas[key])) for key in self._free)
 
         def link(giver: int, taker: int) -> Iterator[Key]:
-            """Partitions that could go from one node to the other, the best first."""
+            """Partitions that could go from one node to the other, the best of each topic first: the leader goes or stays as
+            leaderships need it, and followers stay spread."""
             if not any(left and self._may_replace(nodes, giver, taker) for nodes, left in alike.items()):
                 return
             topics = sorted(self._of_topic, key=lambda t: self._held_of_topic[t, taker] - self._held_of_topic[t, giver])
             prefers_leader = self._preferred[giver] - self._preferred[taker] >= 2
-            later = []
             for topic_id in topics:
+                crowding: list[Key] = []
+                later: list[Key] = []
                 for key in self._of_topic[topic_id]:
                     nodes = self._replicas[key]
                     if key in self._free and self._may_replace(nodes, giver, taker):
-                        if (nodes[0] == giver) is prefers_leader:
-                            yield key
-                        else:
+                        if (nodes[0] == giver) is not prefers_leader:
                             later.append(key)
+                        elif self._crowds(nodes, giver, taker):
+                            crowding.append(key)
+                        else:
+                            yield key
+                yield from crowding
                 yield from later
-                later.clear()
 
         def move(key: Key, giver: int, taker: int) -> None:
             alike[tuple(sorted(self._replicas[key]))] -= 1
@@ -245,6 +260,17 @@ class _Planner:
                 leader, first = self._free[key].leader, self._replicas[key][0]
                 if leader in self._nodes and self._led[leader] - self._led[first] >= 2:
                     self._step(key, self._replicas[key], Goal.LEADERS, leads=True)
+
+    def spread_followers(self, imbalance_percentage: int) -> None:
+        spread = FollowerSpread(
+            self._replicas, self._whole(), self._nodes, self._held, self._may_replace, percentage=imbalance_percentage
+        )
+        for key, after in islice(spread.reorder(), LEADERSHIPS_MAX):
+            self._step(key, after, Goal.SPREAD)
+        if not self.plan.steps:
+            for moves in spread.copy(self._left):
+                for number, (key, after) in enumerate(moves):
+                    self._step(key, after, Goal.SPREAD, together=len(moves) - number)
 
     def _even_out(
         self,
@@ -298,8 +324,14 @@ class _Planner:
             return False
         return self._spread.shared(tuple(taker if n == giver else n for n in nodes)) <= self._spread.shared(nodes)
 
-    def _step(self, key: Key, after: Nodes, goal: Goal, *, leads: bool = False) -> None:
-        step = Step(key, self._replicas[key], after, goal, leads)
+    def _crowds(self, nodes: Nodes, giver: int, taker: int) -> bool:
+        """Whether the taker would be the second replica of more of the leader's partitions than the giver was."""
+        if len(nodes) < 2 or nodes[1] != giver:
+            return False
+        return self._seconds[nodes[0], taker] >= self._seconds[nodes[0], giver]
+
+    def _step(self, key: Key, after: Nodes, goal: Goal, *, leads: bool = False, together: int = 1) -> None:
+        step = Step(key, self._replicas[key], after, goal, leads, together)
         state = self._free.pop(key)
         self._count(key[0], step.before, -1)
         self._count(key[0], after, 1)
@@ -312,6 +344,8 @@ class _Planner:
 
     def _count(self, topic_id: bytes, nodes: Nodes, sign: int) -> None:
         self._preferred[nodes[0]] += sign
+        if len(nodes) > 1:
+            self._seconds[nodes[:2]] += sign
         for node_id in nodes:
             self._held[node_id] += sign
             self._held_of_topic[topic_id, node_id] += sign

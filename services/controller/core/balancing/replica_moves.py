@@ -90,14 +90,23 @@ def reassigning(image: ClusterImage) -> int:
 
 
 def limit_copies(steps: Iterable[Step], room: int) -> list[Step]:
-    """The steps that copy nothing, and the first `room` of the others."""
+    """The steps that copy nothing, and the first `room` of the others. Those that have to begin together do, or wait."""
     limited = []
+    begun = 0
+    """The number of further steps that begin together with the last one."""
+    waiting = 0
+    """The number of further steps that wait together with the last one."""
     for step in steps:
         if not step.copies:
             limited.append(step)
-        elif room > 0:
+        elif waiting:
+            waiting -= 1
+        elif begun or room >= step.together:
             limited.append(step)
             room -= 1
+            begun = step.together - 1
+        else:
+            waiting = step.together - 1
     return limited
 
 

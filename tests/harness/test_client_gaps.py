@@ -28,7 +28,7 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(monkeypatch: pytes
         assert told.failures == ["3 TimeoutError gone"]
 
 
-def test_records_that_are_acknowledged_and_not_stored_are_lost_and_those_stored_twice_are_told(
+def test_acknowledged_records_that_are_not_stored_are_reported_as_lost_and_others_as_stored_twice(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with stream(monkeypatch, tmp_path, SAYS) as told:
@@ -37,7 +37,7 @@ def test_records_that_are_acknowledged_and_not_stored_are_lost_and_those_stored_
         assert compared(told, stored) == {"acknowledged": 3, "lost": 1, "duplicated": 1, "failed": 1}
 
 
-def test_records_that_a_consumer_passes_over_or_gets_twice_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_records_that_a_consumer_passes_over_or_gets_twice_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with stream(monkeypatch, tmp_path, RECEIVES) as told:
         eventually(lambda: told.has_received(13))
         feed = {offset: offset - 3 for offset in range(9, 14)}

@@ -116,7 +116,7 @@ class SourceSizes(NamedTuple):
 
 
 def group(sources: Sequence[SourceSizes], segment_bytes: int, index_bytes: int) -> list[list[SourceSizes]]:
-    """Groups of neighbours that fit into one segment even if no record is dropped. A source that is too large already is a group
+    """Groups of adjacent segments that fit into one even if no record is dropped. A source that is too large already is a group
     of its own."""
     groups: list[list[SourceSizes]] = []
     size = index_size = time_index_size = 0

@@ -93,7 +93,7 @@ class RetainedRecords(NamedTuple):
 
     record_count: int
     runs: list[tuple[int, int]]
-    """The places of their bytes, neighbours joined."""
+    """The places of their bytes, adjacent ones joined."""
     tombstones: bool
     """Whether one of them has no value."""
 

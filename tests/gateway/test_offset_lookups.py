@@ -11,8 +11,9 @@ from libs.rpc.contracts.log_layout import LogLayoutReply, SegmentLayout
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages import list_offsets as wire
 from libs.wire.primitives import Writer
-from services.gateway.fetch import offset_lookups, sequential_fetch_cache
+from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers import log_layouts
+from services.gateway.peers.file_descriptors import OpenedFile
 from tests.commitlog.harness import append, batch_at, open_log
 from tests.gateway.backlogs import whole
 from tests.gateway.conftest import TOPIC, Rig
@@ -214,7 +215,7 @@ async def test_bytes_that_are_not_in_memory_are_the_leaders_to_find(rig: Rig, mo
     await start(rig)
     client = await rig.client(1)
     await jump(rig, client)
-    monkeypatch.setattr(offset_lookups, "_read", lambda *_: None)
+    monkeypatch.setattr(OpenedFile, "read_cached", lambda *_: None)
     assert await asks_its_leader(rig, client, 340)
 
 

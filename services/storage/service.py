@@ -43,6 +43,7 @@ from services.storage.core.effects import EffectHandlers
 from services.storage.core.replication.leadership import assigned_directory
 from services.storage.disks.directory_assignments import DirectoryAssignments
 from services.storage.disks.disk_opening import open_disks
+from services.storage.disks.disk_reads import DiskReads
 from services.storage.disks.disks import Disk, Disks
 from services.storage.disks.replica_placement import ReplicaPlacement
 from services.storage.disks.requested_directories import RequestedDirectories
@@ -91,8 +92,6 @@ MARK_S_MAX = 2.0
 
 BATCH_OPENERS = max(1, len(os.sched_getaffinity(0)) - 1)
 """Processes that open produced batches. The event loop needs a core too."""
-LOOKUPS = 2
-"""Batches that are opened for timestamps at the same time. Each may have many megabytes, decompressed."""
 
 
 class StorageNode:
@@ -119,9 +118,12 @@ class StorageNode:
         self.meters = Meters(environment.metrics, self.partitions)
         self._controller = Controllers(self.registration.hello, environment.identity.host_id, environment.transport)
         self._checks = LeaderChecks(config.node_id, environment.store)
+        self.disk_reads = DiskReads(lambda path: self.disks.reads_at(path))
         read_replicas = PreferredReadReplicas(self.partitions, self._broker_configs)
-        self.fetches = Fetches(self.partitions, self.meters, read_replicas, self._checks)
-        self.leader_side = LeaderReplication(self.partitions, self.meters, self._controller, self._broker_configs, self._checks)
+        self.fetches = Fetches(self.partitions, self.meters, read_replicas, self._checks, self.disk_reads)
+        self.leader_side = LeaderReplication(
+            self.partitions, self.meters, self._controller, self._broker_configs, self._checks, self.disk_reads
+        )
         self._waiting_readers = WaitingReaders(self.fetches, self.leader_side.pulls)
         self.appends = Appends(
             self.partitions,
@@ -150,7 +152,6 @@ class StorageNode:
             config.node_id, incarnation, environment.store, lambda: self.image_follower.image, config.volume_stamp_s
         )
         self.open_logs: OpenLogs[Disk] = OpenLogs(self.partitions)
-        self._lookups = environment.offload("lookups", LOOKUPS)
         self.reconciler: Reconciler | None = None
         self._assignments: DirectoryAssignments | None = None
         self._withdrawals: ReplicaWithdrawals | None = None
@@ -228,7 +229,9 @@ class StorageNode:
         await self._listen(self._log_starts, reconciler, self.moves, placement.requested)
         self._assignments.start()
         self.leader_side.start()
-        self.background = BackgroundTasks(self._config, self.environment, self._broker_configs, self.partitions, logs)
+        self.background = BackgroundTasks(
+            self._config, self.environment, self._broker_configs, self.partitions, logs, self.disk_reads
+        )
         self.background.start()
         await self._withdrawals.report_before_registration()
         await self.registration.register()
@@ -315,13 +318,13 @@ class StorageNode:
             APPEND: self.appends.accept,
             CLAIM: self.appends.owners.accept,
             FETCH: self.fetches.accept,
-            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self._lookups, confirmations.confirm).accept,
+            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self.disk_reads, confirmations.confirm).accept,
             DELETE_RECORDS: DeleteRecordsRequests(self.partitions, self.disks, log_starts, confirmations.confirmed).accept,
             DESCRIBE_LOG_DIRS: LogDirDescription(self.disks, self.open_logs, moves, self.environment.fs).accept,
             ALTER_LOG_DIRS: directories.accept,
-            OPEN_FILE: FileDescriptorRequests(self._registry, self.environment.fs).accept,
+            OPEN_FILE: FileDescriptorRequests(self._registry, self.environment.fs, self.disk_reads).accept,
             **self.leader_side.methods,
-            LOG_LAYOUT: LogLayoutRequests(self.partitions, self._registry).accept,
+            LOG_LAYOUT: LogLayoutRequests(self.partitions, self._registry, self.disk_reads).accept,
         }
         went_back = await self._volume_stamps.compare(self.disks.usable)
         await self.registration.listen(
@@ -422,7 +425,6 @@ class StorageNode:
         self._checks.close()
         for disk in self.disks.all:
             disk.close()
-        self._lookups.close()
         await self.registration.leave()
         # The heartbeats go on until the end: a silent node would be taken for dead while its logs are closed.
         await self._controller.close()

@@ -19,6 +19,8 @@ from tests.simulation.sometimes import Sometimes
 _NO_CHANCE = Random("replaced where syncs fail")
 FIRST_FD = 1 << 20
 """No real descriptor has such a number: what goes past the seam fails, and closes nothing."""
+MISSES = 5
+"""Every fifth look into the page cache finds nothing."""
 LOG_ROOM, OTHER_ROOM = 32 * 1024, 2 * 1024
 
 
@@ -34,6 +36,10 @@ class Faults:
     def heal(self) -> None:
         self._planned.clear()
 
+    def is_due(self, operation: str) -> bool:
+        """Whether the next call of the operation fails."""
+        return operation in self._planned and not self._planned[operation][0]
+
     def due(self, operation: str) -> tuple[int, bool] | None:
         if operation not in self._planned:
             return None
@@ -43,6 +49,20 @@ class Faults:
             return None
         del self._planned[operation]
         return error, half
+
+
+class SimulatedMapping:
+    """A read-only mapping of a file's first bytes. What is read beyond the end of the file kills the process."""
+
+    def __init__(self, file: SimFile, length: int) -> None:
+        self._file, self._length = file, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def view(self) -> memoryview:
+        return memoryview(bytes(self._file.cache[: min(self._length, self._file.size)]))
 
 
 class SimulatedDisk:
@@ -63,6 +83,7 @@ class SimulatedDisk:
         self.lies = False  # a sync has failed: the page cache counts as clean what is not on the disk
         self._open: dict[int, SimFile] = {}
         self._next_fd = FIRST_FD
+        self._asked = 0
         self._mapped: list[SimFile] = []
 
     # --- what is not part of the seam: crashes
@@ -164,6 +185,10 @@ class SimulatedDisk:
         """A descriptor of an inode that another process passed; it may be on another disk, or deleted."""
         return self._opened(file)
 
+    def open_cached(self, path: str) -> int | None:
+        self._asked += 1
+        return self._opened(self._file(path)) if self._asked % MISSES else None
+
     def close(self, fd: int) -> None:
         file = self._open.pop(fd, None)
         if file is not None and file.locked_by == fd:
@@ -205,7 +230,15 @@ class SimulatedDisk:
         return bytes(file.cache[position : min(position + length, file.size)])
 
     def pread_cached(self, fd: int, length: int, position: int) -> bytes | None:
-        return None  # so that every read is one that may fail
+        if not self.is_cached(fd, position, length):
+            return None
+        file = self._open[fd]
+        return bytes(file.cache[position : position + length])
+
+    def is_cached(self, fd: int, position: int, length: int) -> bool:
+        self._asked += 1
+        # The read that is due to fail is one of a thread, and so are some others.
+        return self._asked % MISSES != 0 and not self.faults.is_due("pread") and position + length <= self._open[fd].size
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         data = b"".join(buffers)
@@ -228,11 +261,10 @@ class SimulatedDisk:
     def reserve(self, fd: int, position: int, length: int) -> None:
         self._fail_if_due("reserve", str(fd))
 
-    def map_read(self, fd: int, length: int) -> memoryview:
+    def map_read(self, fd: int, length: int) -> "SimulatedMapping":
         file = self._open[fd]
         assert length <= file.size, "a mapping beyond the end of its file: SIGBUS"
-        file.viewed = True
-        return memoryview(file.cache)[:length].toreadonly()
+        return SimulatedMapping(file, length)
 
     def map_write(self, fd: int, length: int) -> memoryview:
         file = self._open[fd]

@@ -13,6 +13,7 @@ def disk() -> Iterator[HeldDisk]:
     held = HeldDisk()
     yield held
     held.release()
+    assert not held.reads_on_loop, "an event loop waited for a disk: " + "\n".join(held.reads_on_loop)
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ async def test_uncommitted_records_stay(cluster: StorageCluster, clock: SetClock
     one = partition_of(cluster, topic)
     assert cluster.node is not None
     assert cluster.node.background is not None
-    cluster.node.background.retention._expire_segments(one)
+    await cluster.node.background.retention._expire_segments(one)
     assert 0 < one.log.next_start_offset <= one.high_watermark == 4
     disk.release()
 

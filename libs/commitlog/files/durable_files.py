@@ -1,10 +1,12 @@
 """Small files that are replaced whole: written beside, synced, renamed over, and the directory synced."""
 
 import posixpath
+from functools import partial
 from typing import NamedTuple
 
 from libs.commitlog.files.file_names import TEMPORARY
 from libs.commitlog.files.filesystem import FileSystem, OpenFile
+from libs.commitlog.files.page_cache import off_loop
 from libs.commitlog.model.errors import DirectoryDamaged
 
 
@@ -56,7 +58,11 @@ def write_all(fs: FileSystem, fd: int, content: bytes) -> None:
 
 
 def read_file(fs: FileSystem, path: str) -> bytes | None:
-    """The content of a file, None if it does not exist."""
+    """The content of a file, None if it does not exist. Raises NotInPageCache within a lookup that must not wait."""
+    return off_loop(path, ("content", path), partial(_content_of, fs, path))
+
+
+def _content_of(fs: FileSystem, path: str) -> bytes | None:
     try:
         file = OpenFile(fs, fs.open_read(path))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The file system port: all disk access of the log goes through it, so that a simulated disk can replace it.
 
-Open files are integers, as in the operating system. No file is mapped, since an unreadable sector would then end the process (ADR
-12).
+Open files are integers, as in the operating system. A mapping is read only where `is_cached` has just found its pages: an
+unreadable sector, or a file that was cut, would end the process (ADR 23).
 """
 
 import contextlib
@@ -14,10 +14,26 @@ import stat
 from collections.abc import Sequence
 from typing import Protocol
 
+from libs.commitlog.files.mappings import map_file, open_without_waiting
 from libs.commitlog.files.writeback import DirtyBytes
 from libs.commitlog.model.errors import DirectoryLocked
 
 Buffer = bytes | bytearray | memoryview
+
+CACHED_STEP = 131_072
+"""The kernel's usual readahead: what is cached at both ends of a step is most likely cached between."""
+_PAGE = 4096
+_ONE_BYTE = (bytearray(1),)
+_OPEN_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class Mapping(Protocol):
+    """A read-only mapping of a file. It ends with this object, so `view` must not outlive it."""
+
+    @property
+    def view(self) -> memoryview: ...
+
+    def __len__(self) -> int: ...
 
 
 class FileSystem(Protocol):
@@ -31,6 +47,9 @@ class FileSystem(Protocol):
 
     def open_append(self, path: str, *, create: bool) -> int:
         """Opens a file for reading and positioned writing. `create`: the name must be free."""
+
+    def open_cached(self, path: str) -> int | None:
+        """Opens an existing file as `open_append` does. None if that would wait for the disk, as far as the kernel can tell."""
 
     def close(self, fd: int) -> None: ...
 
@@ -48,9 +67,17 @@ class FileSystem(Protocol):
 
     def pread(self, fd: int, length: int, position: int) -> bytes: ...
 
-    def pread_cached(self, fd: int, length: int, position: int) -> bytes | None:
+    def pread_cached(self, fd: int, length: int, position: int) -> bytes | bytearray | None:
         """Reads from the page cache. None if it would wait for the disk, as far as the file system can tell, or if the file has
-        less."""
+        less. The caller owns the buffer."""
+
+    def is_cached(self, fd: int, position: int, length: int) -> bool:
+        """Whether the page cache holds both ends of the range, and a byte of each `CACHED_STEP` between them. False if the file
+        system cannot tell, or if the file has less."""
+
+    def map_read(self, fd: int, length: int) -> Mapping:
+        """A read-only mapping of the file's first bytes. Touch only what `is_cached` has found in this turn: an unreadable
+        page ends the process."""
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         """Writes, perhaps less than it was given, as the kernel may."""
@@ -113,6 +140,10 @@ class OsFileSystem:
     def open_append(self, path: str, *, create: bool) -> int:
         return _open_regular(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0))
 
+    def open_cached(self, path: str) -> int | None:
+        fd = open_without_waiting(path, os.O_RDWR | _OPEN_FLAGS)
+        return _checked_regular(fd, path) if fd is not None else None
+
     def close(self, fd: int) -> None:
         with contextlib.suppress(OSError):
             os.close(fd)
@@ -136,14 +167,29 @@ class OsFileSystem:
     def pread(self, fd: int, length: int, position: int) -> bytes:
         return os.pread(fd, length, position)
 
-    def pread_cached(self, fd: int, length: int, position: int) -> bytes | None:
+    def pread_cached(self, fd: int, length: int, position: int) -> bytes | bytearray | None:
         data = bytearray(length)
         try:
             got = os.preadv(fd, (data,), position, os.RWF_NOWAIT)
         except OSError:  # EAGAIN, or a file system that cannot tell. A read that waits will meet any other error again.
             return None
         # The read ended at the end of the cached range, or of the file.
-        return bytes(data) if got == length else None
+        return data if got == length else None
+
+    def is_cached(self, fd: int, position: int, length: int) -> bool:
+        last = position + length - 1
+        try:
+            if os.preadv(fd, _ONE_BYTE, last, os.RWF_NOWAIT) != 1:
+                return False
+            while position // _PAGE < last // _PAGE:
+                os.preadv(fd, _ONE_BYTE, position, os.RWF_NOWAIT)
+                position += CACHED_STEP
+        except OSError:  # EAGAIN, or a file system that cannot tell
+            return False
+        return True
+
+    def map_read(self, fd: int, length: int) -> Mapping:
+        return map_file(fd, length)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         return os.pwritev(fd, buffers, position)
@@ -220,11 +266,15 @@ def _open_regular(path: str, flags: int) -> int:
     """Opens a regular file without blocking: a pipe of that name would wait for its other end. For a file, O_NONBLOCK has no
     meaning."""
     try:
-        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
+        fd = os.open(path, flags | _OPEN_FLAGS, 0o644)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket, or a device that does not exist
             raise OSError(errno.ENXIO, "is no regular file", path) from error
         raise
+    return _checked_regular(fd, path)
+
+
+def _checked_regular(fd: int, path: str) -> int:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "is no regular file", path)
@@ -238,11 +288,13 @@ class OpenFile:
     another file with the same number. So holders never close it; each of them drops it.
     """
 
-    __slots__ = ("_filesystem", "fd")
+    __slots__ = ("_filesystem", "fd", "mapping")
 
     def __init__(self, filesystem: FileSystem, fd: int) -> None:
         self._filesystem = filesystem
         self.fd = fd
+        self.mapping: Mapping | None = None
+        """A mapping for whoever reads through one. It goes with the descriptor, and takes none of its own."""
 
     def __del__(self) -> None:
         self._filesystem.close(self.fd)

@@ -12,8 +12,10 @@ import errno
 import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
-from libs.commitlog.files.filesystem import FileSystem, OpenFile
+from libs.commitlog.files.filesystem import Buffer, FileSystem, OpenFile
+from libs.commitlog.files.page_cache import must_not_wait, off_loop
 
 _DEFAULT_MAX = 3000
 NO_BLOCK = (-1, 0, b"")
@@ -49,7 +51,7 @@ class OpenFiles:
         # one entry for each open file: appending and popping are atomic, adding and subtracting are not
         self._alive: list[None] = []
         self._lock = threading.Lock()
-        self.block: tuple[int, int, bytes] = NO_BLOCK
+        self.block: tuple[int, int, Buffer] = NO_BLOCK
         """The last block that was read of an index: its key, its first entry, and the bytes. Any thread may replace it."""
 
     def __len__(self) -> int:
@@ -80,14 +82,27 @@ class OpenFiles:
         return handle
 
     def open(self, fs: FileSystem, path: str, *, create: bool = False) -> OpenFile:
-        """Opens a file that is not cached here. It closes with its last holder. Raises OSError."""
+        """Opens a file that is not cached here. It closes with its last holder. Raises OSError, and NotInPageCache within a
+        lookup that must not wait."""
+        if must_not_wait() and not create:
+            handle = self._counted(fs, lambda: fs.open_cached(path))
+            return handle or off_loop(path, ("open", path), lambda: self._open(fs, path, create=False))
+        return self._open(fs, path, create=create)
+
+    def _open(self, fs: FileSystem, path: str, *, create: bool) -> OpenFile:
+        handle = self._counted(fs, lambda: fs.open_append(path, create=create))
+        assert handle is not None
+        return handle
+
+    def _counted(self, fs: FileSystem, opening: Callable[[], int | None]) -> OpenFile | None:
         self._take_room()
+        fd: int | None = None
         try:
-            fd = fs.open_append(path, create=create)
-        except BaseException:
-            self._alive.pop()
-            raise
-        return _CountedFile(fs, fd, self._alive)
+            fd = opening()
+        finally:
+            if fd is None:
+                self._alive.pop()
+        return _CountedFile(fs, fd, self._alive) if fd is not None else None
 
     def keep(self, key: int, handle: OpenFile) -> None:
         """Caches a file until others were used more recently. A holder of a dirty file removes it from here for that time."""

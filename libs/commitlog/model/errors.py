@@ -1,6 +1,10 @@
 """Errors that the log raises to its owner."""
 
 
+class WouldBlock(Exception):
+    """An operation that would wait for a disk, or take too long for an event loop."""
+
+
 class OffsetOutOfRange(Exception):
     """The offset lies before the log's start or after its end."""
 

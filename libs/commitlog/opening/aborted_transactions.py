@@ -8,12 +8,14 @@ markers.
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from crc32c import crc32c
 
 from libs.commitlog.files.durable_files import FileWrite, read_file
 from libs.commitlog.files.file_names import TRANSACTION_INDEX, path_of
 from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.page_cache import off_loop
 from libs.commitlog.model.errors import DirectoryDamaged, LogDamaged
 from libs.commitlog.opening import recovery
 from libs.commitlog.opening.producer_rewind import producers_at
@@ -176,7 +178,8 @@ class AbortedTransactions:
                 try:
                     index = self._read(segments[slot], segments[slot].next_offset, is_sealed=True)
                 except DirectoryDamaged as damage:
-                    index = self._rebuilt(segments, slot, segments[slot].next_offset, damage)
+                    work = partial(self._rebuilt, list(segments), slot, segments[slot].next_offset, damage)
+                    index = off_loop(self._directory, ("aborted transactions", self._path(base)), work)
             self._indexes[base] = index
         return index
 

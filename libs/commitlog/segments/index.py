@@ -2,15 +2,20 @@
 
 The active segment's indexes are preallocated. At roll and close they are trimmed to their entries. Space is reserved a chunk
 ahead of the entries, so that a full disk is an error of `make_room`, before the batches are written. An index without entries
-reserves and opens nothing, since most of ten thousand partitions are idle. No index is mapped: an unreadable sector is an error
-here, and would end the process there (ADR 12).
+reserves and opens nothing, since most of ten thousand partitions are idle.
+
+Lookups that must not wait for a disk read a sealed index through a mapping, a block at a time. Each block is touched only after
+the kernel said that it is in the page cache: an unreadable sector, or a file that was cut, would end the process (ADR 23). A
+thread reads the others, and meets any error.
 """
 
 import errno
 import struct
+from functools import partial
 
-from libs.commitlog.files.filesystem import FileSystem, OpenFile
+from libs.commitlog.files.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.files.open_files import NO_BLOCK, OpenFiles
+from libs.commitlog.files.page_cache import must_not_wait, off_loop
 from libs.commitlog.segments.segment_file import SegmentFile
 
 OFFSET_ENTRY = struct.Struct(">ii")  # last offset of a batch - base, position of the batch
@@ -36,6 +41,7 @@ class IndexEntries:
     __slots__ = (
         "__weakref__",
         "_entry",
+        "_found",
         "_fs",
         "_key",
         "_last",
@@ -81,6 +87,7 @@ class IndexEntries:
         self._unsynced: OpenFile | None = None
         self._pending: list[bytes] = []
         self._last: tuple[int, int] | None = None
+        self._found: tuple[int, tuple[int, int]] | None = None  # the slot and entry that a mapped search ended with
         self.version = 0
         """A number that rises with every change of the file."""
         self.file_id = 0
@@ -146,7 +153,7 @@ class IndexEntries:
         """Makes a sealed index writable again: it keeps the first `count` entries and makes room for more, up to `max_bytes` in
         all."""
         self.flush()
-        self.count, self._last = count, None
+        self.count, self._last, self._found = count, None, None
         self.capacity = max(capacity_of(max_bytes, self._entry), count)
         self._preallocate(self._file)
 
@@ -159,6 +166,7 @@ class IndexEntries:
         """Removes the bytes behind the entries. They must read as zeros afterwards, in the file as in Kafka's."""
         self._open_files.block = NO_BLOCK
         self._preallocated, self._ragged = False, True
+        file.mapping = None
         self._fs.truncate(file.fd, self.count * self._entry.size)
         self._ragged = False
         self._reserved = self.count * self._entry.size
@@ -234,16 +242,21 @@ class IndexEntries:
         return self._last
 
     def entry(self, slot: int) -> tuple[int, int]:
+        if self._found is not None and self._found[0] == slot:
+            return self._found[1]
         key, start, block = self._open_files.block
         at = (slot - start) * self._entry.size
         if key != self._key or not 0 <= at < len(block):
-            at, block = 0, self._read(slot, 1)
+            block, start = self._block(slot, slot + 1)
+            at = (slot - start) * self._entry.size
         first, second = self._entry.unpack_from(block, at)
         return first, second
 
     def floor(self, key: int, field: int = 0) -> int:
         """The last slot whose first field, or that `field`, is at most `key`; -1 if there is none."""
         low, high, in_block = 0, self.count, _BLOCK_BYTES // self._entry.size
+        if must_not_wait() and self._is_sealed and self.count:
+            return self._floor_in_blocks(key, field, in_block)
         if high > in_block and self._entry is OFFSET_ENTRY:  # both fields begin at 0 and grow evenly, so this is the likely block
             assert self.last is not None
             last = self.last[field]
@@ -275,7 +288,56 @@ class IndexEntries:
                 high = middle
         return low - 1
 
-    def _load(self, slot: int, count: int) -> tuple[int, bytes]:
+    def _floor_in_blocks(self, key: int, field: int, in_block: int) -> int:
+        """As `floor`, in the blocks of a sealed index, each asked for before it is touched. The first is the likely one."""
+        assert self.last is not None
+        count, last, unpack, size = self.count, self.last[field], self._entry.unpack_from, self._entry.size
+        if last <= key:
+            return count - 1
+        low, high = 0, (count - 1) // in_block
+        number = (low + high) // 2
+        if self._entry is OFFSET_ENTRY:  # see `floor`
+            number = min(max(key * count // max(last, 1), 0) // in_block, high)
+        while True:
+            start, end = number * in_block, min(number * in_block + in_block, count)
+            block, first = self._block(start, end)
+            if unpack(block, (start - first) * size)[field] > key:
+                high = number - 1
+                if high < low:
+                    return start - 1
+            elif end < count and unpack(block, (end - 1 - first) * size)[field] <= key:
+                low = number + 1
+                if high < low:
+                    return end - 1
+            else:
+                left, right = start, end
+                while left < right:
+                    middle = (left + right) // 2
+                    if unpack(block, (middle - first) * size)[field] <= key:
+                        left = middle + 1
+                    else:
+                        right = middle
+                self._found = left - 1, unpack(block, (left - 1 - first) * size)
+                return left - 1
+            number = (low + high) // 2
+
+    def _block(self, start: int, end: int) -> tuple[Buffer, int]:
+        """Bytes that have those entries, and the slot with which they begin."""
+        if must_not_wait() and self._is_sealed:
+            handle, size = self._handle, self._entry.size
+            mapping = handle.mapping
+            if mapping is None or len(mapping) < self.count * size:
+                self._refuse_if_cut(handle)
+                mapping = handle.mapping = self._fs.map_read(handle.fd, self.count * size)
+            if self._fs.is_cached(handle.fd, start * size, (end - start) * size):
+                return mapping.view, 0
+        return self._read(start, end - start), start
+
+    @property
+    def _is_sealed(self) -> bool:
+        return self.capacity == self.count and self._unsynced is None
+
+    def _load(self, slot: int, count: int) -> tuple[int, Buffer]:
         """A block that has those entries, and its first slot."""
         key, start, block = self._open_files.block
         if key != self._key or not start <= slot or slot + count > start + len(block) // self._entry.size:
@@ -291,9 +353,11 @@ class IndexEntries:
     def take_at_hand(self) -> None:
         """Opens the file for lookups. Raises FileNotFoundError if it was removed or cut while it was closed, and OSError."""
         if self.count:
-            handle = self._handle
-            if self._fs.size(handle.fd) < self.count * self._entry.size:
-                raise IndexTruncated(errno.ENOENT, "shorter than it was", self.path)
+            self._refuse_if_cut(self._handle)
+
+    def _refuse_if_cut(self, handle: OpenFile) -> None:
+        if self._fs.size(handle.fd) < self.count * self._entry.size:
+            raise IndexTruncated(errno.ENOENT, "shorter than it was", self.path)
 
     @property
     def _handle(self) -> OpenFile:
@@ -308,17 +372,25 @@ class IndexEntries:
         handle = self._handle
         return self._fs.reopen_read(handle.fd)
 
-    def _read(self, slot: int, count: int) -> bytes:
+    def _read(self, slot: int, count: int) -> Buffer:
         if self._pending:
             self.flush()
         handle, size = self._handle, self._entry.size
-        try:
-            content = self._fs.pread(handle.fd, count * size, slot * size)
-        except OSError as error:
-            raise OSError(error.errno, f"cannot be read at entry {slot}: {error.strerror}", self.path) from error
+        if must_not_wait():
+            cached = self._fs.pread_cached(handle.fd, count * size, slot * size)
+            if cached is not None:
+                return cached
+        work = partial(self._read_waiting, handle, count * size, slot)
+        content = off_loop(self.path, (handle, self.version, slot, count), work)
         if len(content) < count * size:
             raise IndexTruncated(errno.ENOENT, "shorter than it was", self.path)
         return content
+
+    def _read_waiting(self, handle: OpenFile, length: int, slot: int) -> bytes:
+        try:
+            return self._fs.pread(handle.fd, length, slot * self._entry.size)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot be read at entry {slot}: {error.strerror}", self.path) from error
 
 
 def capacity_of(max_bytes: int, entry: struct.Struct) -> int:
@@ -334,9 +406,10 @@ def open_index(
 ) -> IndexEntries | None:
     """A sealed index. None where the file cannot be one: it is then rebuilt from the log. A ragged end is left out. Raises
     OSError."""
+    open_files = open_files if open_files is not None else OpenFiles()
     try:
-        count = fs.size_of(path) // entry.size
+        handle = open_files.open(fs, path) if must_not_wait() else None
+        count = (fs.size(handle.fd) if handle is not None else fs.size_of(path)) // entry.size
     except FileNotFoundError:
         return None
-    open_files = open_files if open_files is not None else OpenFiles()
     return IndexEntries(fs, path, entry, open_files, count=count, capacity=count, owner=owner)

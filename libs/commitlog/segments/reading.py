@@ -8,14 +8,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NonblockingLookup, NotInPageCache, Outcome
+from libs.commitlog.model.errors import LogDamaged, WouldBlock
 from libs.commitlog.segments.segment import Segment, SegmentFile
-from libs.commitlog.segments.segment_batches import BatchPosition, WouldBlock
+from libs.commitlog.segments.segment_batches import BatchPosition
 from libs.wire.record_batches.batches import HEADER_SIZE, NO_TIMESTAMP, BatchError, BatchHeader
 from libs.wire.record_batches.record_times import first_at
 from libs.wire.record_batches.records import iter_records
+
+T = TypeVar("T")
 
 _REMEMBERED_MAX = 32
 _NONBLOCKING_BYTES_MAX, _NONBLOCKING_RECORDS_MAX = 65_536, 128
@@ -141,13 +144,20 @@ class LogReader:
     def search_timestamp(self, timestamp: int, start_offset: int, end_offset: int) -> "TimestampSearch":
         """A search for the first record in [start_offset, end_offset) that is not older than `timestamp`."""
         for segment in self._segments[self.segment_for(start_offset) :]:
-            if segment.size == 0 or segment.max_timestamp < timestamp:
+            if segment.size == 0:
                 continue
-            hint, position = segment.hint_for_timestamp(timestamp), 0
+            try:
+                if (yield from _told(partial(_max_timestamp_of, segment))) < timestamp:
+                    continue
+                hint, position = (yield from _told(partial(segment.hint_for_timestamp, timestamp))), 0
+            except OSError:
+                if segment in self._segments:
+                    raise
+                return (yield from self.search_timestamp(timestamp, start_offset, end_offset))
             while position < (size := segment.size):
                 walk = HeaderWalk(segment, hint, position, size, timestamp, max(start_offset, segment.base_offset))
                 place = yield walk
-                assert not isinstance(place, TimestampAndOffset)
+                assert not isinstance(place, TimestampAndOffset | Outcome)
                 if segment not in self._segments or segment.size < size:  # meanwhile
                     return (yield from self.search_timestamp(timestamp, start_offset, end_offset))
                 if isinstance(place, Exception):
@@ -156,7 +166,8 @@ class LogReader:
                     break
                 if place.base_offset >= end_offset:
                     return None
-                opening = segment.batch_reader(place), place, timestamp, start_offset, partial(segment.batch_cached, place)
+                read = yield from _told(partial(segment.batch_reader, place))
+                opening = read, place, timestamp, start_offset, partial(segment.batch_cached, place)
                 result = yield BatchOpening(*opening)
                 assert result is None or isinstance(result, TimestampAndOffset)
                 if result is not None:
@@ -169,25 +180,51 @@ class LogReader:
     def search_max_timestamp(self, end_offset: int) -> "TimestampSearch":
         """A search for the first record with the greatest timestamp."""
         best: Segment | None = None
-        for segment in self._segments:
-            if segment.size and segment.base_offset < end_offset and (best is None or segment.max_timestamp > best.max_timestamp):
-                best = segment
+        for segment in list(self._segments):
+            if segment.size and segment.base_offset < end_offset:
+                try:
+                    greatest = yield from _told(partial(_max_timestamp_of, segment))
+                except OSError:
+                    if segment in self._segments:
+                        raise
+                    return (yield from self.search_max_timestamp(end_offset))
+                if best is None or greatest > best.max_timestamp:
+                    best = segment
         if best is None:
             return None
         size, offset = best.size, best.offset_of_max_timestamp
-        place = yield HeaderWalk(best, None, best.hint_for(offset), size, NO_TIMESTAMP, offset)
-        assert not isinstance(place, TimestampAndOffset)
+        hint = yield from _told(partial(best.hint_for, offset))
+        place = yield HeaderWalk(best, None, hint, size, NO_TIMESTAMP, offset)
+        assert not isinstance(place, TimestampAndOffset | Outcome)
         if best not in self._segments or best.size < size:  # meanwhile
             return (yield from self.search_max_timestamp(end_offset))
         if isinstance(place, OSError):
             raise place
         if not (isinstance(place, BatchPosition) and place.base_offset <= offset):  # an index with a wrong entry is rebuilt
-            place = best.find(offset)
+            place = yield from _told(partial(best.find, offset))
         if place is None:
             raise LogDamaged(f"{best.file.path}: nothing at offset {offset}, which the time index names")
-        result = yield BatchOpening(best.batch_reader(place), place, best.max_timestamp, 0)
+        read = yield from _told(partial(best.batch_reader, place))
+        result = yield BatchOpening(read, place, best.max_timestamp, 0)
         assert result is None or isinstance(result, TimestampAndOffset)
         return result
+
+
+def _max_timestamp_of(segment: Segment) -> int:
+    return segment.max_timestamp
+
+
+def _told(lookup: Callable[[], T]) -> "Generator[SearchStep, SearchResult, T]":
+    """The result of a lookup in the indexes, between whose attempts a thread reads what the page cache lacks."""
+    reads = NonblockingLookup()
+    while True:
+        try:
+            with reads:
+                return lookup()
+        except NotInPageCache as miss:
+            outcome = yield miss
+            assert isinstance(outcome, Outcome)
+            reads.take(miss, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +249,8 @@ class HeaderWalk:
 
     def nonblocking(self) -> BatchPosition | Exception | None:
         """Walks on an event loop. Raises WouldBlock."""
-        return self._first(self.segment.walk_cached)
+        with FIRST_ATTEMPT:
+            return self._first(self.segment.walk_cached)
 
     def _first(self, walk: Callable[[int, int], Iterator[BatchPosition]]) -> BatchPosition | Exception | None:
         try:
@@ -247,11 +285,12 @@ class BatchOpening:
     place: BatchPosition
     timestamp: int
     start_offset: int
-    read_cached: Callable[[], bytes | None] = lambda: None
+    read_cached: Callable[[], bytes | bytearray | None] = lambda: None
 
     def nonblocking(self) -> TimestampAndOffset:
         """Opens the batch on an event loop, if that is quick. Raises WouldBlock."""
-        batch = self.read_cached() if self.place.size <= _NONBLOCKING_BYTES_MAX else None
+        with FIRST_ATTEMPT:
+            batch = self.read_cached() if self.place.size <= _NONBLOCKING_BYTES_MAX else None
         if batch is None:
             raise WouldBlock
         header = BatchHeader.at(batch)
@@ -280,8 +319,8 @@ class BatchOpening:
         return None
 
 
-TimestampSearch = Generator[
-    HeaderWalk | BatchOpening, TimestampAndOffset | BatchPosition | Exception | None, TimestampAndOffset | None
-]
+SearchStep = HeaderWalk | BatchOpening | NotInPageCache
+SearchResult = TimestampAndOffset | BatchPosition | Outcome | Exception | None
+TimestampSearch = Generator[SearchStep, SearchResult, TimestampAndOffset | None]
 """A search that goes through indexes by itself. It yields the reads that it needs, is sent their results, and returns the
 answer."""

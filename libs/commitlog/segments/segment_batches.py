@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from libs.commitlog.files.file_names import LOG, path_of
 from libs.commitlog.files.filesystem import Buffer, FileSystem
-from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.model.errors import LogDamaged, WouldBlock
 from libs.commitlog.segments.segment_file import FileRegistry, SegmentFile
 from libs.wire.record_batches.batch_layout import HEADER_SIZE, LENGTH_END, SMALLEST_LENGTH
 from libs.wire.record_batches.batches import NO_TIMESTAMP
@@ -15,12 +15,7 @@ from libs.wire.record_batches.batches import NO_TIMESTAMP
 # the fields that a walk over headers needs: base offset, batch length, last offset delta, max timestamp
 _WALK = struct.Struct(">qi11xi8xq")
 
-
 _CACHED_BATCHES_MAX = 128
-
-
-class WouldBlock(Exception):
-    """An operation that would wait for a disk, or take too long for an event loop."""
 
 
 class BatchMeta(NamedTuple):
@@ -89,14 +84,14 @@ class SegmentBatches:
         fs, handle = self._fs, self.file.handle
         return lambda: fs.pread(handle.fd, place.size, place.position)
 
-    def batch_cached(self, place: BatchPosition) -> bytes | None:
+    def batch_cached(self, place: BatchPosition) -> bytes | bytearray | None:
         """A copy of a batch, None if it would wait for the disk. Raises OSError."""
         handle = self.file.handle
         return self._fs.pread_cached(handle.fd, place.size, place.position)
 
-    def batch_at(self, place: BatchPosition) -> bytes:
+    def batch_at(self, place: BatchPosition) -> bytes | bytearray:
         """A copy of a batch, read at once."""
-        return self.batch_reader(place)()
+        return self.file.read(place.size, place.position)
 
     def last_offset_at(self, position: int) -> int:
         """The last offset of the bytes at a position, which may be no batch. A header must fit in."""

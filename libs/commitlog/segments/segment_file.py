@@ -4,11 +4,13 @@ import errno
 import itertools
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 from weakref import WeakValueDictionary
 
 from libs.commitlog.files.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.files.open_files import OpenFiles
+from libs.commitlog.files.page_cache import must_not_wait, off_loop
 from libs.commitlog.model.errors import LogDamaged
 
 _WINDOW_MIN, _WINDOW_MAX = 8192, 256 * 1024
@@ -33,7 +35,7 @@ class FileRegistry:
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         self.open_files = open_files if open_files is not None else OpenFiles()
         self._files: WeakValueDictionary[int, Readable] = WeakValueDictionary()
-        self.window: tuple[int, int, bytes] = NO_WINDOW
+        self.window: tuple[int, int, Buffer] = NO_WINDOW
         """The last window that was read for batch headers: the file's number, the position, and the bytes. Any thread may replace
         it."""
         self._numbers = itertools.count(1)  # logs open in several threads, and `next` is atomic
@@ -106,7 +108,8 @@ class SegmentFile:
         """The open file. Hold it for as long as its descriptor is used: another thread may make it close, and open another file
         with that number.
 
-        Raises OSError: FileNotFoundError if it is retired or was replaced.
+        Raises OSError: FileNotFoundError if it is retired or was replaced. Like all that reads or opens here, raises
+        NotInPageCache within a lookup that must not wait.
         """
         return self._unsynced or self._open_files.file(self._key) or self._open()
 
@@ -137,11 +140,11 @@ class SegmentFile:
 
     # --- bytes
 
-    def window(self, position: int, length: int, size: int) -> tuple[bytes, int]:
+    def window(self, position: int, length: int, size: int) -> tuple[Buffer, int]:
         """Bytes that hold so many from `position` on, and their place in them; the file has `size`. Raises LogDamaged, OSError.
 
-        The file is read, and never mapped: an unreadable sector, or a file that was cut, would end the process. The last window
-        of any reader is kept, and a reader that continues gets a larger one.
+        The file is read, and not mapped: a window has all headers of most lookups, and costs one system call. The last window of
+        any reader is kept, and a reader that continues gets a larger one.
         """
         file_id, start, content = self._registry.window
         if file_id == self.file_id and start <= position and position + length <= start + len(content):
@@ -154,7 +157,7 @@ class SegmentFile:
         self._registry.window = self.file_id, position, content
         return content, 0
 
-    def window_cached(self, position: int, length: int, size: int) -> tuple[bytes, int] | None:
+    def window_cached(self, position: int, length: int, size: int) -> tuple[Buffer, int] | None:
         """A window as of `window`, without waiting for a disk; None if it would have to. Raises OSError."""
         file_id, start, content = self._registry.window
         if file_id == self.file_id and start <= position and position + length <= start + len(content):
@@ -166,17 +169,24 @@ class SegmentFile:
         self._registry.window = self.file_id, position, cached
         return cached, 0
 
-    def read(self, length: int, position: int) -> bytes:
+    def read(self, length: int, position: int) -> bytes | bytearray:
         """Reads bytes, fewer only at the file's end. Raises OSError, which names the file."""
         handle = self.handle
+        if must_not_wait():
+            cached = self._filesystem.pread_cached(handle.fd, length, position)
+            if cached is not None:
+                return cached
+        return off_loop(self.path, (handle, position, length), partial(self._read, handle, length, position))
+
+    def _read(self, handle: OpenFile, length: int, position: int) -> bytes:
         try:
             return self._filesystem.pread(handle.fd, length, position)
         except OSError as error:
             raise OSError(error.errno, f"cannot be read at byte {position}: {error.strerror}", self.path) from error
 
-    def read_cached(self, length: int, position: int) -> bytes | None:
-        """Reads as `read` does, without waiting for a disk; None if it would have to. Raises OSError."""
-        return self._filesystem.pread_cached(self.handle.fd, length, position)
+    def is_cached(self, position: int, length: int) -> bool:
+        """See `FileSystem.is_cached`. Raises OSError."""
+        return self._filesystem.is_cached(self.handle.fd, position, length)
 
     def write(self, buffers: Sequence[Buffer], total_bytes: int, position: int) -> None:
         """Writes at the file's end. Raises OSError with nothing left behind, or LogDamaged if it cannot cut back."""

@@ -8,11 +8,13 @@ until the garbage collector runs.
 import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from copy import copy
+from functools import partial, wraps
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from libs.commitlog.files.file_names import INDEX, LOG, TIME_INDEX
 from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.page_cache import must_not_wait, off_loop
 from libs.commitlog.files.sync import syncing
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged
@@ -156,11 +158,33 @@ class IndexedBatches(SegmentBatches):
     def _rebuild_sealed(self, *, takes_more: bool) -> None:
         """Rebuilds the indexes. Those of a sealed segment are sealed and synced at once, since no round will do it: in an
         untrimmed index, the zeros behind its entries would be entries at the next opening. Raises OSError, LogDamaged."""
+        if must_not_wait():
+            work = partial(copy(self).with_rebuilt_indexes, takes_more=takes_more)
+            self._adopt_indexes(off_loop(self.file.path, ("indexes", self.file, *self.known_indexes), work))
+            return
         self.rebuild_indexes(self.size)
         if not takes_more:
             self._note_max_timestamp()
             self._seal_indexes()
             self._sync_indexes()
+
+    def with_rebuilt_indexes(self, *, takes_more: bool) -> Self:
+        self._rebuild_sealed(takes_more=takes_more)
+        return self
+
+    def _adopt_indexes(self, rebuilt: "IndexedBatches") -> None:
+        """Takes the indexes that a thread rebuilt, of a copy of this segment, and adds what was appended meanwhile."""
+        self._refuse_if_replaced()
+        appended = list(self._metas(rebuilt.size, self.size))
+        self._offset_index, self._time_index = rebuilt.known_indexes
+        self._max_timestamp, self._offset_of_max_timestamp = rebuilt.max_timestamp, rebuilt.offset_of_max_timestamp
+        self._bytes_since_index = rebuilt.bytes_since_index
+        if appended:
+            self.note_batches(appended, rebuilt.size)
+
+    @property
+    def bytes_since_index(self) -> int:
+        return self._bytes_since_index
 
     @property
     def _takes_more(self) -> bool:

@@ -18,7 +18,7 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-def read_marker(batch: bytes | memoryview) -> Marker | None:
+def read_marker(batch: bytes | bytearray | memoryview) -> Marker | None:
     """The marker in a control batch. None: it is another kind of control batch, or the cleaner removed its record (it then ends
     nothing)."""
     try:

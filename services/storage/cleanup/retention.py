@@ -6,11 +6,13 @@ Their removal, and its order, is in `services/storage/logs/log_start_offsets.py`
 import asyncio
 import logging
 
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
-from libs.commitlog.partition_log.retention import RetentionPolicy
+from libs.commitlog.partition_log.retention import Reason, RetentionPolicy
 from libs.telemetry.logs import fields
 from services.storage.cleanup.believed_clock import BelievedClock
 from services.storage.config import BrokerConfigs
+from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.disks.disks import Disk
 from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition import Partition
@@ -25,8 +27,9 @@ FIRST_CHECK_S = 30.0
 class Retention:
     """The check of all logs, run until cancelled."""
 
-    def __init__(self, time: BelievedClock, broker_configs: BrokerConfigs, logs: NodeLogs) -> None:
+    def __init__(self, time: BelievedClock, broker_configs: BrokerConfigs, logs: NodeLogs, disk_reads: DiskReads) -> None:
         self._time = time
+        self._disk_reads = disk_reads
         self._broker_configs = broker_configs
         self._disks = logs.disks
         self._open_logs = logs.open_logs
@@ -52,23 +55,35 @@ class Retention:
         turns = Turns()
         for partition, log_disk in self._open_logs.all():
             await turns.taken()
-            if log_disk is disk and self._open_logs.is_in_use(partition) and self._expire_segments(partition):
+            if log_disk is disk and self._open_logs.is_in_use(partition) and await self._expire_segments(partition):
                 shortened.append(partition)
         if shortened and await self._log_starts.advance(shortened, disk):
             await self._log_starts.retire(shortened, disk)
 
-    def _expire_segments(self, partition: Partition) -> bool:
+    async def _expired(self, partition: Partition, policy: RetentionPolicy) -> list[Reason]:
+        """See `Log.expired`. The ages of segments that nobody read lately are on the disk, and a thread of it reads them."""
+
+        def look_up() -> list[Reason]:
+            return partition.log.expired(policy, partition.high_watermark, self._time.now_ms())
+
+        try:
+            with FIRST_ATTEMPT:
+                return look_up()
+        except NotInPageCache as miss:
+            return await self._disk_reads.finish(miss, look_up)
+
+    async def _expire_segments(self, partition: Partition) -> bool:
         """Whether the log gets shorter."""
         config, partition_log = partition.config, partition.log
         policy = RetentionPolicy(config.retention_ms, config.retention_bytes, "delete" in config.cleanup_policy)
         try:
-            reasons = partition_log.expired(policy, partition.high_watermark, self._time.now_ms())
-            if not reasons:
+            reasons = await self._expired(partition, policy)
+            if not reasons or not self._open_logs.is_in_use(partition):
                 return False
             if len(reasons) == len(partition_log.segments):
                 partition_log.roll()
             partition_log.delete_before(partition_log.segments[len(reasons)].base_offset, partition.high_watermark)
-        except (OSError, LogDamaged, OffsetOutOfRange) as error:
+        except (OSError, LogDamaged, OffsetOutOfRange, TooManyReads) as error:
             log.error("retention of a partition failed", extra=fields(partition=partition, reason=error))
             return False
         if partition_log.next_start_offset > partition_log.log_start_offset:

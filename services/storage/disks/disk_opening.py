@@ -20,6 +20,8 @@ LOGS_AT_ONCE = 8
 """The logs of one directory that are opened, made or closed at the same time."""
 CLEAN_LOGS_AT_ONCE = 2
 """The same for logs that were closed cleanly, on a fast disk: next to nothing of them is read."""
+READS_AT_ONCE = 8
+"""The reads of one directory that lookups wait for at the same time. They also open batches for timestamps, decompressed."""
 
 
 async def open_disks(
@@ -64,7 +66,8 @@ async def open_disks(
             BatchedOffload(threads, LOGS_AT_ONCE),
             BatchedOffload(threads, CLEAN_LOGS_AT_ONCE, threads_max=LOGS_AT_ONCE),
         )
-        opened.append(Disk(scanned, scheduler, files, logs, clean_logs))
+        reads = environment.offload(f"reads-{number}", READS_AT_ONCE)
+        opened.append(Disk(scanned, scheduler, files, logs, clean_logs, reads))
     if not opened:
         raise failures[0]
     return opened

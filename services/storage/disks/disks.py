@@ -67,13 +67,15 @@ def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: 
 
 @dataclass(slots=True, eq=False)
 class Disk:
-    """One log directory in use. `files` runs one job at a time, in order; `logs` and `clean_logs` open logs side by side."""
+    """One log directory in use. `files` runs one job at a time, in order; `logs` and `clean_logs` open logs side by side; `reads`
+    reads what lookups miss in the page cache."""
 
     scanned: Scanned
     sync: SyncScheduler
     files: Offload
     logs: Offload
     clean_logs: Offload
+    reads: Offload
     partitions: set[Key] = field(default_factory=set)
     arriving: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     """By checkpoint, the entries of logs that are about to take their names here."""
@@ -217,6 +219,7 @@ class Disk:
         self.files.close()
         self.clean_logs.close()
         self.logs.close()
+        self.reads.close()
         self.directory.close()
 
 
@@ -272,6 +275,10 @@ class Disks:
         """Forgets a lost partition whose topic was deleted."""
         for disk in self.all:
             disk.scanned.lost.pop((topic, index), None)
+
+    def reads_at(self, path: str) -> Offload | None:
+        """The threads that read for lookups on the disk that holds the path."""
+        return next((disk.reads for disk in self.all if path.startswith(disk.path + "/")), None)
 
     def of(self, scheduler: SyncScheduler) -> Disk:
         return next(disk for disk in self.all if disk.sync is scheduler)

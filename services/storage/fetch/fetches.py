@@ -1,12 +1,14 @@
 """The fetch path: read, answer with file ranges, or park until bytes arrive, a partition changes, or the wait is over.
 
-A parked fetch holds no bytes, only its request. When it wakes, it reads again from the start.
+A parked fetch holds no bytes, only its request. When it wakes, it reads again from the start. A partition whose log must be
+looked up on the disk counts as one without bytes, until a thread of that disk has read what the lookup needs.
 """
 
 import asyncio
 from functools import partial
 
 from libs.commitlog.files.filesystem import OpenFile
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import Fetch
 from libs.rpc.errors import ContractError
@@ -14,8 +16,9 @@ from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.parked_fetches import ParkedFetches
 from services.storage.core.produce.admission import Refusal
+from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
-from services.storage.fetch.reading import PartitionRead, Reading, read
+from services.storage.fetch.reading import READ_COMMITTED, Lookup, PartitionRead, Reading, read, read_name
 from services.storage.meters import Meters
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.partition import Key, Partition
@@ -27,6 +30,10 @@ OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 INVALID_FETCH_SIZE = int(ErrorCode.INVALID_FETCH_SIZE)
 INLINE_BYTES_MAX = 64 << 20
 """The limit of an inline answer, which is one frame. Gateways without a shared kernel ask for no more than they forward."""
+
+
+DISK_WAIT_S = 5.0
+"""The time that a fetch grants a disk, if it gets no bytes from another: less than gateways wait for an answer."""
 
 
 class PendingFetch:
@@ -45,9 +52,15 @@ class Fetches:
     changed."""
 
     def __init__(
-        self, partitions: PartitionTable, meters: Meters, read_replicas: PreferredReadReplicas, checks: LeaderChecks
+        self,
+        partitions: PartitionTable,
+        meters: Meters,
+        read_replicas: PreferredReadReplicas,
+        checks: LeaderChecks,
+        disk_reads: DiskReads,
     ) -> None:
         self._partitions = partitions
+        self._disk_reads = disk_reads
         self._checks = checks
         self._read_replicas = read_replicas
         self._meters = meters
@@ -76,11 +89,14 @@ class Fetches:
             call.fail(INVALID_FETCH_SIZE, f"an inline fetch asks for at most {INLINE_BYTES_MAX} bytes")
             return
         reading = self._read(request)
-        if reading.complete or request.max_wait_ms <= 0 or self._stopping:
+        wait_s = request.max_wait_ms / 1000
+        if not (reading.complete or reading.taken) and any(result.miss is not None for result in reading.partitions):
+            wait_s = max(wait_s, DISK_WAIT_S)
+        if reading.complete or wait_s <= 0 or self._stopping:
             self._answer(call, request, reading)
             return
         fetch = PendingFetch(call, request)
-        fetch.timer = self._loop.call_later(request.max_wait_ms / 1000, self._time_out, fetch)
+        fetch.timer = self._loop.call_later(wait_s, self._time_out, fetch)
         keys = [(wanted.topic_id, wanted.partition) for wanted in request.partitions]
         self._parked.park(fetch, keys)
         for key in keys:
@@ -105,17 +121,29 @@ class Fetches:
             self._time_out(fetch)
 
     def _read(self, request: Fetch) -> Reading:
+        serving: Lookup = self._partitions.serving
         if request.rack:
-            return read(
-                request,
-                self._read_replicas.readable if request.as_follower else self._partitions.serving,
-                self._read_replicas.select,
-            )
-        return read(request, self._partitions.serving)
+            lookup = self._read_replicas.readable if request.as_follower else serving
+            reading = read(request, lookup, self._disk_reads.attempt, self._read_replicas.select)
+        else:
+            reading = read(request, serving, self._disk_reads.attempt)
+        for wanted, result in zip(request.partitions, reading.partitions, strict=True):
+            if result.miss is not None:
+                name = read_name(wanted, committed=request.isolation == READ_COMMITTED)
+                try:
+                    self._disk_reads.missed(name, result.miss, partial(self.wake, (wanted.topic_id, wanted.partition)))
+                except TooManyReads:
+                    result.miss, result.error, reading.complete = None, KAFKA_STORAGE_ERROR, True
+        return reading
 
     def _time_out(self, fetch: PendingFetch) -> None:
         self._forget(fetch)
-        self._answer(fetch.call, fetch.request, self._read(fetch.request))
+        reading = self._read(fetch.request)
+        if not (reading.taken or self._stopping):
+            for result in reading.partitions:
+                if result.miss is not None:  # the disk took too long
+                    result.error = KAFKA_STORAGE_ERROR
+        self._answer(fetch.call, fetch.request, reading)
 
     def _forget(self, fetch: PendingFetch) -> None:
         self._parked.remove(fetch)
@@ -175,7 +203,10 @@ def _open_files(reading: Reading) -> list[tuple[OpenFile, int, int]]:
     for result in reading.partitions:
         if result.slice is not None:
             try:
-                files.append((result.slice.file.handle, result.slice.position, result.slice.length))
+                with FIRST_ATTEMPT:
+                    files.append((result.slice.file.handle, result.slice.position, result.slice.length))
+            except NotInPageCache:
+                result.slice = None  # the file was closed meanwhile, and another fetch finds it
             except OSError:
                 result.slice, result.error = None, KAFKA_STORAGE_ERROR
     return files

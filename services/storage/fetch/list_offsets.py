@@ -4,21 +4,20 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.model.errors import LogDamaged, WouldBlock
 from libs.commitlog.partition_log.log import TimestampAndOffset, TimestampSearch
-from libs.commitlog.segments.reading import BatchOpening, HeaderWalk
-from libs.commitlog.segments.segment_batches import WouldBlock
+from libs.commitlog.segments.reading import SearchStep
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch
+from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.fetch.reading import READ_COMMITTED
 from services.storage.partition.leader_checks import Confirm
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
-from services.storage.threads.offload import Offload
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 
@@ -27,7 +26,7 @@ NOT_AVAILABLE = ListedOffset(int(ErrorCode.OFFSET_NOT_AVAILABLE))
 
 
 class ListOffsetsRequests:
-    """Answers at once from memory and the page cache. `lookups` does what needs a disk or decompressing, off the event loop.
+    """Answers at once from memory and the page cache. Threads of the disk do what needs it, or decompressing.
 
     A log's end, the greatest timestamp, and "there is no such record" are true of the newest leader only. So `confirm` makes sure
     of it first. Other answers wait for nobody. A record that was found has the same offset in every successor's log. And a log's
@@ -37,9 +36,9 @@ class ListOffsetsRequests:
     the start of this epoch, answers that depend on it are OFFSET_NOT_AVAILABLE: no end goes back.
     """
 
-    def __init__(self, partitions: PartitionTable, lookups: Offload, confirm: Confirm) -> None:
+    def __init__(self, partitions: PartitionTable, disk_reads: DiskReads, confirm: Confirm) -> None:
         self._partitions = partitions
-        self._lookups = lookups
+        self._disk_reads = disk_reads
         self._confirm = confirm
 
     def accept(self, call: Call) -> Coroutine[Any, Any, None] | None:
@@ -61,7 +60,7 @@ class ListOffsetsRequests:
         for answer in answers:
             if call.cancelled:
                 return
-            offsets.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._lookups))
+            offsets.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._disk_reads))
         self._reply(call, request, offsets)
 
     def _reply(self, call: Call, request: ListOffsets, offsets: list[ListedOffset]) -> None:
@@ -116,7 +115,7 @@ class Lookup:
     end: int
     is_behind: bool
     search: TimestampSearch
-    step: HeaderWalk | BatchOpening | None = None
+    step: SearchStep | None = None
     """The next step; None before the first."""
 
     def nonblocking(self) -> ListedOffset | None:
@@ -132,13 +131,15 @@ class Lookup:
         except (LogDamaged, OSError) as error:
             return self._failed(error)
 
-    async def run(self, offload: Offload) -> ListedOffset:
+    async def run(self, disk_reads: DiskReads) -> ListedOffset:
         try:
             step = self.step or next(self.search)
             while True:
-                step = self.search.send(await offload.submit(step))
+                step = self.search.send(await disk_reads.submit(self.partition.log.directory, step))
         except StopIteration as done:
             return self._answer(done.value)
+        except TooManyReads:
+            return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
         except (LogDamaged, OSError) as error:
             return self._failed(error)
 

@@ -1,5 +1,10 @@
 """LOG_LAYOUT: what a gateway on this host needs to find committed records in the files by itself. It opens no index."""
 
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged
 from libs.commitlog.segments.index import IndexEntries
 from libs.commitlog.segments.segment import Segment
@@ -10,6 +15,7 @@ from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
+from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.partition.partition_table import PartitionTable
 
 SEGMENTS_MAX = 256
@@ -17,39 +23,51 @@ SEGMENTS_MAX = 256
 
 
 class LogLayoutRequests:
-    def __init__(self, partitions: PartitionTable, registry: FileRegistry) -> None:
+    def __init__(self, partitions: PartitionTable, registry: FileRegistry, disk_reads: DiskReads) -> None:
         self._partitions = partitions
         self._registry = registry
+        self._disk_reads = disk_reads
 
-    def accept(self, call: Call) -> None:
+    def accept(self, call: Call) -> Coroutine[Any, Any, None] | None:
         try:
             request = unpack(LogLayoutRequest, call.body)
         except ContractError as error:
             call.fail(int(ErrorCode.INVALID_REQUEST), str(error))
-            return
+            return None
+        try:
+            with FIRST_ATTEMPT:
+                layout = self._layout(request)
+        except NotInPageCache as miss:
+            return self._finish(call, request, miss)
+        call.reply(layout)
+        return None
+
+    async def _finish(self, call: Call, request: LogLayoutRequest, miss: NotInPageCache) -> None:
+        try:
+            call.reply(await self._disk_reads.finish(miss, partial(self._layout, request)))
+        except TooManyReads:
+            call.reply(LogLayoutReply(int(ErrorCode.KAFKA_STORAGE_ERROR)))
+
+    def _layout(self, request: LogLayoutRequest) -> LogLayoutReply:
+        """The layout. Raises NotInPageCache."""
         partition = self._partitions.serving((request.topic_id, request.partition))
         if isinstance(partition, Refusal):
-            call.reply(LogLayoutReply(partition.error))
-            return
+            return LogLayoutReply(partition.error)
         if partition.is_behind:
-            call.reply(LogLayoutReply(int(ErrorCode.OFFSET_NOT_AVAILABLE)))
-            return
+            return LogLayoutReply(int(ErrorCode.OFFSET_NOT_AVAILABLE))
         high_watermark = partition.high_watermark
         try:
             readable = partition.log.readable(high_watermark, SEGMENTS_MAX)
         except (LogDamaged, OSError) as failure:
             partition.failed_reads.report(partition, failure, offset=high_watermark)
-            call.reply(LogLayoutReply(int(ErrorCode.KAFKA_STORAGE_ERROR)))
-            return
-        call.reply(
-            LogLayoutReply(
-                0,
-                partition.leader_epoch,
-                high_watermark,
-                partition.last_stable_offset,
-                partition.log_start_offset,
-                tuple([self._segment_layout(segment, stop) for segment, stop in readable]),
-            )
+            return LogLayoutReply(int(ErrorCode.KAFKA_STORAGE_ERROR))
+        return LogLayoutReply(
+            0,
+            partition.leader_epoch,
+            high_watermark,
+            partition.last_stable_offset,
+            partition.log_start_offset,
+            tuple([self._segment_layout(segment, stop) for segment, stop in readable]),
         )
 
     def _segment_layout(self, segment: Segment, readable_to: int) -> SegmentLayout:

@@ -1,8 +1,9 @@
 """Reads of the partitions of one fetch, in order and within its budget. The caller parks and answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from libs.commitlog.files.page_cache import NonblockingLookup, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.segments.reading import Slice
 from libs.rpc.contracts.storage import Fetch, FetchPartition
@@ -19,6 +20,8 @@ KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 Lookup = Callable[[tuple[bytes, int]], PartitionView | Refusal]
 SelectReplica = Callable[[tuple[bytes, int], str, int], int]
 """(partition, the consumer's rack, offset) → the node to read from instead, -1: from this one."""
+Attempt = Callable[[Hashable], NonblockingLookup]
+"""The lookup in which a read by this name makes its next attempt."""
 
 
 @dataclass(slots=True)
@@ -36,6 +39,8 @@ class PartitionRead:
     leader: int = -1
     leader_epoch: int = -1
     preferred_read_replica: int = -1
+    miss: NotInPageCache | None = None
+    """What the read needs from the disk first. Until then it counts as one without bytes."""
     final: bool = False
     """No reason to wait: an error, a divergence, or bytes at the end of a file that grows no more."""
 
@@ -48,7 +53,8 @@ class Reading:
     """Enough bytes, or nothing to wait for."""
 
 
-def read(request: Fetch, lookup: Lookup, select: SelectReplica | None = None) -> Reading:
+def read(request: Fetch, lookup: Lookup, attempt: Attempt, select: SelectReplica | None = None) -> Reading:
+    """Reads what the page cache tells. Nothing here waits for a disk."""
     budget = FetchBudget(min_bytes=request.min_bytes, max_bytes=request.max_bytes)
     committed = request.isolation == READ_COMMITTED
     partitions: list[PartitionRead] = []
@@ -58,10 +64,16 @@ def read(request: Fetch, lookup: Lookup, select: SelectReplica | None = None) ->
         if isinstance(view, Refusal):
             result = _error(view.error, leader=view.leader, leader_epoch=view.leader_epoch)
         else:
-            result = _read_partition(view, wanted, budget, committed=committed, rack=request.rack, select=select)
+            lookup_of = attempt(read_name(wanted, committed=committed))
+            result = _read_partition(view, wanted, budget, lookup_of, committed=committed, rack=request.rack, select=select)
         final = final or result.final
         partitions.append(result)
     return Reading(partitions, budget.taken, budget.enough or final)
+
+
+def read_name(wanted: FetchPartition, *, committed: bool) -> Hashable:
+    """The name of a read. Fetches that want the same wait for one lookup."""
+    return wanted.topic_id, wanted.partition, wanted.fetch_offset, committed
 
 
 def _error(error: int, *, leader: int = -1, leader_epoch: int = -1) -> PartitionRead:
@@ -69,7 +81,14 @@ def _error(error: int, *, leader: int = -1, leader_epoch: int = -1) -> Partition
 
 
 def _read_partition(
-    view: PartitionView, wanted: FetchPartition, budget: FetchBudget, *, committed: bool, rack: str, select: SelectReplica | None
+    view: PartitionView,
+    wanted: FetchPartition,
+    budget: FetchBudget,
+    attempt: NonblockingLookup,
+    *,
+    committed: bool,
+    rack: str,
+    select: SelectReplica | None,
 ) -> PartitionRead:
     # Epochs come before offsets: an offset means nothing in an epoch that the client does not know. Any negative epoch is none,
     # but only here: in a ListOffsets it would be a very old one.
@@ -99,9 +118,13 @@ def _read_partition(
     if offset >= end or (not limit and not budget.owes_a_batch):
         return result
     try:
-        piece = view.read(offset, limit, end, at_least_one_batch=budget.owes_a_batch)
-        if piece is not None and committed:
-            result.aborted = view.aborted_transactions(piece, offset, end)
+        with attempt:
+            piece = view.read(offset, limit, end, at_least_one_batch=budget.owes_a_batch)
+            if piece is not None and committed:
+                result.aborted = view.aborted_transactions(piece, offset, end)
+    except NotInPageCache as miss:
+        result.miss = miss
+        return result
     except OffsetOutOfRange:
         return _error(OFFSET_OUT_OF_RANGE)
     except (LogDamaged, OSError) as failure:

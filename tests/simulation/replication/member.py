@@ -15,6 +15,7 @@ from libs.runtime.process import Identity
 from services.storage.config import BrokerConfigs
 from services.storage.core.effects import EffectHandlers
 from services.storage.core.replication.leader.replica import Replica, recovered_high_watermark
+from services.storage.disks.disk_reads import DiskReads
 from services.storage.partition.effects import EffectQueue
 from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Key, Partition
@@ -203,7 +204,7 @@ class StorageMember:
         )
         controller_client: Any = ControllerClient(self.simulator, self.network, self, self._ask, self._loses)
         broker_configs = BrokerConfigs(lambda: partitions.image, self.node_id, STATIC)
-        self.leading = LeaderReplication(partitions, meters, controller_client, broker_configs)
+        self.leading = LeaderReplication(partitions, meters, controller_client, broker_configs, DiskReads(lambda path: None))
         self.effects = EffectQueue(
             EffectHandlers(
                 answer_produces=self.appends.answer_committed,

@@ -22,7 +22,7 @@ class _Bytes:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def read_cached(self, length: int, position: int) -> bytes:
+    def read(self, length: int, position: int) -> bytes:
         return self._content[position : position + length]
 
 

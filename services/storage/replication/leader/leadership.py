@@ -8,6 +8,7 @@ from libs.rpc.server import Accept
 from libs.runtime.controllers import Controllers
 from services.storage.config import BrokerConfigs
 from services.storage.core.replication.leader.follower_progress import LagLimits
+from services.storage.disks.disk_reads import DiskReads
 from services.storage.meters import Meters
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.partition_table import PartitionTable
@@ -31,12 +32,15 @@ class LeaderReplication:
         controller: Controllers,
         broker_configs: BrokerConfigs,
         checks: LeaderChecks,
+        disk_reads: DiskReads,
     ) -> None:
         self._partitions = partitions
         self._broker_configs = broker_configs
         self.isr_changes = IsrChanges(partitions, controller, meters, limits=self._limits)
         throttle = LeaderThrottle(partitions, broker_configs)
-        self.pulls = Pulls(partitions, meters, throttle, on_round=lambda session: self.confirmations.heard(session))
+        self.pulls = Pulls(
+            partitions, meters, throttle, disk_reads, on_round=lambda session: self.confirmations.heard(session)
+        )
         self.confirmations = LeadershipConfirmations(self.pulls, checks)
 
     @property

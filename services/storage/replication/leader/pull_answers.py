@@ -1,6 +1,9 @@
 """The answer to one pull: for each partition with changes, the changes that its follower has not been sent."""
 
+from collections.abc import Callable, Hashable
+
 from libs.commitlog.files.filesystem import OpenFile
+from libs.commitlog.files.page_cache import NonblockingLookup, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.segments.reading import Slice
 from libs.rpc.contracts.replication import Pull
@@ -21,17 +24,28 @@ FILES_MAX = 256
 class PullAnswer:
     """The answer to one pull. `rows` are `Pulled`, in the field order of the contract.
 
-    Inline bytes are in `payload`, then in `files`, which are held open until they are sent.
+    Inline bytes are in `payload`, then in `files`, which are held open until they are sent. Nothing here waits for a disk.
     """
 
-    def __init__(self, session: PullSession, request: Pull, throttle: LeaderThrottle, now: float) -> None:
+    def __init__(
+        self,
+        session: PullSession,
+        request: Pull,
+        throttle: LeaderThrottle,
+        now: float,
+        attempt: Callable[[Hashable], NonblockingLookup],
+    ) -> None:
+        """`attempt`: the lookup in which a read by that name makes its next attempt."""
         self.rows: list[list[object]] = []
-        self.payload: list[bytes] = []
+        self.payload: list[bytes | bytearray] = []
         self.files: list[tuple[OpenFile, int, int]] = []
         self._session = session
         self._request = request
         self._throttle = throttle
         self._now = now
+        self._attempt = attempt
+        self.misses: list[tuple[Hashable, NotInPageCache]] = []
+        """(name of the read, what it needs from the disk first). Those partitions stay pending."""
         self.wait_s = 0.0
         """Seconds until a throttled follower may get more."""
         self._budget = FetchBudget(min_bytes=0, max_bytes=request.max_bytes)
@@ -54,7 +68,11 @@ class PullAnswer:
             if throttled and (wait_s := self._throttle.take(0, self._now)):
                 self.wait_s = wait_s
                 return
-            piece = self._read(partition, position, limit)
+            try:
+                piece = self._read(key, partition, position, limit)
+            except NotInPageCache as miss:
+                self.misses.append(((self._session, key), miss))
+                return
             if throttled and piece is not None:
                 self._throttle.take(piece.length, self._now)
         divergence = position.divergence
@@ -87,22 +105,22 @@ class PullAnswer:
 
     def _attach(self, piece: Slice) -> None:
         """Adds the bytes as a copy while that is cheaper: the system calls of a file range cost as much as some kilobytes."""
-        content = None
         if piece.length <= COPIED_BYTES_MAX and not self.files:
-            content = piece.file.read_cached(piece.length, piece.position)
-        if content is not None:
-            self.payload.append(content)
-        else:
-            self.files.append((piece.file.handle, piece.position, piece.length))
+            self.payload.append(piece.file.read(piece.length, piece.position))
+            return
+        if not piece.file.is_cached(piece.position, piece.length):
+            piece.file.read(piece.length, piece.position)  # into the page cache, so that the stream waits for no disk
+        self.files.append((piece.file.handle, piece.position, piece.length))
 
-    def _read(self, partition: Partition, position: Position, limit: int) -> Slice | None:
+    def _read(self, key: Key, partition: Partition, position: Position, limit: int) -> Slice | None:
         """Reads to the log's end, not to the high watermark. The last batch may exceed `max_bytes`, since at least one whole
-        batch is read."""
+        batch is read. Raises NotInPageCache."""
         offset, end = position.fetch_offset, partition.log_end_offset
         try:
-            piece = partition.read(offset, limit, end, at_least_one_batch=True)
-            if piece is not None and self._request.inline:
-                self._attach(piece)
+            with self._attempt((self._session, key)):
+                piece = partition.read(offset, limit, end, at_least_one_batch=True)
+                if piece is not None and self._request.inline:
+                    self._attach(piece)
         except OffsetOutOfRange:
             position.error = OFFSET_OUT_OF_RANGE
             return None

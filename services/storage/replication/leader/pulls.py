@@ -7,6 +7,9 @@ sessions that pull them. Parked pulls are answered together, at the end of the e
 A round asks followers whether they still follow (`begin_round`). Their parked pulls are answered at once, though there may be
 nothing to send, and their next pulls name the round.
 
+A partition whose log must be looked up on the disk, or whose records are not in the page cache, is left out of answers until a
+thread of that disk has read them. So a disk that hangs holds up its own partitions, and answers stay in order.
+
 A position counts only once it was compared in this leader epoch: before, the follower's log may hold what another leader wrote.
 """
 
@@ -23,6 +26,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.fetch_rules import Divergence, diverges, refuse_offset
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch
 from services.storage.core.replication.leader.pull_sessions import Key, Position, PullSession, PullSessions
+from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.meters import Meters
 from services.storage.partition.partition import Partition
 from services.storage.partition.partition_table import PartitionTable
@@ -44,6 +48,8 @@ STOPPING_WAIT_S = 0.05
 """The wait of pulls at a node that stops: short, but not so short that followers pull at once again."""
 HIGH_WATERMARK_DELAY_S = 0.01
 """The delay of a high watermark without batches: under load it travels with the next ones."""
+DISK_RETRY_S = 1.0
+"""The pause before a partition is read again, if too many reads wait for its disk."""
 
 
 class _ParkedPull:
@@ -66,9 +72,11 @@ class Pulls:
         partitions: PartitionTable,
         meters: Meters,
         throttle: LeaderThrottle,
+        disk_reads: DiskReads,
         on_round: Callable[[PullSession], None],
     ) -> None:
         self._partitions = partitions
+        self._disk_reads = disk_reads
         self._meters = meters
         self._throttle = throttle
         self._on_round = on_round
@@ -333,12 +341,17 @@ class Pulls:
         asks = request.round < session.asked
         if not (session.pending or final or asks):
             return False
-        answer = PullAnswer(session, request, self._throttle, self._loop.time())
+        answer = PullAnswer(session, request, self._throttle, self._loop.time(), self._disk_reads.attempt)
         for key in list(session.pending):
             position = session.positions[key]
             if final or not position.follower_ahead:
                 partition = self._partitions.serving(key)
                 answer.add(key, position, partition if isinstance(partition, Partition) else None)
+        for name, miss in answer.misses:
+            try:
+                self._disk_reads.missed(name, miss, partial(self._answer_soon, session))
+            except TooManyReads:
+                self._timers.later(DISK_RETRY_S, partial(self._answer_soon, session))
         if not (answer.rows or final or asks):
             if answer.wait_s:
                 self._timers.later(answer.wait_s, partial(self._answer_soon, session))

@@ -3,6 +3,7 @@
 Real: `OsPassedFiles`. A stream passes descriptors, so a transport says which of them its streams' are (`Transport.passed_files`).
 """
 
+import errno
 import mmap
 import os
 from typing import Protocol
@@ -30,8 +31,8 @@ class PassedFiles(Protocol):
         file is shorter.
 
         Raises OSError. A mapping takes a descriptor. Also, the kernel is asked to load the range: for an unreadable sector or a
-        truncated file it then returns an error, where a plain read of the mapping would kill the process. EINVAL: a kernel before
-        5.14.
+        truncated file it then returns an error, where a plain read of the mapping would kill the process. EINVAL: a kernel that
+        cannot load it, or cannot tell whether it would wait (before 6.5). EAGAIN: a page is missing.
         """
         ...
 
@@ -59,6 +60,9 @@ class OsPassedFiles:
                 return None
             mapping = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
         assert not isinstance(mapping, memoryview), "a simulated one"
+        if not (known := page_cache.has_all_pages(fd, start, end - start)):
+            number = errno.EINVAL if known is None else errno.EAGAIN
+            raise OSError(number, os.strerror(number))
         first = start - start % mmap.PAGESIZE
         mapping.madvise(MADV_POPULATE_READ, first, end - first)
         return mapping

@@ -204,7 +204,7 @@ class StorageNode:
         self._assignments, self._withdrawals = placement.assignments, placement.withdrawals
         self.checkpoints = Checkpoints(self.disks, self.open_logs)
         self._log_starts = LogStartOffsets(self.environment.fs, self.open_logs, self.checkpoints)
-        logs = NodeLogs(self.disks, self.open_logs, self.checkpoints, self._log_starts)
+        logs = NodeLogs(self.disks, self.open_logs, self.checkpoints, self._log_starts, self.disk_reads)
         self.fetchers = self._make_fetchers(logs)
         self.reconciler = reconciler = Reconciler(
             self.partitions,
@@ -229,9 +229,7 @@ class StorageNode:
         await self._listen(self._log_starts, reconciler, self.moves, placement.requested)
         self._assignments.start()
         self.leader_side.start()
-        self.background = BackgroundTasks(
-            self._config, self.environment, self._broker_configs, self.partitions, logs, self.disk_reads
-        )
+        self.background = BackgroundTasks(self._config, self.environment, self._broker_configs, self.partitions, logs)
         self.background.start()
         await self._withdrawals.report_before_registration()
         await self.registration.register()

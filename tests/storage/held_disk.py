@@ -22,6 +22,7 @@ class HeldDisk(OsFileSystem):
         super().__init__()
         self._cold_below: str | None = None  # None: everything is in the page cache
         self._cached: set[tuple[int, int]] = set()  # (inode, page) that came into it since
+        self._names_too = True
         self._known: set[str] = set()  # paths whose inodes did
         self.unreadable = ""
         self.reads_on_loop: list[str] = []
@@ -52,9 +53,10 @@ class HeldDisk(OsFileSystem):
         self.evict(below)
         self._readable.clear()
 
-    def evict(self, below: str = "/") -> None:
-        """Empties the page cache."""
+    def evict(self, below: str = "/", *, names: bool = True) -> None:
+        """Empties the page cache, and with `names` that of names and inodes."""
         self._cold_below = below
+        self._names_too = names
         self._cached.clear()
         self._known.clear()
 
@@ -78,13 +80,17 @@ class HeldDisk(OsFileSystem):
         return self._holds(fd, length, position) and self.size(fd) >= position + length
 
     def open_append(self, path: str, *, create: bool) -> int:
-        if self._is_cold(path) and path not in self._known and not create:
+        if self._names_too and self._is_cold(path) and path not in self._known and not create:
             self._wait_for_disk(path)
         self._known.add(path)
         return super().open_append(path, create=create)
 
     def open_cached(self, path: str) -> int | None:
-        return None if self._is_cold(path) and path not in self._known else super().open_append(path, create=False)
+        return (
+            None
+            if self._names_too and self._is_cold(path) and path not in self._known
+            else super().open_append(path, create=False)
+        )
 
     def _is_cold(self, path: str) -> bool:
         return self._cold_below is not None and path.startswith(self._cold_below)

@@ -251,3 +251,15 @@ async def test_a_cold_index_that_was_cut_short_is_made_again_by_a_thread(cluster
         reply = await cluster.fetching(topic, offset, inline=True, max_bytes=100)
         assert first_offset(reply.payload) == offset
     assert path.stat().st_size == size
+
+
+async def test_the_first_appends_after_a_restart_read_nothing(cluster: StorageCluster, disk: HeldDisk) -> None:
+    """Not even the age of the active segment, or the last entries of its indexes. A start has seen the names of all files."""
+    topic = await cluster.topic("cold")
+    await fill(cluster, topic)
+    await restart(cluster, topic)
+    partition = partition_of(cluster, topic)
+    segments = len(partition.log.segments)
+    disk.evict(str(directory(cluster, "cold")), names=False)
+    await fill(cluster, topic)
+    assert len(partition.log.segments) > segments

@@ -4,6 +4,7 @@ It has two numbers: `log_end_offset` (written) and `durable_offset` (on disk, se
 watermark. Offsets are absolute, sizes bytes.
 """
 
+import contextlib
 import errno
 import logging
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from libs.clock import Clock
 from libs.commitlog.checkpoints.leader_epochs import FILE_NAME as EPOCHS
 from libs.commitlog.files import contiguity as gapless
 from libs.commitlog.files.filesystem import Buffer, FileSystem
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
 from libs.commitlog.files.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged, LogWriteError, OffsetOutOfRange
@@ -170,12 +172,21 @@ class Log:
             if total > config.segment_bytes - active.size:
                 return False
             # As in Kafka, the age is that of the first batch in the time of the newer ones, by their greatest timestamps.
-            oldest = active.first_timestamp if active.size else batches[0].max_timestamp
+            oldest = self._oldest_in(active) if active.size else batches[0].max_timestamp
             newest = batches[0].max_timestamp if len(batches) == 1 else max([batch.max_timestamp for batch in batches])
             age = newest - oldest if oldest >= 0 else self._clock.wall_ms() - self._active_since_ms
             if age > age_ms_max(self.directory, active.base_offset, config):
                 return False
         return batches[-1].last_offset - active.base_offset <= RELATIVE_OFFSET_MAX and active.make_room(len(batches), total)
+
+    def _oldest_in(self, active: Segment) -> int:
+        """The timestamp of its first batch, -1 if it is not known without waiting for the disk. Retention asks for it, too, and
+        has a thread that waits."""
+        try:
+            with FIRST_ATTEMPT:
+                return active.first_timestamp
+        except NotInPageCache:
+            return -1
 
     def _append_rolling(self, buffers: Sequence[Buffer], batches: Sequence[BatchMeta]) -> None:
         for batch, share in zip(batches, share_out(buffers, [batch.size for batch in batches]), strict=True):
@@ -325,7 +336,9 @@ class Log:
 
     def expired(self, policy: RetentionPolicy, high_watermark: int, now_ms: int) -> list[Reason]:
         """The reasons for which the oldest segments expire, one for each. If all segments expire, the caller rolls before it
-        deletes."""
+        deletes. It also makes known what appends ask for and must not wait for."""
+        with contextlib.suppress(OSError, LogDamaged):
+            _ = self.active.first_timestamp
         facts = [SegmentFacts(segment.base_offset, segment.next_offset, segment.size) for segment in self._segments]
         facts[-1] = facts[-1]._replace(end_offset=self.log_end_offset)
         return decide_retention(

@@ -5,6 +5,7 @@ class is a kind of `SegmentBatches`. As separate objects the two would refer to 
 until the garbage collector runs.
 """
 
+import contextlib
 import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -108,6 +109,12 @@ class IndexedBatches(SegmentBatches):
                 )
             )
         self._offset_index, self._time_index = indexes
+        # An append asks for the last time entry, and must not wait for a disk. A clean stop left the greatest timestamp there.
+        if closed and progress.time_entries:
+            self._time_index.know_last(progress.max_timestamp, progress.offset_of_max_timestamp - self.base_offset)
+        elif not closed:
+            with contextlib.suppress(OSError):
+                self._time_index.load_last()
         self._max_timestamp = progress.max_timestamp
         self._offset_of_max_timestamp = progress.offset_of_max_timestamp
         self._bytes_since_index = progress.bytes_since_index

@@ -9,7 +9,6 @@ from services.storage.cleanup.log_cleaner import LogCleaner
 from services.storage.cleanup.periodic_tasks import PeriodicTasks
 from services.storage.cleanup.retention import Retention
 from services.storage.config import BrokerConfigs, StorageConfig
-from services.storage.disks.disk_reads import DiskReads
 from services.storage.environment import Environment
 from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition_table import PartitionTable
@@ -28,11 +27,10 @@ class BackgroundTasks:
         broker_configs: BrokerConfigs,
         partitions: PartitionTable,
         logs: NodeLogs,
-        disk_reads: DiskReads,
     ) -> None:
         time = BelievedClock(environment.clock)
         self.upkeep = PeriodicTasks(config, time, broker_configs, partitions, logs)
-        self.retention = Retention(time, broker_configs, logs, disk_reads)
+        self.retention = Retention(time, broker_configs, logs)
         self.cleaning = LogCleaner(
             time,
             broker_configs,

@@ -20,6 +20,7 @@ from services.storage.cleanup.cleaner_meters import CleanerMeters
 from services.storage.cleanup.compaction import Allowance, Compaction, LogChanged
 from services.storage.cleanup.uncleanable_partitions import UncleanablePartitions
 from services.storage.config import BrokerConfigs
+from services.storage.disks.disk_reads import TooManyReads
 from services.storage.disks.disks import Disk
 from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition import Partition
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 NO_LIMIT = 1e18
 """Kafka's default rate, in bytes a second, is the largest number that there is."""
+DISK_S_MAX = 60.0
+"""The limit of waiting for the disk of one log. Then the logs of that disk are not looked at this time."""
 ROLL_MS_MIN = 600_000
 """The least age at which a quiet active segment is rolled: its records may be old when they come."""
 
@@ -68,6 +71,7 @@ class LogCleaner:
         self._disks = logs.disks
         self._open_logs = logs.open_logs
         self._checkpoints = logs.checkpoints
+        self._reads = logs.reads
         self._meters = meters
         self._compaction = compaction
         self._make_children = children
@@ -160,13 +164,21 @@ class LogCleaner:
         candidates: list[Due] = []
         plans: list[CleanPlan] = []
         turns = Turns()
+        silent: set[str] = set()
         for partition, disk in logs:
             await turns.taken()
             if not (partition.config.compacted and self._open_logs.is_in_use(partition)) or disk.sync.stalled:
                 continue
+            if disk.path in silent:
+                continue
             if partition in busy or partition.moving:
                 continue
-            plan = self._plan(partition, disk)
+            try:
+                plan = await self._plan(partition, disk)
+            except TimeoutError:
+                log.error("the cleaner waits for a disk that does not answer", extra=fields(path=disk.path))
+                silent.add(disk.path)
+                continue
             if plan is not None:
                 plans.append(plan)
                 if plan.worthwhile and partition not in self._uncleanable:
@@ -179,25 +191,34 @@ class LogCleaner:
             await self._forget_closed_logs(disk)
         return sorted(candidates, key=lambda due: due.plan.ratio, reverse=True)
 
-    def _plan(self, partition: Partition, disk: Disk) -> CleanPlan | None:
-        """The plan for a log. None: the log cannot be read. An active segment that has waited for long enough is rolled."""
+    async def _plan(self, partition: Partition, disk: Disk) -> CleanPlan | None:
+        """The plan for a log. None: the log cannot be read. An active segment that has waited for long enough is rolled. Raises
+        TimeoutError if the disk does not answer."""
         partition_log, config, now_ms = partition.log, partition.config, self._time.now_ms()
         self._limit_to_truncation(partition, disk)
         try:
-            self._roll_if_quiet(partition, now_ms)
+            await self._roll_if_quiet(partition, now_ms)
             asks_age, asks_first = config.min_compaction_lag_ms > 0, config.max_compaction_lag_ms < LONG_MAX
             checkpoint = disk.cleaned_offsets.get((partition.topic, partition.key[1]))
             dirty_from = partition_log.log_start_offset if checkpoint is None else checkpoint
-            facts = [
-                SealedSegment(
-                    segment.base_offset,
-                    segment.next_offset,
-                    segment.size,
-                    segment.latest_ms if asks_age and segment.next_offset > dirty_from else 0,
-                    segment.first_timestamp if asks_first and segment.next_offset > dirty_from else -1,
-                )
-                for segment in partition_log.segments[:-1]
-            ]
+
+            def facts_of_segments() -> list[SealedSegment]:
+                return [
+                    SealedSegment(
+                        segment.base_offset,
+                        segment.next_offset,
+                        segment.size,
+                        segment.latest_ms if asks_age and segment.next_offset > dirty_from else 0,
+                        segment.first_timestamp if asks_first and segment.next_offset > dirty_from else -1,
+                    )
+                    for segment in partition_log.segments[:-1]
+                ]
+
+            facts = await self._reads.look_up(facts_of_segments, DISK_S_MAX)
+        except TimeoutError:
+            raise
+        except TooManyReads:
+            return None
         except (OSError, LogDamaged) as error:
             self._failed(partition, error)
             return None
@@ -220,11 +241,13 @@ class LogCleaner:
             disk.cleaned_offsets[name] = min(offset, partition.log.truncated_to, partition.log.log_end_offset)
         partition.log.truncated_to = LONG_MAX
 
-    def _roll_if_quiet(self, partition: Partition, now_ms: int) -> None:
+    async def _roll_if_quiet(self, partition: Partition, now_ms: int) -> None:
         """Rolls an old active segment without appends. Otherwise appends roll it; the active segment is never cleaned."""
         active, limit_ms = partition.log.active, min(partition.config.max_compaction_lag_ms, partition.config.segment_ms)
         if active.size and partition.log.active_age_ms > min(limit_ms, ROLL_MS_MIN):
-            first_ms = active.first_timestamp
+            first_ms = await self._reads.look_up(lambda: active.first_timestamp, DISK_S_MAX)
+            if partition.log.active is not active or not self._open_logs.is_in_use(partition):
+                return
             if (now_ms - first_ms if first_ms >= 0 else partition.log.active_age_ms) > limit_ms:
                 partition.log.roll()
                 partition.sync.request_round(partition)

@@ -6,13 +6,12 @@ Their removal, and its order, is in `services/storage/logs/log_start_offsets.py`
 import asyncio
 import logging
 
-from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.partition_log.retention import Reason, RetentionPolicy
 from libs.telemetry.logs import fields
 from services.storage.cleanup.believed_clock import BelievedClock
 from services.storage.config import BrokerConfigs
-from services.storage.disks.disk_reads import DiskReads, TooManyReads
+from services.storage.disks.disk_reads import TooManyReads
 from services.storage.disks.disks import Disk
 from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition import Partition
@@ -22,18 +21,20 @@ log = logging.getLogger(__name__)
 
 INTERVAL = "log.retention.check.interval.ms"
 FIRST_CHECK_S = 30.0
+DISK_S_MAX = 60.0
+"""The limit of waiting for the disk of one partition. Then its disk is left alone until the next check."""
 
 
 class Retention:
     """The check of all logs, run until cancelled."""
 
-    def __init__(self, time: BelievedClock, broker_configs: BrokerConfigs, logs: NodeLogs, disk_reads: DiskReads) -> None:
+    def __init__(self, time: BelievedClock, broker_configs: BrokerConfigs, logs: NodeLogs) -> None:
         self._time = time
-        self._disk_reads = disk_reads
         self._broker_configs = broker_configs
         self._disks = logs.disks
         self._open_logs = logs.open_logs
         self._log_starts = logs.starts
+        self._reads = logs.reads
 
     async def run(self) -> None:
         wait_s = FIRST_CHECK_S
@@ -53,10 +54,13 @@ class Retention:
     async def _check_disk(self, disk: Disk) -> None:
         shortened = []
         turns = Turns()
-        for partition, log_disk in self._open_logs.all():
-            await turns.taken()
-            if log_disk is disk and self._open_logs.is_in_use(partition) and await self._expire_segments(partition):
-                shortened.append(partition)
+        try:
+            for partition, log_disk in self._open_logs.all():
+                await turns.taken()
+                if log_disk is disk and self._open_logs.is_in_use(partition) and await self._expire_segments(partition):
+                    shortened.append(partition)
+        except TimeoutError:
+            log.error("retention waits for a disk that does not answer", extra=fields(path=disk.path))
         if shortened and await self._log_starts.advance(shortened, disk):
             await self._log_starts.retire(shortened, disk)
 
@@ -66,14 +70,10 @@ class Retention:
         def look_up() -> list[Reason]:
             return partition.log.expired(policy, partition.high_watermark, self._time.now_ms())
 
-        try:
-            with FIRST_ATTEMPT:
-                return look_up()
-        except NotInPageCache as miss:
-            return await self._disk_reads.finish(miss, look_up)
+        return await self._reads.look_up(look_up, DISK_S_MAX)
 
     async def _expire_segments(self, partition: Partition) -> bool:
-        """Whether the log gets shorter."""
+        """Whether the log gets shorter. Raises TimeoutError if the disk does not answer."""
         config, partition_log = partition.config, partition.log
         policy = RetentionPolicy(config.retention_ms, config.retention_bytes, "delete" in config.cleanup_policy)
         try:
@@ -83,6 +83,8 @@ class Retention:
             if len(reasons) == len(partition_log.segments):
                 partition_log.roll()
             partition_log.delete_before(partition_log.segments[len(reasons)].base_offset, partition.high_watermark)
+        except TimeoutError:
+            raise
         except (OSError, LogDamaged, OffsetOutOfRange, TooManyReads) as error:
             log.error("retention of a partition failed", extra=fields(partition=partition, reason=error))
             return False

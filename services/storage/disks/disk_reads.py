@@ -81,6 +81,15 @@ class DiskReads:
         if waiting.is_read and self._waiting.get(what) is waiting:
             del self._waiting[what]
 
+    async def look_up(self, lookup: Callable[[], T], within_s: float) -> T:
+        """The result of a lookup that nobody waits for. Raises its errors, TooManyReads, and TimeoutError."""
+        try:
+            with FIRST_ATTEMPT:
+                return lookup()
+        except NotInPageCache as miss:
+            async with asyncio.timeout(within_s):
+                return await self.finish(miss, lookup)
+
     async def finish(self, miss: NotInPageCache, lookup: Callable[[], T]) -> T:
         """The result of a lookup whose first attempt missed something. Raises its errors, and TooManyReads."""
         attempts = NonblockingLookup()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from services.storage.disks.disk_reads import DiskReads
 from services.storage.disks.disks import Disk, Disks
 from services.storage.logs.checkpoints import Checkpoints
 from services.storage.logs.log_start_offsets import LogStartOffsets
@@ -16,3 +17,4 @@ class NodeLogs:
     open_logs: OpenLogs[Disk]
     checkpoints: Checkpoints
     starts: LogStartOffsets
+    reads: DiskReads

@@ -199,12 +199,15 @@ class StorageMember:
             *(partitions, clock, meters, nothing),
             children=nothing,
             children_max=1,
+            confirm=lambda partitions, on_confirmed: self.leading.confirmations.confirm(partitions, on_confirmed),
             on_appended=lambda key: self.leading.pulls.appended(key),
             readers_wait=lambda key: False,
         )
         controller_client: Any = ControllerClient(self.simulator, self.network, self, self._ask, self._loses)
         broker_configs = BrokerConfigs(lambda: partitions.image, self.node_id, STATIC)
-        self.leading = LeaderReplication(partitions, meters, controller_client, broker_configs, DiskReads(lambda path: None))
+        self.leading = LeaderReplication(
+            partitions, meters, controller_client, broker_configs, nothing, DiskReads(lambda path: None)
+        )
         self.effects = EffectQueue(
             EffectHandlers(
                 answer_produces=self.appends.answer_committed,

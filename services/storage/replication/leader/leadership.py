@@ -38,9 +38,7 @@ class LeaderReplication:
         self._broker_configs = broker_configs
         self.isr_changes = IsrChanges(partitions, controller, meters, limits=self._limits)
         throttle = LeaderThrottle(partitions, broker_configs)
-        self.pulls = Pulls(
-            partitions, meters, throttle, disk_reads, on_round=lambda session: self.confirmations.heard(session)
-        )
+        self.pulls = Pulls(partitions, meters, throttle, disk_reads, on_round=lambda session: self.confirmations.heard(session))
         self.confirmations = LeadershipConfirmations(self.pulls, checks)
 
     @property

@@ -27,11 +27,12 @@ FOLLOWERS_S_MAX = 0.2
 
 
 class _Question:
-    """The partitions of one request that are not confirmed yet, each with the leader epoch in which its answer was made."""
+    """The partitions of one request that are not confirmed yet. Each has the leader epoch in which its answer was made, and the
+    followers that had to be asked then. Whoever joins the ISR later had not led before the question."""
 
     __slots__ = ("on_confirmed", "refusals", "round", "timer", "unconfirmed")
 
-    def __init__(self, unconfirmed: dict[Partition, int], on_confirmed: OnConfirmed) -> None:
+    def __init__(self, unconfirmed: dict[Partition, tuple[int, list[int]]], on_confirmed: OnConfirmed) -> None:
         self.unconfirmed = unconfirmed
         self.on_confirmed = on_confirmed
         self.refusals: dict[Key, Refusal] = {}
@@ -49,9 +50,12 @@ class LeadershipConfirmations:
     def confirm(self, partitions: Collection[Partition], on_confirmed: OnConfirmed) -> None:
         """Confirms partitions that this node leads as far as it knows. `on_confirmed` is called with the refusals of all others:
         before this returns if there is nobody to ask, else later, unless the node stops before."""
-        question = _Question(
-            {partition: partition.leader_epoch for partition in partitions if partition.replica.maximal_followers}, on_confirmed
-        )
+        unconfirmed = {
+            partition: (partition.leader_epoch, followers)
+            for partition in partitions
+            if (followers := partition.replica.maximal_followers)
+        }
+        question = _Question(unconfirmed, on_confirmed)
         if not question.unconfirmed:
             on_confirmed({})
             return
@@ -69,27 +73,27 @@ class LeadershipConfirmations:
         """Takes a follower's answer: its session has the round, and its positions."""
         for question in list(self._open):
             if question.round <= session.round:
-                for each, epoch in list(question.unconfirmed.items()):
-                    if each.key in session.positions and self._all_follow(each, epoch, question.round):
+                for each, (epoch, followers) in list(question.unconfirmed.items()):
+                    if session.node_id in followers and self._all_follow(each, epoch, followers, question.round):
                         del question.unconfirmed[each]
                 self._end_if_answered(question)
 
     def close(self) -> None:
         for question in list(self._open):
-            for each, epoch in question.unconfirmed.items():
+            for each, (epoch, _) in question.unconfirmed.items():
                 question.refusals[each.key] = _unconfirmed(epoch)
             question.unconfirmed.clear()
             self._end_if_answered(question)
 
-    def _all_follow(self, each: Partition, epoch: int, since_round: int) -> bool:
+    def _all_follow(self, each: Partition, epoch: int, followers: list[int], since_round: int) -> bool:
         replica = each.replica
         if not replica.leading or replica.leader_epoch != epoch:
             return False
-        return self._pulls.all_follow(each.key, replica.maximal_followers, epoch, since_round=since_round)
+        return self._pulls.all_follow(each.key, followers, epoch, since_round=since_round)
 
     def _ask_store(self, question: _Question) -> None:
         del self._open[question]  # the store answers within its own time, whatever followers say
-        for each, epoch in list(question.unconfirmed.items()):
+        for each, (epoch, _) in list(question.unconfirmed.items()):
             if each.leading and each.leader_epoch == epoch:
                 self._checks.check(each, partial(self._checked, question, each))
             else:

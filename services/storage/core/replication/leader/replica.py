@@ -256,7 +256,8 @@ class Replica:
         """The other members of the maximal ISR: only they can be elected. Empty if this node is alone in it."""
         if self._only_member:
             return []
-        return [node for node in self.isr.maximal() if node != self.node_id]
+        members = self.isr.committed if self.isr.proposal is None else self.isr.maximal()
+        return [node for node in members if node != self.node_id]
 
     # -- the ISR ------------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ class Connections:
         self._limits = limits
         meters.connections_max = limits.connections_max
         self._refused = {MAX_CONNECTIONS: LogLimit(REFUSED_LOG_S), MAX_CONNECTIONS_PER_IP: LogLimit(REFUSED_LOG_S)}
-        self._open: set[Connection] = set()
+        self._open: dict[Connection, None] = {}  # a set would close them in another order at every run
         self._empty = asyncio.Event()
         self._accepted_any = asyncio.Event()
         self._bytes_at_last_sweep = 0
@@ -72,7 +72,7 @@ class Connections:
             return Refused()
         self._limits.opened(host)
         connection = Connection(self, stream, broker_id, self.config.listener_name)
-        self._open.add(connection)
+        self._open[connection] = None
         self._accepted_any.set()
         self.meters.opened()
         return connection
@@ -86,7 +86,7 @@ class Connections:
         stream.abort(ConnectionRefusedError(reason))
 
     def ended(self, connection: Connection, reason: str) -> None:
-        self._open.discard(connection)
+        self._open.pop(connection, None)
         self._limits.ended(connection.client_host)
         self.meters.ended(reason)
         if not self._open:

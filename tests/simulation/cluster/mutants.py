@@ -21,6 +21,9 @@ from services.controller.core.elections import leader_election as elections
 from services.controller.core.reassignment import reassignment
 from services.controller.term.fenced_writer import FencedWriter
 from services.gateway.appends.appends import Appends
+from services.gateway.core.connection_limits import ConnectionLimits
+from services.gateway.core.request_budget import RequestBudget
+from services.gateway.peers import file_descriptors
 from services.gateway.peers.file_descriptors import FileKey, Files, OpenedFile
 from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.consumer import commits as consumer_commits
@@ -35,6 +38,7 @@ from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.replication.follower import applying
 from services.storage.replication.follower.followed_partition import FollowedPartition
 from tests.simulation.cluster import invariants
+from tests.simulation.cluster.passed_files import SimulatedPassedFiles
 from tests.simulation.cluster.seeds import run_one
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.planted import Bug, Mutant, Plant, PlantedBugs
@@ -145,14 +149,13 @@ def _by_number(key: FileKey) -> FileKey:
 @contextmanager
 def files_outlive_their_node() -> Iterator[None]:
     """A gateway serves from descriptors that a former incarnation of the node passed."""
-    original = Files.__init__
-
-    def made(self: Files, *args: Any) -> None:
-        original(self, *args)
-        self._files = _ByNumberAlone()
-
-    with patch.object(Files, "__init__", made), patch.object(Files, "forget", lambda *_: None):
+    with patch.object(file_descriptors, "OrderedDict", _ByNumberAlone), patch.object(Files, "forget", lambda *_: None):
         yield
+
+
+def files_stay_open() -> Any:
+    """A gateway forgets files, and leaves their descriptors open."""
+    return patch.object(SimulatedPassedFiles, "close", lambda self, fd: None)
 
 
 def nobody_is_awaited_after_a_takeover() -> Any:
@@ -227,14 +230,23 @@ MUTANTS: dict[str, Bug] = {
         range(1, 11),
     ),
     "a gateway serves from a former incarnation's files": Bug(files_outlive_their_node, range(1, 11)),
-    "descriptors that were cut off are not missed": Bug(
+    "descriptors that were cut off are used": Bug(
         line(
             ClientConnection.descriptors_received,
             "self._descriptors.append(fds)",
-            "self._descriptors.extend([] if fds is None else [fds])",
+            "self._descriptors.append([0] if fds is None else fds)",
         ),
-        range(1, 21),
+        range(1, 4),
     ),
+    "client connections have no limit": Bug(
+        line(ConnectionLimits.refusal, "if self._connections >= self.connections_max:", "if False:"),
+        range(1, 4),
+    ),
+    "requests have no budget": Bug(
+        line(RequestBudget.ask, "self.used + needed - before <= (self.bytes_max if is_little else self.short_at)", "True"),
+        range(1, 4),
+    ),
+    "files stay open": Bug(files_stay_open, range(1, 11)),
     "each shard has a time of its own": Bug(
         line(ShardDriver.__init__, "self._time = time", "self._time = SteadyTime(clock, self._loop.time)"),
         range(1, 11),

@@ -40,6 +40,9 @@ EXECUTION_S = 0.3
 """The time that the program takes to be executed again."""
 OPEN_FILE_IDLE_S = 120.0
 """So long that a gateway still has files which a node passed before its restart, if it does not drop them for that."""
+DESCRIPTORS_MAX = 320
+"""The limit of open files of each process. A gateway gives its clients about half of them."""
+FRAME_BYTES_MAX, QUEUED_REQUEST_BYTES_MAX = 256 << 10, 2 << 20
 SENDFILE_BYTES_MIN = 4_000
 """Batches are small here: some of what a fetch brings is copied, and some leaves by sendfile."""
 
@@ -315,10 +318,12 @@ class GatewayProcess(Process):
             rack=f"rack-{self.node_id}",
             sendfile_bytes_min=SENDFILE_BYTES_MIN,
             open_file_idle_s=OPEN_FILE_IDLE_S,
+            frame_bytes_max=FRAME_BYTES_MAX,
+            queued_request_bytes_max=QUEUED_REQUEST_BYTES_MAX,
         )
         world = self.environment(lambda: Random(0))
         lifecycle.on_stop(world.store.close)
-        gateway = self.what = Gateway(config, world, Metrics("gateway"), die=lifecycle.stop, descriptors_max=20_000)
+        gateway = self.what = Gateway(config, world, Metrics("gateway"), die=lifecycle.stop, descriptors_max=DESCRIPTORS_MAX)
         lifecycle.on_stop(gateway.stop)
         await gateway.start()
 

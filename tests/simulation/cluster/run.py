@@ -24,6 +24,7 @@ from tests.simulation.cluster.coordinator_process import CoordinatorProcess
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.final_disks import look_at_disks
 from tests.simulation.cluster.groups import POINTS, SHARDS, Groups
+from tests.simulation.cluster.hostile_client import HostileClient
 from tests.simulation.cluster.invariants import Invariants, hosted_by
 from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.lasting_offsets import LastingOffsets
@@ -41,6 +42,7 @@ from tests.simulation.cluster.processes import (
 from tests.simulation.cluster.reassigner import Reassigner
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.recreated_topic import RecreatedTopic
+from tests.simulation.cluster.resources import Resources
 from tests.simulation.cluster.world import World
 
 FAULTY_S = 120.0
@@ -114,6 +116,7 @@ class ClusterRun:
         self.clients = [Client(world, f"client-{number}", bootstrap, [*TOPICS, COMPACTED]) for number in range(1, CLIENTS + 1)]
         self.faults = Faults(world, self.processes, [client.name for client in self.clients])
         self.invariants = Invariants(world, self.storage, self._name_of)
+        self.resources = Resources(world, self.processes)
         world.links.applied.append(self.invariants.applied)
         self.invariants.paged, self.invariants.compacted = ("pages",), (COMPACTED, GROUP_TOPIC)
         world.before_cleaning.append(self.invariants.cleaning)
@@ -148,6 +151,7 @@ class ClusterRun:
                 Client(world, "local-reader", bootstrap, [*TOPICS], host=hosts[0]),
                 *(self.recorder, self.partitions, 1, (self.gateways[0].host, KAFKA_PORT + 1)),
             ),
+            HostileClient(world, bootstrap, self.partitions[0]),
         ]
 
     def run(self, *, until_caught: bool = False) -> Report:
@@ -209,6 +213,7 @@ class ClusterRun:
         world = self.world
         keepers = [
             self._start(self._look),
+            self._start(self.resources.run),
             self._start(self._compare),
             self._start(self._supervise),
             self._start(self.faults.operate),
@@ -276,6 +281,7 @@ class ClusterRun:
         self.groups.stop()
         await self._ended(members, "a member")
         await self._until(self._same_ends, LIVE_S, "followers do not reach their leaders' ends")
+        await self._until(self.resources.leaks, LIVE_S, "descriptors are left behind")
         self.invariants.compare_logs(whole=True)
 
     async def _end(self, partition: Partition) -> int:

@@ -81,7 +81,9 @@ class SimulatedStream:
         self._passed = passed
         self._messages: deque[tuple[int, int, list[SimFile]]] = deque()
         """Where bytes that descriptors came with begin and end, of all that arrived."""
-        self._arrived = self._received = 0
+        self._arrived = 0
+        self.received = 0
+        """Bytes that its receiver has taken."""
         self._rest_is_late = False
         self.local, self.remote, self.peer = local, remote, peer
         self.life = context.get(LIFE)
@@ -152,7 +154,7 @@ class SimulatedStream:
             buffer[:count] = inbox[:count]
             del buffer
             del inbox[:count]
-            self._received += count
+            self.received += count
             receiver.buffer_updated(count)
         except Exception as error:
             log.exception("receiver failed")
@@ -170,12 +172,12 @@ class SimulatedStream:
     def _take_descriptors(self, receiver: Receiver, count: int) -> int:
         """A receive ends with the first message that has descriptors. Returns how many bytes it brings."""
         start, end, files = self._messages[0]
-        if start >= self._received + count:
+        if start >= self.received + count:
             return count
         self._messages.popleft()
         assert self._passed is not None
-        count = self._passed.part_of(min(count, end - self._received))
-        self._rest_is_late = self._received + count < end
+        count = self._passed.part_of(min(count, end - self.received))
+        self._rest_is_late = self.received + count < end
         receiver.descriptors_received(self._passed.adopt(files))
         return count
 

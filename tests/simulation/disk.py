@@ -75,6 +75,8 @@ class SimulatedDisk:
         self.story = story
         self.faults = Faults()
         self.before: Callable[[str], None] | None = None
+        self.on_read: Callable[[str], None] | None = None
+        """Told of each read that would wait for the disk if the page cache lacked the bytes."""
         self.random = _NO_CHANCE  # for what a failed fsync leaves
         self.operations = 0
         self.dead: BaseException | None = None  # whoever works on it has ended: what it still tries does not happen
@@ -225,6 +227,12 @@ class SimulatedDisk:
         self._file(path).modified_ms = modified_ms
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
+        if self.on_read is not None:
+            self.on_read(self._name_of(fd))
+        return self.page_cache(fd, length, position)
+
+    def page_cache(self, fd: int, length: int, position: int) -> bytes:
+        """The bytes, for who knows that they are in the page cache, or waits for them elsewhere: the kernel that sends a file."""
         self._fail_if_due("pread", str(fd))
         file = self._open[fd]
         return bytes(file.cache[position : min(position + length, file.size)])

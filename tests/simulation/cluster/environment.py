@@ -40,6 +40,8 @@ class Slowness:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.factor = 1.0
+        self.threads_now = 0
+        """Above 0 while what runs is work of a thread or a child process, and not of the event loop."""
 
     def seconds(self) -> float:
         return self.factor * (0.0002 + 0.004 * self.random.random() ** 4)
@@ -76,10 +78,13 @@ class SimulatedOffload(Offload):
 
     def _run(self, work: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
         result, failure = None, None
+        self._slowness.threads_now += 1
         try:
             result = work()
         except Exception as error:
             failure = error
+        finally:
+            self._slowness.threads_now -= 1
         life = LIFE.get()
         if life is None or not life.dead:
             asyncio.get_running_loop().call_later(self._slowness.seconds() / 4, self._tell, future, result, failure)
@@ -114,10 +119,13 @@ class SimulatedChildren:
     def _do(self, work: "Work[A, R]", argument: A, on_progress: Report | None, future: "asyncio.Future[R]") -> None:
         if future.done():
             return
+        self._slowness.threads_now += 1
         try:
             future.set_result(self._on_disk.get(work, work)(argument, on_progress or (lambda _: None)))
         except Exception as error:
             future.set_exception(error)
+        finally:
+            self._slowness.threads_now -= 1
 
     def close(self) -> None:
         for future in list(self._futures):

@@ -39,7 +39,7 @@ class SimulatedPassedFiles:
         if self._random.random() < COLD_SHARE:
             return None
         try:
-            return bytearray(self._disk.pread(fd, length, position))
+            return bytearray(self._disk.page_cache(fd, length, position))
         except OSError:
             return None
 
@@ -52,7 +52,7 @@ class SimulatedPassedFiles:
             return None
         if self._random.random() < COLD_SHARE:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        return memoryview(self._disk.pread(fd, size, 0))
+        return memoryview(self._disk.page_cache(fd, size, 0))
 
     def close(self, fd: int) -> None:
         self._disk.close(fd)

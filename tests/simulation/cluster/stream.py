@@ -254,7 +254,7 @@ class SimulatedStream:
                     sent.append(item.on_sent)
                 try:
                     assert self._fs is not None
-                    data = self._fs.pread(item.fd, item.length, item.position)
+                    data = self._fs.page_cache(item.fd, item.length, item.position)
                     if len(data) < item.length:
                         if self.sends_passed_files:
                             self._loop.failures.append(f"{self.local}: {self.peer} was promised bytes that its file lacks")

@@ -135,7 +135,7 @@ def test_descriptors_without_room_are_missed_and_the_bytes_come() -> None:
 def test_the_rest_of_a_message_may_come_with_the_next_ones_descriptors() -> None:
     async def work(kernel: Kernel) -> None:
         here, there = await kernel.connect()
-        kernel.drawn.share = 0.2  # in parts, and there is room
+        kernel.drawn.share = 0.3  # in parts, and there is room
         fd = kernel.file(b"abcdef")
         for text in (b"first", b"second"):
             there.stream.attach_descriptors([fd])

@@ -18,6 +18,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rest", action="store_true", help="only what `make test` leaves out")
 
 
+def pytest_configure() -> None:
+    """No property has a time limit for each example: machines are shared, and a slow moment is no failure."""
+    from hypothesis import settings
+
+    settings.register_profile("shared machine", settings(), deadline=None)
+    settings.load_profile("shared machine")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     from tests.support.selection import select
 

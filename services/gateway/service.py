@@ -42,6 +42,7 @@ from services.gateway.meters import Meters
 from services.gateway.net.client_drain import drain_clients, other_gateways_serve, wait_until_removed
 from services.gateway.net.connections import Connections
 from services.gateway.net.listeners import Listeners
+from services.gateway.net.stale_clients import StaleClients
 from services.gateway.peers.coordinator_request import COORDINATOR_LOAD_IN_PROGRESS, CoordinatorQuery, Payload
 from services.gateway.peers.coordinators import Coordinators
 from services.gateway.peers.delayed_requests import DelayedRequests
@@ -121,6 +122,7 @@ class Gateway:
         port_base = config.advertised_port_base or config.port_base
         self.listener = Listener(config.listener_name, config.advertised_host, port_base, "PLAINTEXT")
         """The address for clients, as other gateways announce it."""
+        self._stale_clients = StaleClients(self._connections, self.listener)
         server = RpcServer(hello, ImageLending(lambda: self.image).methods, transport=transport)
         member = replace(identity.member(), rack=config.rack, listeners=(self.listener,))
         self._registration = Registration(server, member, world.store, config.member_ttl_s, die)
@@ -189,6 +191,7 @@ class Gateway:
     async def stop(self) -> None:
         """Leaves Metadata, drains clients to other gateways, accepts no more, answers outstanding requests, and closes."""
         self.data_path.leaving = True
+        self._stale_clients.close()
         others = (
             other_gateways_serve(self.image, self._config.node_id)
             and self._registration.superseded_by is None
@@ -251,6 +254,7 @@ class Gateway:
     def _take_routes(self, routes: Routes) -> None:
         if routes.addresses is not self.data_path.routes.addresses:
             self._moved_endpoints.note(self.data_path.routes.addresses)
+            self._stale_clients.addresses_changed()
         self.data_path.follow(routes)
 
     def _follow_fetches(self) -> None:

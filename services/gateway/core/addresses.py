@@ -57,6 +57,11 @@ class Addresses:
         """Whether this client gets the same address for each broker from both."""
         return self._of_all(client_host, listener) == other._of_all(client_host, listener)
 
+    def took_from(self, listener: Listener, former: "Addresses", client_host: str) -> bool:
+        """Whether a broker that `former` has at this listener is at another one now, for this client."""
+        now, before = self._of_all(client_host, listener.name), former._of_all(client_host, listener.name)
+        return any(at == listener and now.get(node_id, at) != at for node_id, at in before.items())
+
     def _of_all(self, client_host: str, listener: str) -> dict[int, Listener]:
         client = (client_host, listener)
         assigned = self._assigned.get(client)

@@ -1,1 +1,2 @@
-"""Client connections and listening sockets, and the drain of clients before the gateway stops. It imports `handlers`."""
+"""Client connections and listening sockets, and the drain of clients before the gateway stops or after another one came. It
+imports `handlers`."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import astuple
 
 from libs.rpc.transport import Receiver, Stream
@@ -147,6 +147,21 @@ class Connections:
             connection.leave()
         self.loop.call_later(busy_s_max, self._drain, draining)
         return len(draining)
+
+    def leave(self, broker_id: int, unused_s: float, is_chosen: Callable[[Connection], bool]) -> int:
+        """Closes the chosen connections to that broker id which had no request for `unused_s`, and returns their number. A busy
+        one closes between two requests, however long that takes."""
+        unused_since = self.loop.time() - unused_s
+        leaving = [
+            connection
+            for connection in self._open
+            if connection.broker_id == broker_id
+            and (not unused_s or connection.is_unused(unused_since))
+            and is_chosen(connection)
+        ]
+        for connection in leaving:
+            connection.leave()
+        return len(leaving)
 
     async def wait_until_empty(self, quiet_s: float) -> None:
         """Returns when there has been no connection for `quiet_s`."""

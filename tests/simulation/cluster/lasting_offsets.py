@@ -17,7 +17,7 @@ from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.world import World
 
 GROUP = "archivers"
-PAUSE_S = 1.5
+PAUSE_S = 2.5
 COMMIT_SHARE = 0.2
 CHECK_INTERVAL = "offsets.retention.check.interval.ms", "3000"
 AHEAD_MS = 30 * 24 * 3_600_000

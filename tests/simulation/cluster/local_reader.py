@@ -15,7 +15,7 @@ from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, STAMP_MS, Cli
 from tests.simulation.cluster.kafka_client import LIST_OFFSETS_VERSION, Disconnected, Link, Partition
 from tests.simulation.cluster.recorder import Recorder
 
-PAUSE_S = 2.5
+PAUSE_S = 3.5
 STEPS = 6
 BYTES_MAX = (400, 1_500, 12_000)
 

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from libs.cluster.records import InSync, PartitionState
+from libs.commitlog.files.page_cache import NonblockingLookup
 from libs.commitlog.model.errors import DirectoryDamaged
 from libs.commitlog.producers.producer_state import FRESH, ProducerState
 from libs.coordinator.driver import ShardDriver
@@ -237,6 +238,9 @@ MUTANTS: dict[str, Bug] = {
             "self._descriptors.append([0] if fds is None else fds)",
         ),
         range(1, 4),
+    ),
+    "lookups wait for the disk on the event loop": Bug(
+        line(NonblockingLookup.needs, "raise NotInPageCache(path, key, work)", "return work()"), range(1, 4)
     ),
     "client connections have no limit": Bug(
         line(ConnectionLimits.refusal, "if self._connections >= self.connections_max:", "if False:"),

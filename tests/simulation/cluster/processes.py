@@ -43,8 +43,6 @@ OPEN_FILE_IDLE_S = 120.0
 DESCRIPTORS_MAX = 320
 """The limit of open files of each process. A gateway gives its clients about half of them."""
 FRAME_BYTES_MAX, QUEUED_REQUEST_BYTES_MAX = 256 << 10, 2 << 20
-READS_ON_LOOPS_FAIL = False
-"""Off: lookups of storage nodes read their logs on the event loop today, some 200 times in a run of a minute."""
 SENDFILE_BYTES_MIN = 4_000
 """Batches are small here: some of what a fetch brings is copied, and some leaves by sendfile."""
 
@@ -75,7 +73,7 @@ class Process:
 
     def _powered(self, disk: SimulatedDisk) -> SimulatedDisk:
         disk.random = self.random
-        disk.on_read = self._read_by_somebody if READS_ON_LOOPS_FAIL else None
+        disk.on_read = self._read_by_somebody
         return disk
 
     def _read_by_somebody(self, path: str) -> None:

@@ -17,7 +17,7 @@ from tests.simulation.cluster.kafka_client import Disconnected, Link, Partition
 from tests.simulation.cluster.store import LATE_S_MAX
 
 GROUP = "wanderers"
-PAUSE_S = 8.0
+PAUSE_S = 12.0
 HOLD_SHARE = 0.7
 HOLDS_S = (0.1, 0.4, 1.5)
 LOOKS_S = (0.0, 0.5, 2.0)

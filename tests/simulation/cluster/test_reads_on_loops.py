@@ -1,4 +1,4 @@
-"""Reads that may wait for a disk: a thread does them, or the run has a violation, once such runs are switched on."""
+"""Reads that may wait for a disk: a thread does them, or the run has a violation."""
 
 import asyncio
 from contextvars import Context
@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.simulation.cluster import processes
 from tests.simulation.cluster.environment import SimulatedOffload
 from tests.simulation.cluster.loop import LIFE, Life
 from tests.simulation.cluster.processes import StorageProcess
@@ -14,9 +13,8 @@ from tests.simulation.cluster.world import World
 
 
 @pytest.fixture
-def serving(monkeypatch: pytest.MonkeyPatch) -> StorageProcess:
+def serving() -> StorageProcess:
     """A storage process that serves, as far as its reads are concerned."""
-    monkeypatch.setattr(processes, "READS_ON_LOOPS_FAIL", True)
     process = StorageProcess(World(1), 1)
     process.life, process.what = Life("storage-1#1"), SimpleNamespace(ready=lambda: (True, ""))
     return process

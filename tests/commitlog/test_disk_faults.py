@@ -9,6 +9,7 @@ import pytest
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged, LogWriteError
 from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.index import OFFSET_ENTRY, IndexEntries
 from tests.commitlog.harness import SMALL, FaultyFileSystem, all_bytes, append, append_some, batch_at, open_log, sync
 
 
@@ -256,3 +257,22 @@ def test_a_log_is_opened_after_a_crash_in_the_room_that_its_indexes_had(tmp_path
     again = open_log(tmp_path, FullForTimes(), config)
     assert again.scanned_bytes == len(expected)
     assert all_bytes(again) == expected
+
+
+class NoReads(FaultyFileSystem):
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        raise AssertionError("it was read")
+
+
+def test_the_newest_entry_is_known_after_a_flush_that_found_no_room(tmp_path: Path) -> None:
+    """The next append asks for it on the event loop, which reads no file."""
+    fs = NoReads()
+    index = IndexEntries.create(fs, str(tmp_path / "index"), OFFSET_ENTRY, 1000)
+    index.append(1, 10)
+    index.flush()
+    index.append(2, 20)
+    index.append(3, 30)
+    fs.fail("pwritev", after=0)
+    with pytest.raises(OSError, match="No space left"):
+        index.flush()
+    assert (index.count, index.last) == (1, (1, 10))

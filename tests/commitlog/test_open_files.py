@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
+from libs.commitlog.files.page_cache import NonblockingLookup, NotInPageCache
 from libs.commitlog.files.sync import run_round
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogWriteError, SyncFailed
 from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.index import OFFSET_ENTRY, IndexEntries
 from libs.commitlog.segments.segment import FileRegistry, SegmentFile
 from libs.commitlog.segments.segment_removal import remove_retired
 from tests.commitlog.harness import (
@@ -375,3 +377,37 @@ def test_the_bound_of_segment_files_leaves_room_for_sockets() -> None:
     assert open_files_max(1024) == 768
     assert open_files_max(1 << 20) == 30_000
     assert open_files_max(100) == 16
+
+
+class NothingCached(QuickFileSystem):
+    def open_cached(self, path: str) -> int | None:
+        return None
+
+
+@pytest.mark.parametrize("kind", ["log", "index"])
+def test_a_file_takes_no_descriptor_that_a_thread_opened_for_an_earlier_file_of_its_name(tmp_path: Path, kind: str) -> None:
+    """A cleaned segment takes a name while a thread opens the file that had it. Readers would get bytes of the wrong file."""
+    fs, registry, path = NothingCached(), FileRegistry(), tmp_path / "00000000000000000000.log"
+
+    def opened_first() -> SegmentFile | IndexEntries:
+        if kind == "log":
+            return SegmentFile(fs, str(path), 0, registry)
+        return IndexEntries(fs, str(path), OFFSET_ENTRY, registry.open_files, count=1, capacity=1)
+
+    path.write_bytes(b"the former")
+    lookup = NonblockingLookup()
+    with pytest.raises(NotInPageCache) as former, lookup:
+        opened_first().open_readonly()
+    lookup.take(former.value.read, former.value.read())
+    path.rename(tmp_path / "deleted")
+    path.write_bytes(b"the latter")
+    latter = opened_first()
+    with pytest.raises(NotInPageCache) as miss, lookup:
+        latter.open_readonly()
+    lookup.take(miss.value.read, miss.value.read())
+    with lookup:
+        descriptor = latter.open_readonly()
+    try:
+        assert os.pread(descriptor, 100, 0) == b"the latter"
+    finally:
+        os.close(descriptor)

@@ -15,7 +15,7 @@ from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import Topic
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.schema import unpack
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
@@ -68,6 +68,27 @@ async def test_the_files_of_a_deleted_topic_are_closed_at_once(cluster: StorageC
         topic = await cluster.topic("goes", durability="replicated")
         assert (await cluster.append(topic, batch(b"x"))).error == 0
         await until(lambda: _open_below(tmp_path, "goes-0"))
+        await cluster.write(keys.topic("goes"), None)
+        await until(lambda: not _open_below(tmp_path, "goes-0"))
+    finally:
+        gc.enable()
+
+
+async def test_the_files_of_a_deleted_topic_that_were_read_from_the_disk_are_closed_at_once(
+    cluster: StorageCluster, disk: HeldDisk, tmp_path: Path
+) -> None:
+    """What the page cache lacked may not hold the log. It did: the errors of lookups were kept, and their tracebacks' frames."""
+    topic = await cluster.topic("goes", durability="replicated")
+    for _ in range(3):
+        assert (await cluster.append(topic, batch(b"x" * 10_000))).error == 0
+    gc.collect()
+    gc.disable()
+    try:
+        for offset in range(3):
+            disk.evict(str(directory(cluster, "goes")))
+            assert (await cluster.fetch(topic, offset)).error == 0
+            assert (await cluster.list_offset(topic, 1)).error == 0
+        assert _open_below(tmp_path, "goes-0")
         await cluster.write(keys.topic("goes"), None)
         await until(lambda: not _open_below(tmp_path, "goes-0"))
     finally:

@@ -1,6 +1,7 @@
 """Small files that are replaced whole: written beside, synced, renamed over, and the directory synced."""
 
 import posixpath
+from collections.abc import Hashable
 from functools import partial
 from typing import NamedTuple
 
@@ -57,9 +58,10 @@ def write_all(fs: FileSystem, fd: int, content: bytes) -> None:
         position += fs.pwritev(fd, [memoryview(content)[position:]], position)
 
 
-def read_file(fs: FileSystem, path: str) -> bytes | None:
-    """The content of a file, None if it does not exist. Raises NotInPageCache within a lookup that must not wait."""
-    return off_loop(path, ("content", path), partial(_content_of, fs, path))
+def read_file(fs: FileSystem, path: str, owner: Hashable = None) -> bytes | None:
+    """The content of a file, None if it does not exist. Raises NotInPageCache within a lookup that must not wait. Give an
+    `owner` that is the file's own, where the path may name another file later: see `OpenFiles.open`."""
+    return off_loop(path, ("content", path, owner), partial(_content_of, fs, path))
 
 
 def _content_of(fs: FileSystem, path: str) -> bytes | None:

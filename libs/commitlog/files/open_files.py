@@ -12,7 +12,7 @@ import errno
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from libs.commitlog.files.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.files.page_cache import must_not_wait, off_loop
@@ -81,12 +81,16 @@ class OpenFiles:
                 pass
         return handle
 
-    def open(self, fs: FileSystem, path: str, *, create: bool = False) -> OpenFile:
+    def open(self, fs: FileSystem, path: str, owner: Hashable, *, create: bool = False) -> OpenFile:
         """Opens a file that is not cached here. It closes with its last holder. Raises OSError, and NotInPageCache within a
-        lookup that must not wait."""
+        lookup that must not wait.
+
+        Rule: each file has its own `owner`. A thread may have begun to open the path for an earlier file of that name, which a
+        cleaned segment or a new topic has replaced since. Its descriptor is of no use to the file that has the name now.
+        """
         if must_not_wait() and not create:
             handle = self._counted(fs, lambda: fs.open_cached(path))
-            return handle or off_loop(path, ("open", path), lambda: self._open(fs, path, create=False))
+            return handle or off_loop(path, ("open", path, owner), lambda: self._open(fs, path, create=False))
         return self._open(fs, path, create=create)
 
     def _open(self, fs: FileSystem, path: str, *, create: bool) -> OpenFile:

@@ -16,11 +16,10 @@ READS_MAX = 1000
 """The limit of reads of one lookup. An index with an entry each few kilobytes needs five."""
 
 
-class NotInPageCache(WouldBlock):
-    """The fact that a lookup needs something that may have to come from a disk. Calling it, in any thread, waits for the disk."""
+class ColdRead:
+    """What a lookup needs and the page cache may lack. Calling it, in any thread, waits for the disk."""
 
     def __init__(self, path: str, key: Hashable, work: Callable[[], Any]) -> None:
-        super().__init__(path)
         self.path = path
         """A file or directory on that disk."""
         self.key = key
@@ -29,13 +28,25 @@ class NotInPageCache(WouldBlock):
 
     def nonblocking(self) -> "Outcome":
         """As `__call__`, on an event loop. Raises WouldBlock, always: the lookup was just tried."""
-        raise self
+        raise WouldBlock(self.path)
 
     def __call__(self) -> "Outcome":
         try:
             return Outcome(self._work(), None)
         except Exception as error:
             return Outcome(None, error)
+
+
+class NotInPageCache(WouldBlock):
+    """A lookup stops here, since it needs `read` first.
+
+    Whoever goes on later keeps `read`, not the error: its traceback holds the frames of the lookup, and so the files of a log
+    that was closed meanwhile, until the cycle collector runs.
+    """
+
+    def __init__(self, read: ColdRead) -> None:
+        super().__init__(read.path)
+        self.read = read
 
 
 class Outcome:
@@ -64,8 +75,8 @@ class NonblockingLookup:
     def __exit__(self, *_: object) -> None:
         _thread.lookup = None
 
-    def take(self, miss: NotInPageCache, outcome: Outcome) -> None:
-        self._outcomes[miss.key] = outcome
+    def take(self, read: ColdRead, outcome: Outcome) -> None:
+        self._outcomes[read.key] = outcome
 
     def needs(self, path: str, key: Hashable, work: Callable[[], T]) -> T:
         """What `work` returned in its thread. Raises its error, and NotInPageCache if nobody has done it."""
@@ -73,7 +84,7 @@ class NonblockingLookup:
         if outcome is None:
             if len(self._outcomes) >= READS_MAX:
                 raise OSError(f"{path}: a lookup needs more than {READS_MAX} reads")
-            raise NotInPageCache(path, key, work)
+            raise NotInPageCache(ColdRead(path, key, work))
         if outcome.error is not None:
             del self._outcomes[key]  # the next attempt meets the disk again
             raise outcome.error

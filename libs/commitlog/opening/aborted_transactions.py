@@ -179,13 +179,13 @@ class AbortedTransactions:
                     index = self._read(segments[slot], segments[slot].next_offset, is_sealed=True)
                 except DirectoryDamaged as damage:
                     work = partial(self._rebuilt, list(segments), slot, segments[slot].next_offset, damage)
-                    index = off_loop(self._directory, ("aborted transactions", self._path(base)), work)
+                    index = off_loop(self._directory, ("aborted transactions", segments[slot].file), work)
             self._indexes[base] = index
         return index
 
     def _read(self, segment: Segment, end_offset: int, *, is_sealed: bool) -> TransactionIndex:
         path = self._path(segment.base_offset)
-        content = read_file(self._fs, path)
+        content = read_file(self._fs, path, segment.file)
         if content is None:
             raise DirectoryDamaged(f"{path}: is gone")
         index = TransactionIndex.parse(content, path, segment.base_offset)

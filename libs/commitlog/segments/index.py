@@ -45,6 +45,7 @@ class IndexEntries:
         "_fs",
         "_key",
         "_last",
+        "_last_written",
         "_open_files",
         "_owner",
         "_pending",
@@ -87,6 +88,7 @@ class IndexEntries:
         self._unsynced: OpenFile | None = None
         self._pending: list[bytes] = []
         self._last: tuple[int, int] | None = None
+        self._last_written: tuple[int, int] | None = None
         self._found: tuple[int, tuple[int, int]] | None = None  # the slot and entry that a mapped search ended with
         self.version = 0
         """A number that rises with every change of the file."""
@@ -111,8 +113,8 @@ class IndexEntries:
         open_files = open_files if open_files is not None else OpenFiles()
         if fs.exists(path):
             fs.unlink(path)
-        file = open_files.open(fs, path, create=True)
         index = cls(fs, path, entry, open_files, count=0, capacity=capacity_of(max_bytes, entry), owner=owner)
+        file = open_files.open(fs, path, index._key, create=True)
         index._preallocate(file)
         return index
 
@@ -128,11 +130,11 @@ class IndexEntries:
         if self._owner is not None and self._owner.is_retired:
             raise FileNotFoundError(errno.ENOENT, "its segment was removed or replaced", self.path)
         try:
-            return self._open_files.open(self._fs, self.path)
+            return self._open_files.open(self._fs, self.path, self._key)
         except FileNotFoundError:
             if self.count:
                 raise
-            return self._open_files.open(self._fs, self.path, create=True)
+            return self._open_files.open(self._fs, self.path, self._key, create=True)
 
     @property
     def entry_size(self) -> int:
@@ -192,6 +194,8 @@ class IndexEntries:
         """Appends an entry in memory, until `flush`. Raises OSError only if `make_room` was not called before."""
         if self._unsynced is None or (self.count + 1) * self._entry.size > self._reserved:
             self.make_room(1)
+        if not self._pending:
+            self._last_written = self._last
         self._pending.append(self._entry.pack(first, second))
         self._last = first, second
         self.count += 1
@@ -211,7 +215,8 @@ class IndexEntries:
                     raise OSError(errno.EIO, "the disk took none of a write")
                 rest, position = rest[written:], position + written
         except OSError as error:
-            self.count, self._last = self.count - len(self._pending), None
+            # The next append asks for the newest entry, and must not read the file for it.
+            self.count, self._last = self.count - len(self._pending), self._last_written
             raise OSError(error.errno, f"cannot be written: {error.strerror}", self.path) from error
         finally:
             self._pending.clear()
@@ -417,7 +422,7 @@ def open_index(
     OSError."""
     open_files = open_files if open_files is not None else OpenFiles()
     try:
-        handle = open_files.open(fs, path) if must_not_wait() else None
+        handle = open_files.open(fs, path, owner) if must_not_wait() else None
         count = (fs.size(handle.fd) if handle is not None else fs.size_of(path)) // entry.size
     except FileNotFoundError:
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NonblockingLookup, NotInPageCache, Outcome
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, ColdRead, NonblockingLookup, NotInPageCache, Outcome
 from libs.commitlog.model.errors import LogDamaged, WouldBlock
 from libs.commitlog.segments.segment import Segment, SegmentFile
 from libs.commitlog.segments.segment_batches import BatchPosition
@@ -222,9 +222,10 @@ def _told(lookup: Callable[[], T]) -> "Generator[SearchStep, SearchResult, T]":
             with reads:
                 return lookup()
         except NotInPageCache as miss:
-            outcome = yield miss
-            assert isinstance(outcome, Outcome)
-            reads.take(miss, outcome)
+            read = miss.read
+        outcome = yield read
+        assert isinstance(outcome, Outcome)
+        reads.take(read, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +320,7 @@ class BatchOpening:
         return None
 
 
-SearchStep = HeaderWalk | BatchOpening | NotInPageCache
+SearchStep = HeaderWalk | BatchOpening | ColdRead
 SearchResult = TimestampAndOffset | BatchPosition | Outcome | Exception | None
 TimestampSearch = Generator[SearchStep, SearchResult, TimestampAndOffset | None]
 """A search that goes through indexes by itself. It yields the reads that it needs, is sent their results, and returns the

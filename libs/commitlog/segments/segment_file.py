@@ -115,7 +115,7 @@ class SegmentFile:
 
     def _open(self) -> OpenFile:
         if not self.is_retired:
-            handle = self._open_files.open(self._filesystem, self.path)
+            handle = self._open_files.open(self._filesystem, self.path, self._key)
             identity = self._filesystem.identity(handle.fd)
             if self._identity is None:
                 self._identity = identity
@@ -125,7 +125,7 @@ class SegmentFile:
         raise FileNotFoundError(errno.ENOENT, f"{os.strerror(errno.ENOENT)}: it was removed or replaced", self.path)
 
     def create(self) -> None:
-        handle = self._open_files.open(self._filesystem, self.path, create=True)
+        handle = self._open_files.open(self._filesystem, self.path, self._key, create=True)
         self._identity = self._filesystem.identity(handle.fd)
         self._open_files.keep(self._key, handle)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NonblockingLookup, NotInPageCache, Outcome
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, ColdRead, NonblockingLookup, NotInPageCache, Outcome
 from services.storage.threads.offload import Offload
 
 T = TypeVar("T")
@@ -55,13 +55,13 @@ class DiskReads:
         waiting = self._waiting.get(what)
         return waiting.lookup if waiting is not None else FIRST_ATTEMPT
 
-    def missed(self, what: Hashable, miss: NotInPageCache, on_read: Callable[[], None]) -> None:
+    def missed(self, what: Hashable, needed: ColdRead, on_read: Callable[[], None]) -> None:
         """Has a thread read what an attempt missed, and then calls `on_read`, which makes the next attempt. Raises
         TooManyReads."""
         waiting = self._waiting.get(what)
         if waiting is not None and not waiting.is_read:
             return  # it missed the same again, while the thread still reads
-        read = self._read(miss)
+        read = self._read(needed)
         if waiting is None:
             waiting = self._waiting[what] = _Waiting(on_read)
         waiting.is_read = False
@@ -70,7 +70,7 @@ class DiskReads:
             if done.cancelled():
                 self._waiting.pop(what, None)
                 return
-            waiting.lookup.take(miss, done.result())
+            waiting.lookup.take(needed, done.result())
             waiting.is_read = True
             waiting.on_read()
             asyncio.get_running_loop().call_later(KEPT_S, self._forget, what, waiting)
@@ -87,30 +87,31 @@ class DiskReads:
             with FIRST_ATTEMPT:
                 return lookup()
         except NotInPageCache as miss:
-            async with asyncio.timeout(within_s):
-                return await self.finish(miss, lookup)
+            needed = miss.read
+        async with asyncio.timeout(within_s):
+            return await self.finish(needed, lookup)
 
-    async def finish(self, miss: NotInPageCache, lookup: Callable[[], T]) -> T:
-        """The result of a lookup whose first attempt missed something. Raises its errors, and TooManyReads."""
+    async def finish(self, needed: ColdRead, lookup: Callable[[], T]) -> T:
+        """The result of a lookup whose first attempt needed that read. Raises its errors, and TooManyReads."""
         attempts = NonblockingLookup()
         while True:
-            attempts.take(miss, await asyncio.shield(self._read(miss)))
+            attempts.take(needed, await asyncio.shield(self._read(needed)))
             try:
                 with attempts:
                     return lookup()
-            except NotInPageCache as another:
-                miss = another
+            except NotInPageCache as miss:
+                needed = miss.read
 
     async def submit(self, path: str, work: Callable[[], T]) -> T:
         """Does `work` in a thread of the disk that holds `path`. Raises its errors, and TooManyReads."""
         return await self._submit(path, work)
 
-    def _read(self, miss: NotInPageCache) -> "asyncio.Future[Outcome]":
+    def _read(self, needed: ColdRead) -> "asyncio.Future[Outcome]":
         """The read under way, which may serve several lookups."""
-        read = self._reads.get(miss.key)
+        read = self._reads.get(needed.key)
         if read is None:
-            read = self._reads[miss.key] = self._submit(miss.path, miss)
-            read.add_done_callback(lambda _: self._reads.pop(miss.key, None))
+            read = self._reads[needed.key] = self._submit(needed.path, needed)
+            read.add_done_callback(lambda _: self._reads.pop(needed.key, None))
         return read
 
     def _submit(self, path: str, work: Callable[[], T]) -> "asyncio.Future[T]":

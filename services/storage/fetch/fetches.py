@@ -90,7 +90,7 @@ class Fetches:
             return
         reading = self._read(request)
         wait_s = request.max_wait_ms / 1000
-        if not (reading.complete or reading.taken) and any(result.miss is not None for result in reading.partitions):
+        if not (reading.complete or reading.taken) and any(result.needed is not None for result in reading.partitions):
             wait_s = max(wait_s, DISK_WAIT_S)
         if reading.complete or wait_s <= 0 or self._stopping:
             self._answer(call, request, reading)
@@ -128,12 +128,12 @@ class Fetches:
         else:
             reading = read(request, serving, self._disk_reads.attempt)
         for wanted, result in zip(request.partitions, reading.partitions, strict=True):
-            if result.miss is not None:
+            if result.needed is not None:
                 name = read_name(wanted, committed=request.isolation == READ_COMMITTED)
                 try:
-                    self._disk_reads.missed(name, result.miss, partial(self.wake, (wanted.topic_id, wanted.partition)))
+                    self._disk_reads.missed(name, result.needed, partial(self.wake, (wanted.topic_id, wanted.partition)))
                 except TooManyReads:
-                    result.miss, result.error, reading.complete = None, KAFKA_STORAGE_ERROR, True
+                    result.needed, result.error, reading.complete = None, KAFKA_STORAGE_ERROR, True
         return reading
 
     def _time_out(self, fetch: PendingFetch) -> None:
@@ -141,7 +141,7 @@ class Fetches:
         reading = self._read(fetch.request)
         if not (reading.taken or self._stopping):
             for result in reading.partitions:
-                if result.miss is not None:  # the disk took too long
+                if result.needed is not None:  # the disk took too long
                     result.error = KAFKA_STORAGE_ERROR
         self._answer(fetch.call, fetch.request, reading)
 

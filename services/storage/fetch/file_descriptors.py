@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from libs.commitlog.files.filesystem import FileSystem
-from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, ColdRead, NotInPageCache
 from libs.commitlog.segments.segment import FileRegistry
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import OpenFile, OpenFileReply
@@ -35,13 +35,13 @@ class FileDescriptorRequests:
             with FIRST_ATTEMPT:
                 descriptor = self._open(request.file_id)
         except NotInPageCache as miss:
-            return self._finish(call, request.file_id, miss)
+            return self._finish(call, request.file_id, miss.read)
         self._pass(call, descriptor)
         return None
 
-    async def _finish(self, call: Call, file_id: int, miss: NotInPageCache) -> None:
+    async def _finish(self, call: Call, file_id: int, needed: ColdRead) -> None:
         try:
-            descriptor = await self._disk_reads.finish(miss, partial(self._open, file_id))
+            descriptor = await self._disk_reads.finish(needed, partial(self._open, file_id))
         except TooManyReads:
             descriptor = -1
         self._pass(call, descriptor)

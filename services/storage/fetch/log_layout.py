@@ -4,7 +4,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, ColdRead, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged
 from libs.commitlog.segments.index import IndexEntries
 from libs.commitlog.segments.segment import Segment
@@ -38,13 +38,13 @@ class LogLayoutRequests:
             with FIRST_ATTEMPT:
                 layout = self._layout(request)
         except NotInPageCache as miss:
-            return self._finish(call, request, miss)
+            return self._finish(call, request, miss.read)
         call.reply(layout)
         return None
 
-    async def _finish(self, call: Call, request: LogLayoutRequest, miss: NotInPageCache) -> None:
+    async def _finish(self, call: Call, request: LogLayoutRequest, needed: ColdRead) -> None:
         try:
-            call.reply(await self._disk_reads.finish(miss, partial(self._layout, request)))
+            call.reply(await self._disk_reads.finish(needed, partial(self._layout, request)))
         except TooManyReads:
             call.reply(LogLayoutReply(int(ErrorCode.KAFKA_STORAGE_ERROR)))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from libs.commitlog.files.page_cache import NonblockingLookup, NotInPageCache
+from libs.commitlog.files.page_cache import ColdRead, NonblockingLookup, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.segments.reading import Slice
 from libs.rpc.contracts.storage import Fetch, FetchPartition
@@ -39,7 +39,7 @@ class PartitionRead:
     leader: int = -1
     leader_epoch: int = -1
     preferred_read_replica: int = -1
-    miss: NotInPageCache | None = None
+    needed: ColdRead | None = None
     """What the read needs from the disk first. Until then it counts as one without bytes."""
     final: bool = False
     """No reason to wait: an error, a divergence, or bytes at the end of a file that grows no more."""
@@ -123,7 +123,7 @@ def _read_partition(
             if piece is not None and committed:
                 result.aborted = view.aborted_transactions(piece, offset, end)
     except NotInPageCache as miss:
-        result.miss = miss
+        result.needed = miss.read
         return result
     except OffsetOutOfRange:
         return _error(OFFSET_OUT_OF_RANGE)

@@ -240,7 +240,7 @@ MUTANTS: dict[str, Bug] = {
         range(1, 4),
     ),
     "lookups wait for the disk on the event loop": Bug(
-        line(NonblockingLookup.needs, "raise NotInPageCache(path, key, work)", "return work()"), range(1, 4)
+        line(NonblockingLookup.needs, "raise NotInPageCache(ColdRead(path, key, work))", "return work()"), range(1, 4)
     ),
     "client connections have no limit": Bug(
         line(ConnectionLimits.refusal, "if self._connections >= self.connections_max:", "if False:"),

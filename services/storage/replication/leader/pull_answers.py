@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 
 from libs.commitlog.files.filesystem import OpenFile
-from libs.commitlog.files.page_cache import NonblockingLookup, NotInPageCache
+from libs.commitlog.files.page_cache import ColdRead, NonblockingLookup, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.segments.reading import Slice
 from libs.rpc.contracts.replication import Pull
@@ -44,7 +44,7 @@ class PullAnswer:
         self._throttle = throttle
         self._now = now
         self._attempt = attempt
-        self.misses: list[tuple[Hashable, NotInPageCache]] = []
+        self.needed: list[tuple[Hashable, ColdRead]] = []
         """(name of the read, what it needs from the disk first). Those partitions stay pending."""
         self.wait_s = 0.0
         """Seconds until a throttled follower may get more."""
@@ -71,7 +71,7 @@ class PullAnswer:
             try:
                 piece = self._read(key, partition, position, limit)
             except NotInPageCache as miss:
-                self.misses.append(((self._session, key), miss))
+                self.needed.append(((self._session, key), miss.read))
                 return
             if throttled and piece is not None:
                 self._throttle.take(piece.length, self._now)

@@ -347,9 +347,9 @@ class Pulls:
             if final or not position.follower_ahead:
                 partition = self._partitions.serving(key)
                 answer.add(key, position, partition if isinstance(partition, Partition) else None)
-        for name, miss in answer.misses:
+        for name, needed in answer.needed:
             try:
-                self._disk_reads.missed(name, miss, partial(self._answer_soon, session))
+                self._disk_reads.missed(name, needed, partial(self._answer_soon, session))
             except TooManyReads:
                 self._timers.later(DISK_RETRY_S, partial(self._answer_soon, session))
         if not (answer.rows or final or asks):

@@ -66,6 +66,9 @@ class KafkaTrio:
         self.close()
 
     def close(self) -> None:
+        """Kills the brokers: the last one would wait a minute for a quorum that it could leave."""
+        for node in NODES:
+            self.kill(node)
         for broker in self._brokers.values():
             broker.close()
         self._reservation.release()

@@ -330,7 +330,7 @@ class Controller:
         self._history_concerned.set()
         jobs = [
             restored_store.run(self._pipeline, self._history_concerned),
-            self._reconciling(term),
+            self._reconciling(term, restored_store),
             self._elections.run(term),
             self.balancing.run(term),
             self._shard_owners.run(term),
@@ -343,12 +343,13 @@ class Controller:
         await eviction.until_cut_off()
         leadership.lose("half of the storage nodes fell silent together")
 
-    async def _reconciling(self, term: Term) -> None:
+    async def _reconciling(self, term: Term, restored_store: RestoredStore) -> None:
         while True:
             await self._reconcile_needed.wait()
             self._reconcile_needed.clear()
             try:
                 async with self._pipeline:
+                    await restored_store.answer_marks()
                     await self._reconciler.reconcile(term)
                 self._elections.wake()
                 if self._reconciler.has_deferred:

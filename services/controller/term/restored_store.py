@@ -51,10 +51,20 @@ class RestoredStore:
             changed.clear()
             if self._lost():
                 async with pipeline:
-                    await self._record()
+                    await self.answer_marks()
             elif self._term.image.partition_table is not self._recorded.partition_table:
                 await self._record()
                 await asyncio.sleep(ENTRY_EVERY_S)
+
+    async def answer_marks(self) -> None:
+        """Brings all partitions into doubt, if a storage node has registered with a mark of a lost branch. The caller holds the
+        pipeline. Raises Deposed.
+
+        Rule: it comes before any election that the registration allows. That election might give out an epoch that the lost
+        branch has given to another node, whose followers would be cut to this one's log.
+        """
+        if self._lost():
+            await self._record()
 
     def _lost(self) -> tuple[int, ...]:
         return unanswered(self._term.image, self._marks(self._term.image))

@@ -104,6 +104,8 @@ class DeleteRecordsRequests:
         try:
             partition.log.delete_before(offset, partition.high_watermark)
         except OffsetOutOfRange:
+            if partition.is_behind and offset <= partition.log_end_offset:  # an earlier leader may have committed it
+                return int(ErrorCode.OFFSET_NOT_AVAILABLE)
             return int(ErrorCode.OFFSET_OUT_OF_RANGE)
         return _Announced(partition, self._disks.of(partition.sync), offset)
 

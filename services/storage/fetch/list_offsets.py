@@ -48,29 +48,38 @@ class ListOffsetsRequests:
             call.fail(int(ErrorCode.INVALID_REQUEST), str(error))
             return None
         committed = request.isolation == READ_COMMITTED
+        epochs = [self._epoch_of(wanted) for wanted in request.partitions]
         answers = [self._answer(wanted, committed=committed) for wanted in request.partitions]
         answers = [answer if isinstance(answer, ListedOffset) else answer.nonblocking() or answer for answer in answers]
         if any(isinstance(answer, Lookup) for answer in answers):
-            return self._look_up(call, request, answers)
-        self._reply(call, request, [answer for answer in answers if isinstance(answer, ListedOffset)])
+            return self._look_up(call, request, answers, epochs)
+        self._reply(call, request, [answer for answer in answers if isinstance(answer, ListedOffset)], epochs)
         return None
 
-    async def _look_up(self, call: Call, request: ListOffsets, answers: Sequence["ListedOffset | Lookup"]) -> None:
+    async def _look_up(
+        self, call: Call, request: ListOffsets, answers: Sequence["ListedOffset | Lookup"], epochs: Sequence[int]
+    ) -> None:
         offsets: list[ListedOffset] = []
         for answer in answers:
             if call.cancelled:
                 return
             offsets.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._disk_reads))
-        self._reply(call, request, offsets)
+        self._reply(call, request, offsets, epochs)
 
-    def _reply(self, call: Call, request: ListOffsets, offsets: list[ListedOffset]) -> None:
-        """Replies once leadership is confirmed, where an answer depends on it."""
+    def _reply(self, call: Call, request: ListOffsets, offsets: list[ListedOffset], epochs: Sequence[int]) -> None:
+        """Replies once leadership is confirmed, where an answer depends on it.
+
+        `epochs`: the leader epochs in which the answers were begun. Rule: a later epoch confirms no answer of an earlier one.
+        Another leader may have acknowledged records in between, while a lookup waited for the disk.
+        """
         unsure: dict[Partition, None] = {}
-        for slot, (wanted, answer) in enumerate(zip(request.partitions, offsets, strict=True)):
+        for slot, (wanted, answer, epoch) in enumerate(zip(request.partitions, offsets, epochs, strict=True)):
             if _depends_on_leadership(wanted.timestamp, answer):
                 partition = self._partitions.serving((wanted.topic_id, wanted.partition))
                 if isinstance(partition, Refusal):  # it was lost during a lookup
                     offsets[slot] = ListedOffset(partition.error)
+                elif partition.leader_epoch != epoch:
+                    offsets[slot] = ListedOffset(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 else:
                     unsure[partition] = None
 
@@ -85,6 +94,11 @@ class ListOffsetsRequests:
             self._confirm(unsure.keys(), on_confirmed)
         else:
             call.reply(ListOffsetsReply(tuple(offsets)))
+
+    def _epoch_of(self, wanted: ListOffsetsPartition) -> int:
+        """The leader epoch; -1 if this node does not serve the partition."""
+        partition = self._partitions.serving((wanted.topic_id, wanted.partition))
+        return -1 if isinstance(partition, Refusal) else partition.leader_epoch
 
     def _answer(self, wanted: ListOffsetsPartition, *, committed: bool) -> "ListedOffset | Lookup":
         partition = self._partitions.serving((wanted.topic_id, wanted.partition))

@@ -72,6 +72,7 @@ def test_a_consumer_at_the_end_gets_a_record_when_it_is_written(bootstrap: str, 
         if message is not None and message.error() is None:
             assert (message.offset(), message.value()) == (1, b"new")
             break
+    produce(bootstrap, topic, [b"last"])  # the close would wait for the next long poll
     consumer.close()
 
 

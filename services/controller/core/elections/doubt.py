@@ -21,16 +21,16 @@ PRODUCER_IDS_SKIPPED: Final = 10_000_000
 def in_doubt(state: PartitionState) -> PartitionState:
     """The state without a leader, in an epoch that no lost branch knows, with all replicas as doubtful members of the ISR.
 
-    Replicas that a reassignment adds are left out: they may hold nothing yet.
+    Rule: replicas that a reassignment adds are asked, too. They may hold nothing; or the reassignment went on after the backup, and
+    they alone hold all that was acknowledged since.
     """
-    replicas = [replica.node_id for replica in state.replicas if replica.node_id not in state.adding]
     return replace(
         state,
         leader=NO_LEADER,
         leader_incarnation=NO_INCARNATION,
         leader_epoch=state.leader_epoch + EPOCHS_SKIPPED,
         partition_epoch=state.partition_epoch + 1,
-        isr=tuple([InSync(node_id, NO_INCARNATION) for node_id in replicas]),
+        isr=tuple([InSync(replica.node_id, NO_INCARNATION) for replica in state.replicas]),
         withdrawn=(),
         recovering=False,
         lax=True,

@@ -97,12 +97,21 @@ class LogEndQuery:
 
 def log_end_query(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool, unclean: bool) -> LogEndQuery | None:
     """The query for the log ends that an election needs. None while there is a leader, or a replica with all acknowledged records
-    may come back."""
-    if unclean and (candidates := unclean_candidates(state, live)):
+    may come back.
+
+    `unclean`: the topic's `unclean.leader.election.enable`. It is for replicas that are lost. After the store was restored, none
+    may be, so all are waited for; an operator may still elect uncleanly.
+    """
+    if unclean and not is_doubted(state) and (candidates := unclean_candidates(state, live)):
         return LogEndQuery(candidates, all_required=False)
     if candidates := last_resort(state, live, synced=synced):
         return LogEndQuery(candidates, all_required=True)
     return None
+
+
+def is_doubted(state: PartitionState) -> bool:
+    """Whether the state is of a metadata store that was restored, and nobody has been elected since (`doubt.py`)."""
+    return bool(state.isr) and all(member.incarnation == NO_INCARNATION for member in state.isr)
 
 
 def last_resort(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool) -> tuple[InSync, ...]:
@@ -146,7 +155,7 @@ def elect_by_logs(state: PartitionState, query: LogEndQuery, log_ends: Mapping[I
         return None
     elected = elected_uncleanly(state, best)
     # After all replicas of a restored store have answered, nothing that was acknowledged is missing.
-    restored = query.all_required and all(member.incarnation == NO_INCARNATION for member in state.isr)
+    restored = query.all_required and is_doubted(state)
     # No log has a later epoch, but where the metadata store went back in time.
     epoch = max(elected.leader_epoch, 1 + max(end.latest_epoch for end in known.values()))
     return replace(elected, leader_epoch=epoch, recovering=not restored)

@@ -399,8 +399,10 @@ class Replica:
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that is committed is on the disks of the maximal ISR, and will always be."""
-        return self.synced and bool(self._counted) and self._acknowledged_by_all() >= self.high_watermark
+        """Whether all that is committed is on the disks of the maximal ISR, and will always be. An earlier leader may have
+        committed all that this log had when the epoch began."""
+        committed = max(self.high_watermark, self.epoch_start)
+        return self.synced and bool(self._counted) and self._acknowledged_by_all() >= committed
 
     def _acknowledged_by_all(self) -> int:
         """The offset that the whole maximal ISR has reached."""

@@ -4,12 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from libs.cluster.records import InSync, PartitionState, Replica
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.image import ClusterImage
+from libs.cluster.memory.memory_store import MemoryStore
+from libs.cluster.records import InSync, MetadataMark, PartitionState, Replica
+from libs.cluster.store import Put
+from libs.rpc.contracts.controller import NewTopic
 from services.controller.core.elections.doubt import EPOCHS_SKIPPED, in_doubt
 from services.controller.core.elections.leader_election import ReplicaLogEnd, elect_by_logs, log_end_query
 from services.controller.core.model.replica_health import LiveNode
 from services.controller.core.partitions.partition_reconciler import SteadyPartitions, reconcile
 from services.controller.core.partitions.partition_states import follows_the_table
+from tests.controller.images import storage
+from tests.controller.running_controller import register, running_controller, story, vanish
 
 STATE = PartitionState(tuple(Replica(n, "d") for n in (1, 2, 3)), 1, 1, 4, 9, (InSync(1, 1), InSync(2, 1)))
 
@@ -26,14 +34,17 @@ def test_doubt_is_a_step_of_the_table_and_gives_out_no_epoch_twice(state: Partit
     assert (doubted.leader, doubted.leader_epoch, doubted.partition_epoch) == (-1, 4 + EPOCHS_SKIPPED, 10)
 
 
+@pytest.mark.parametrize("unclean", [True, False])
 @pytest.mark.parametrize("synced", [True, False])
-def test_no_replica_is_elected_before_all_have_reported_their_logs_not_even_one_of_the_backups_isr(synced: bool) -> None:
+def test_no_replica_is_elected_before_all_have_reported_their_logs_not_even_one_of_the_backups_isr(
+    synced: bool, unclean: bool
+) -> None:
     doubted = in_doubt(STATE)
     for nodes in ((1,), (1, 2), (2, 3)):
         assert not SteadyPartitions(live(*nodes))(doubted)
         assert reconcile(doubted, live(*nodes), synced=synced) is doubted
-        assert log_end_query(doubted, live(*nodes), synced=synced, unclean=False) is None
-    query = log_end_query(doubted, live(1, 2, 3), synced=synced, unclean=False)
+        assert log_end_query(doubted, live(*nodes), synced=synced, unclean=unclean) is None
+    query = log_end_query(doubted, live(1, 2, 3), synced=synced, unclean=unclean)
     assert query is not None
     ends = {InSync(1, 2): ReplicaLogEnd(4, 10), InSync(2, 2): ReplicaLogEnd(4, 10)}
     assert elect_by_logs(doubted, query, ends) is None
@@ -53,7 +64,53 @@ def test_the_epoch_rises_above_those_of_all_logs() -> None:
     assert (elected.leader, elected.leader_epoch) == (1, 5000)
 
 
-def test_a_replica_that_a_reassignment_adds_is_not_waited_for() -> None:
-    doubted = in_doubt(replace(STATE, adding=(3,)))
-    assert [member.node_id for member in doubted.isr] == [1, 2]
-    assert log_end_query(doubted, live(1, 2), synced=True, unclean=False) is not None
+EMPTY = ReplicaLogEnd(-1, 0)
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "ends", "expected"),
+    [
+        ((1, 2), {1: EMPTY, 2: EMPTY, 3: ReplicaLogEnd(5, 12)}, 3),
+        ((3,), {1: ReplicaLogEnd(4, 50), 2: ReplicaLogEnd(4, 50), 3: ReplicaLogEnd(7, 90)}, 3),
+        ((1, 2), {1: ReplicaLogEnd(4, 10), 2: ReplicaLogEnd(4, 10), 3: EMPTY}, 1),
+    ],
+    ids=["it ended after the backup", "it alone was in sync", "it had not begun"],
+)
+def test_replicas_that_a_reassignment_adds_are_asked_too(
+    in_sync: tuple[int, ...], ends: dict[int, ReplicaLogEnd], expected: int
+) -> None:
+    """Node 3 is added. After the backup it may have become the only one with a log."""
+    state = replace(STATE, adding=(3,), leader=in_sync[0], isr=tuple([InSync(n, 1) for n in in_sync]))
+    doubted = in_doubt(state)
+    assert log_end_query(doubted, live(1, 2), synced=True, unclean=False) is None
+    query = log_end_query(doubted, live(1, 2, 3), synced=True, unclean=False)
+    assert query is not None
+    elected = elect_by_logs(doubted, query, {member: ends[member.node_id] for member in query.candidates})
+    assert elected is not None
+    assert (elected.leader, elected.isr, elected.adding) == (expected, (InSync(expected, 2),), (3,))
+
+
+@story
+async def test_nobody_is_elected_on_the_mark_of_a_node_that_registers_with_one_of_a_lost_branch() -> None:
+    """The controller has no mark of its own: its volume is new. The lost branch may have given the next epoch to another node."""
+    store = MemoryStore()
+    await register(store, storage(1), storage(2))
+    async with running_controller(store) as running:
+        await running.elected()
+        topic_id = (await running.create(NewTopic("t", 1, 2))).topics[0].topic_id
+        await vanish(store.peer(), 1, 2)
+        before = await running.image_when(lambda image: state_of(image, topic_id).leader == -1)
+    seen: list[PartitionState] = []
+    async with running_controller(store, 2) as running:
+        await running.elected()
+        running.follower.subscribe(lambda _, image: seen.append(state_of(image, topic_id)))
+        back = replace(storage(1, 2), seen=MetadataMark(before.revision + 100, (1, 2, 3)), survived_from=1)
+        await store.txn([], [Put(keys.member("storage", 1), encode(back))])
+        await running.image_when(lambda image: state_of(image, topic_id).leader_epoch >= EPOCHS_SKIPPED)
+    assert [state.leader for state in seen if state.leader_epoch < EPOCHS_SKIPPED and state.leader >= 0] == []
+
+
+def state_of(image: ClusterImage, topic_id: bytes) -> PartitionState:
+    state = image.partition(topic_id, 0)
+    assert state is not None
+    return state

@@ -53,6 +53,22 @@ async def test_a_node_takes_no_role_in_an_epoch_below_its_logs(
     assert partition.log_end_offset == 1
 
 
+async def test_a_node_does_not_begin_to_lead_in_its_logs_own_epoch(
+    cluster: StorageCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another node led in it, before the store went back. Its followers would be cut to this log's end."""
+    topic = await cluster.topic("restored", epoch=5)
+    await cluster.append(topic, batch(b"a"))
+    await cluster.stop()
+    await cluster.state(topic, epoch=5, incarnation=cluster.incarnation + 1)
+    with caplog.at_level(logging.ERROR):
+        await cluster.start()
+    assert "metadata is older than the log" in caplog.text
+    assert not partition_of(cluster, topic).leading
+    await cluster.state(topic, epoch=6)
+    await cluster.leads(topic, epoch=6)
+
+
 async def test_an_idempotent_producer_goes_on_after_a_restart(cluster: StorageCluster) -> None:
     topic = await cluster.topic("producer")
     sent = batch(b"a", b"b", producer=(9, 1, 0))

@@ -41,6 +41,27 @@ async def test_a_slow_disk_under_a_timestamp_lookup_holds_up_nobody_else(cluster
         assert unknown.error
 
 
+async def test_an_end_that_was_found_in_an_earlier_leadership_is_not_told(cluster: StorageCluster, disk: HeldDisk) -> None:
+    """While another partition's lookup waited for its disk, another node may have led, and acknowledged records."""
+    cold, other = await cluster.topic("cold"), await cluster.topic("other")
+    await cluster.append(cold, batch(b"a", timestamp=START))
+    assert cluster.client is not None
+    disk.hold_reads()
+    request = ListOffsets(
+        0, tuple([ListOffsetsPartition(*wanted) for wanted in ((cold, 0, START), (other, 0, -1), (other, 0, -2))])
+    )
+    begun = disk.reads_begun
+    listing = cluster.client.call(LIST_OFFSETS, request, timeout_s=WAIT_S)
+    await until(lambda: disk.reads_begun > begun)
+    await cluster.state(other, epoch=2)
+    await cluster.leads(other, epoch=2)
+    disk.release()
+    found, latest, earliest = unpack(ListOffsetsReply, (await listing).body).partitions
+    assert (found.error, found.offset) == (0, 0)
+    assert latest.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (earliest.error, earliest.offset) == (0, 0)
+
+
 async def test_a_leader_that_has_not_committed_what_it_found_tells_no_end_that_may_go_back(
     cluster: StorageCluster, disk: HeldDisk
 ) -> None:
@@ -54,6 +75,8 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_no_end_that_m
     await until(lambda: cluster.node is not None and cluster.node.partitions.by_key[topic, 0].leader_epoch == 1)
     for depends_on_the_end in (-1, -3, START + 10):
         assert (await cluster.list_offset(topic, depends_on_the_end)).error == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert (await cluster.delete_records(topic, 2)).error == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert (await cluster.delete_records(topic, 3)).error == ErrorCode.OFFSET_OUT_OF_RANGE
     assert (await cluster.list_offset(topic, -2)).offset == 0
     assert (await cluster.list_offset(topic, START)).offset == 0
     assert (await cluster.list_offset(topic, START + 11)) == ListedOffset(0)

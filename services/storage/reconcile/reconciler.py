@@ -284,8 +284,10 @@ class Reconciler:
     def _take_role(self, partition: Partition, disk: Disk, state: PartitionState) -> None:
         """Takes the role in the state, with an open log."""
         role = decide_role(state, node_id=self._node_id, incarnation=self._incarnation)
-        if role.leader_epoch < (latest := partition.log_epoch):
-            # Rule: nobody leads or follows in an epoch below its log's. It would cut records, or write an epoch twice.
+        begins = isinstance(role, Lead) and not partition.leading
+        if role.leader_epoch < (latest := partition.log_epoch) + begins:
+            # Rule: nobody leads or follows in an epoch below its log's, nor begins to lead in its log's own: another node has led in
+            # it, before the metadata store went back. It would cut records, or write an epoch twice.
             facts = {"partition": str(partition), "leader_epoch": role.leader_epoch, "log_epoch": latest}
             log.error("metadata is older than the log, which waits for a later epoch", extra=fields(**facts))
             return
@@ -297,7 +299,7 @@ class Reconciler:
         self._fetchers.stop_fetching(partition)
         if role.leader_epoch < partition.leader_epoch or partition.offline:
             return
-        if not partition.leading:
+        if begins:
             # The epoch starts at the log's end, before the first write in it. The sync round of that write also writes the
             # epoch's start. After a crash in between, the batches themselves have the epoch.
             partition.log.epochs.assign(role.leader_epoch, partition.log_end_offset)

@@ -100,7 +100,7 @@ MUTANTS: dict[str, Mutant] = {
         "next(iter(electable(state, live)), None)",
         "next((InSync(r.node_id, live[r.node_id].incarnation) for r in state.replicas if r.node_id in live), None)",
     ),
-    "unclean elections by default": M(elections.log_end_query, "if unclean and (", "if ("),
+    "unclean elections by default": M(elections.log_end_query, "if unclean and not is_doubted(state) and (", "if ("),
     "a restarted replica is as it was": M(replica_health.health_of, "if node.incarnation == member.incarnation:", "if True:"),
     "a new leader opens no epoch": M(elections.led_by, "leader_epoch=state.leader_epoch + 1", "leader_epoch=state.leader_epoch"),
     "a new state has the old epoch": M(

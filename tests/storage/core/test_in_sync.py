@@ -384,3 +384,12 @@ def test_a_leader_says_when_all_that_was_acknowledged_lax_is_on_disks(replicas: 
     assert nodes(replica.decide(0.0, LIMITS, anyone)) == list(replicas)
     replica.become_leader(Lead(5, members(*replicas), 1, replicas, 10))
     assert replica.decide(0.0, LIMITS, anyone) is None
+
+
+def test_a_new_leader_does_not_say_so_before_all_that_an_earlier_one_may_have_acknowledged_is_on_disks() -> None:
+    """Its high watermark trails the earlier leader's."""
+    replica = Replica(1, log_end=101, durable=100, high_watermark=100, synced=True)
+    replica.become_leader(Lead(6, members(1), 0, (1,), 10, lax=True))
+    assert not replica.is_durable
+    replica.synced_to(101)
+    assert replica.is_durable

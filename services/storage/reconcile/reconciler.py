@@ -286,8 +286,8 @@ class Reconciler:
         role = decide_role(state, node_id=self._node_id, incarnation=self._incarnation)
         begins = isinstance(role, Lead) and not partition.leading
         if role.leader_epoch < (latest := partition.log_epoch) + begins:
-            # Rule: nobody leads or follows in an epoch below its log's, nor begins to lead in its log's own: another node has led in
-            # it, before the metadata store went back. It would cut records, or write an epoch twice.
+            # Rule: nobody leads or follows in an epoch below its log's. It would cut records, or write an epoch twice. Nor does
+            # anybody begin to lead in its log's own: another node has led in it, before the metadata store went back.
             facts = {"partition": str(partition), "leader_epoch": role.leader_epoch, "log_epoch": latest}
             log.error("metadata is older than the log, which waits for a later epoch", extra=fields(**facts))
             return

@@ -21,8 +21,8 @@ PRODUCER_IDS_SKIPPED: Final = 10_000_000
 def in_doubt(state: PartitionState) -> PartitionState:
     """The state without a leader, in an epoch that no lost branch knows, with all replicas as doubtful members of the ISR.
 
-    Rule: replicas that a reassignment adds are asked, too. They may hold nothing; or the reassignment went on after the backup, and
-    they alone hold all that was acknowledged since.
+    Rule: replicas that a reassignment adds are asked, too. They may hold nothing. Or the reassignment went on after the backup,
+    and they alone hold what was acknowledged since.
     """
     return replace(
         state,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.files.page_cache import ColdRead, NonblockingLookup, NotInPageCache
 from libs.commitlog.model.errors import LogWriteError
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.producers.producer_snapshot import parse_snapshot
@@ -405,6 +406,47 @@ def test_an_index_that_is_damaged_while_the_log_runs_is_made_again(tmp_path: Pat
     again = open_log(tmp_path)
     (tmp_path / f"{0:020d}.txnindex").write_bytes(b"x" * 33)
     assert read_committed(again, again.log_end_offset) == expected
+
+
+def rebuild_of_the_first_index(path: Path) -> tuple[Log, ColdRead]:
+    """A log whose first index is gone, and the work that a fetch has left to a thread of its disk: to make that index again."""
+    write_two_segments(path).close(clean=True)
+    log = open_log(path)
+    (path / f"{0:020d}.txnindex").unlink()
+    piece = log.read(0, 1 << 20, log.log_end_offset, at_least_one_batch=True)
+    assert piece is not None
+    lookup = NonblockingLookup()
+    while True:
+        with pytest.raises(NotInPageCache) as miss, lookup:
+            log.aborted_transactions(piece, 0, log.log_end_offset)
+        read = miss.value.read
+        if isinstance(read.key, tuple) and read.key[0] == "aborted transactions":
+            return log, read
+        lookup.take(read, read())
+
+
+def test_an_index_that_a_thread_made_again_for_nobody_holds_up_no_round(tmp_path: Path) -> None:
+    """The client hung up, so no attempt takes what the thread has made. Each later round of that disk failed."""
+    log, rebuild = rebuild_of_the_first_index(tmp_path)
+    assert rebuild().error is None
+    append_some(log, 1)
+    sync(log, resume_point=True)
+    assert log.durable_offset == log.log_end_offset
+    assert not {0, 1} & set(read_committed(log, log.log_end_offset).offsets)
+    sync(log)
+    assert len(index_of(tmp_path)) == 1
+
+
+def test_an_index_that_a_thread_makes_again_for_a_segment_that_left_holds_up_no_round(tmp_path: Path) -> None:
+    log, rebuild = rebuild_of_the_first_index(tmp_path)
+    log.delete_before(log.segments[1].base_offset, log.log_end_offset)
+    log.advance_start()
+    assert log.retire_segments() is not None
+    assert rebuild().error is None
+    append_some(log, 1)
+    sync(log, resume_point=True)
+    assert log.durable_offset == log.log_end_offset
+    assert 0 not in log.aborted.counts
 
 
 # --- segments that go

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, cast
+
+import pytest
 
 from libs.commitlog.files.filesystem import OsFileSystem
 from services.storage.partition.sync_scheduler import SyncScheduler
@@ -106,3 +108,49 @@ def test_each_round_has_its_own_time_before_it_counts_as_hanging() -> None:
         return [(round(at - began, 1), stalled) for at, stalled in events.stalled]
 
     assert loop.run(rounds()) == [(24.0, True), (39.0, False), (52.0, True), (54.0, False)]
+
+
+class Broken(Dirty):
+    class _Log(Dirty._Log):
+        def __init__(self) -> None:
+            super().__init__()
+            self.is_broken = True
+
+        def sync_targets(self) -> object:
+            if self.is_broken:
+                raise KeyError(0)
+            return super().sync_targets()
+
+    log: _Log
+
+
+def test_a_log_that_cannot_tell_what_it_owes_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    loop = VirtualLoop(Random(1))  # type: ignore[abstract]
+
+    async def rounds() -> list[int]:
+        """The number of syncs under way after each step."""
+        events: Any = Told()
+        disk = ByHand()
+        scheduler = SyncScheduler("disk", OsFileSystem(), disk, events, hang_s=10.0)
+        broken, sound = Broken(scheduler), Dirty(scheduler)
+        begun = []
+        for partitions in ([broken, sound], [broken], [sound]):
+            for partition in partitions:
+                scheduler.request_round(cast("Any", partition))
+            scheduler.start_round()
+            begun.append(len(disk.under_way))
+            for sync in disk.under_way:
+                sync.set_result(True)
+            disk.under_way.clear()
+            await asyncio.sleep(1.0)  # it is tried again meanwhile
+        await scheduler.drain()  # and keeps no node from stopping
+        broken.log.is_broken = False
+        await asyncio.sleep(1.0)
+        begun.append(len(disk.under_way))
+        scheduler.close()
+        return begun
+
+    assert loop.run(rounds()) == [1, 0, 1, 1]
+    assert [(record.message, record.exc_info is not None) for record in caplog.records] == [
+        ("partition left out of sync rounds", True)
+    ]

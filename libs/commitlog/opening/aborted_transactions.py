@@ -162,7 +162,8 @@ class AbortedTransactions:
                 raise DirectoryDamaged(f"{self._path(segment.base_offset)}: {len(index)} entries, {expected} were written")
         except DirectoryDamaged as damage:
             index = self._rebuilt(segments, slot, scanned_from, damage)
-        if not is_sealed or segment.base_offset in self._unsaved:
+            self._indexes[segment.base_offset], self._unsaved[segment.base_offset] = index, None
+        if not is_sealed:
             self._indexes[segment.base_offset] = index
         self._checksums[segment.base_offset] = crc32c(index.content)
         self._counts[segment.base_offset] = len(index)
@@ -180,6 +181,7 @@ class AbortedTransactions:
                 except DirectoryDamaged as damage:
                     work = partial(self._rebuilt, list(segments), slot, segments[slot].next_offset, damage)
                     index = off_loop(self._directory, ("aborted transactions", segments[slot].file), work)
+                    self._indexes[base], self._unsaved[base] = index, None
             self._indexes[base] = index
         return index
 
@@ -200,12 +202,13 @@ class AbortedTransactions:
         return index
 
     def _rebuilt(self, segments: Sequence[Segment], slot: int, end_offset: int, damage: DirectoryDamaged) -> TransactionIndex:
+        """An index made again, in any thread: it changes nothing here, since the segment may leave the log meanwhile, and the
+        lookup that asked may never come back."""
         segment = segments[slot]
         producers = producers_at(self._fs, self._directory, list(segments[:slot]), segment.base_offset)
         recovery.replay_from(segment, 0, end_offset, producers)
         index = TransactionIndex.of(producers.take_ended())
         log.warning("%s; made again from the batches, with %d aborted transactions", damage, len(index))
-        self._unsaved[segment.base_offset] = None
         return index
 
     def _settle(self, base: int) -> None:

@@ -10,7 +10,7 @@ and takes no more appends.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -85,6 +85,8 @@ class SyncScheduler:
         self._unwritten: dict[Partition, None] = {}  # all is durable, but there was no room for the files beside the log
         self._has_room = True
         self._room_timer: asyncio.TimerHandle | None = None
+        self._left_out: dict[Partition, None] = {}  # their logs could not tell what they owe
+        self._left_out_timer: asyncio.TimerHandle | None = None
         self._in_flight: list[tuple[Partition, SyncTargets]] = []
         self._running = False
         self._round_waiters: list[asyncio.Future[None]] = []
@@ -152,6 +154,7 @@ class SyncScheduler:
             self._awaiting_resume_point.pop(partition, None)
             self._unwritten.pop(partition, None)
             if partition.sync is not self:  # it was moved to another directory since, and this disk has none of it
+                self._left_out.pop(partition, None)
                 partition.sync.request_round(partition)
                 partition.sync.start_round()
                 continue
@@ -161,6 +164,10 @@ class SyncScheduler:
                 log.warning("partition waits for another sync round", extra=fields(path=self.disk, reason=error))
                 waiting.append(partition)
                 continue
+            except Exception:  # whatever is wrong with one log, the others of this disk are synced
+                self._leave_out(partition)
+                continue
+            self._left_out.pop(partition, None)
             if targets is not None:
                 in_flight.append((partition, targets))
         self._dirty = dict.fromkeys(waiting)
@@ -178,6 +185,20 @@ class SyncScheduler:
         self._offload.run(work, self._ended)
         return True
 
+    def _leave_out(self, partition: "Partition") -> None:
+        """Goes on without a partition whose log is at fault, and tries it again later. The first of its failures is logged."""
+        if partition not in self._left_out:
+            log.exception("partition left out of sync rounds", extra=fields(path=self.disk, partition=partition))
+            self._left_out[partition] = None
+        if self._left_out_timer is None:
+            self._left_out_timer = self._loop.call_later(RETRY_S, self._retry_left_out)
+
+    def _retry_left_out(self) -> None:
+        self._left_out_timer = None
+        for partition in self._left_out:
+            self.request_round(partition)
+        self.start_round()
+
     def flush_overdue(self, *, age_s_max: float | None = None) -> None:
         """Called at intervals: syncs `replicated` topics after their flush.ms, or all that have waited for `age_s_max`."""
         now = self._loop.time()
@@ -192,9 +213,13 @@ class SyncScheduler:
 
     def forget(self, partition: "Partition") -> None:
         """Drops a partition that leaves. A running round may still hold its files, which stay open until it ends."""
-        for waiting in (self._dirty, self._requested, self._unhurried, self._awaiting_resume_point, self._unwritten):
+        for waiting in self._all_waiting():
             waiting.pop(partition, None)
         self._in_flight = [entry for entry in self._in_flight if entry[0] is not partition]
+
+    def _all_waiting(self) -> "Iterator[dict[Partition, None] | dict[Partition, float]]":
+        yield from (self._dirty, self._requested, self._unhurried)
+        yield from (self._awaiting_resume_point, self._unwritten, self._left_out)
 
     async def wait_for_round(self) -> None:
         """Returns when the running round, if any, has ended."""
@@ -219,12 +244,12 @@ class SyncScheduler:
         if self.failed:
             return
         self.failed = True
-        for waiting in (self._dirty, self._requested, self._unhurried, self._awaiting_resume_point, self._unwritten):
+        for waiting in self._all_waiting():
             waiting.clear()
         self._events.retired(self, error)
 
     def close(self) -> None:
-        for timer in (self._hang_timer, self._pace_timer, self._room_timer):
+        for timer in (self._hang_timer, self._pace_timer, self._room_timer, self._left_out_timer):
             if timer is not None:
                 timer.cancel()
         self._offload.close()

@@ -25,6 +25,7 @@ from tests.commitlog.harness import (
     sync,
 )
 from tests.commitlog.harness import append as append_batches
+from tests.commitlog.transactional import end, produce
 
 
 class BadSectors(QuickFileSystem):
@@ -101,6 +102,21 @@ def test_a_sector_that_cannot_be_read_is_an_error_that_names_the_file(tmp_path: 
     assert failure.value.errno == errno.EIO
     fs.bad = ()
     assert offsets(log, 0) == list(range(log.log_end_offset))
+
+
+def test_a_sector_behind_what_a_committed_reader_gets_is_no_error_of_that_read(tmp_path: Path) -> None:
+    fs = BadSectors()
+    log = open_log(tmp_path, fs)
+    aborted = produce(log, 1)
+    end(log, 1, commit=False)
+    while len(log.segments) == 1:
+        append_some(log, 1)
+    end_offset = log.log_end_offset
+    piece = log.read(0, 200, end_offset, at_least_one_batch=True)
+    assert piece is not None
+    assert log.segments[1].find(end_offset - 1) is not None  # what was read last is in memory
+    fs.bad = (f"{0:020d}.log",)
+    assert [entry[:2] for entry in log.aborted_transactions(piece, 0, end_offset)] == [(1, aborted)]
 
 
 def test_an_index_that_takes_no_entry_is_only_sparser(tmp_path: Path) -> None:

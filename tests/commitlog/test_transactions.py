@@ -382,6 +382,27 @@ def test_no_flipped_bit_of_an_index_shows_what_was_aborted(tmp_path: Path, slot:
         file.write_bytes(sound)
 
 
+def test_no_flipped_bit_of_an_offset_index_shows_what_was_aborted(tmp_path: Path) -> None:
+    """Its entries bound the transactions that a reader is told of."""
+    log = open_log(tmp_path)
+    while len(log.segments) == 1:
+        append_some(log, 1)
+        produce(log, 1)
+        end(log, 1, commit=False)
+    expected = read_committed(log, log.log_end_offset).offsets
+    log.close(clean=True)
+    file = tmp_path / f"{0:020d}.index"
+    sound = file.read_bytes()
+    for bit in range(8 * len(sound)):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(damaged)
+        opened = open_log(tmp_path, clean=True)
+        assert read_committed(opened, opened.log_end_offset, max_bytes=200).offsets == expected, bit
+        opened.close(clean=False)
+        file.write_bytes(sound)
+
+
 def test_no_flipped_bit_of_an_index_that_kafka_wrote_names_another_producer(tmp_path: Path) -> None:
     log = write_two_segments(tmp_path)
     expected = read_committed(log, log.log_end_offset)

@@ -41,6 +41,10 @@ class AbortedTransactions:
     # --- what is known
 
     @property
+    def has_any(self) -> bool:
+        return bool(self._counts)
+
+    @property
     def counts(self) -> dict[int, int]:
         """The number of entries, by segment."""
         return dict(self._counts)
@@ -55,11 +59,10 @@ class AbortedTransactions:
         """The transactions that may have a batch in [start_offset, upper_bound), in the order of their markers. Raises OSError,
         LogDamaged."""
         transactions: list[AbortedTransaction] = []
-        if self._counts:
-            bases = list(self._counts)
-            for base in bases[max(0, bisect_right(bases, start_offset) - 1) :]:
-                if self._index(segments, base).collect(start_offset, upper_bound, transactions):
-                    break
+        bases = list(self._counts)
+        for base in bases[max(0, bisect_right(bases, start_offset) - 1) :]:
+            if self._index(segments, base).collect(start_offset, upper_bound, transactions):
+                break
         return transactions
 
     # --- what the log does

@@ -291,6 +291,8 @@ class Log:
     def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that may have batches in `piece`, which was just read from `offset` and not past `end_offset`.
         Raises OSError, LogDamaged."""
+        if not self.aborted.has_any:
+            return []
         upper_bound = self._reader.upper_bound(piece, min(end_offset, self.log_end_offset))
         return self.aborted.between(self._segments, offset, upper_bound)
 

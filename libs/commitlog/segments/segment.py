@@ -13,6 +13,7 @@ from libs.commitlog.files.file_names import segment_files
 from libs.commitlog.files.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.files.sync import Unsynced
 from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogDamaged
 from libs.commitlog.segments.segment_batches import BatchMeta
 from libs.commitlog.segments.segment_file import FileRegistry, SegmentFile
 from libs.commitlog.segments.segment_indexes import IndexedBatches, repairing_indexes
@@ -146,7 +147,14 @@ class Segment(IndexedBatches):
 
     @repairing_indexes
     def offset_after(self, position: int) -> int | None:
-        """The last offset of the first indexed batch that begins at or past `position`."""
+        """The last offset of the first indexed batch that begins at or past `position`. None if there is none, or if its entry
+        is wrong or cannot be checked: a wrong one may name an offset before `position`."""
         index = self.offset_index
         slot = index.floor(position - 1, field=1) + 1
-        return self.base_offset + index.entry(slot)[0] if slot < index.count else None
+        if slot >= index.count:
+            return None
+        relative, indexed_position = index.entry(slot)
+        try:
+            return self.base_offset + relative if self._is_true(relative, indexed_position) else None
+        except (OSError, LogDamaged):  # the bytes before `position` may be sound all the same
+            return None

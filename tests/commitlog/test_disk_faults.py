@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,19 @@ from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged, LogWriteError
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.segments.index import OFFSET_ENTRY, IndexEntries
-from tests.commitlog.harness import SMALL, FaultyFileSystem, all_bytes, append, append_some, batch_at, open_log, sync
+from libs.commitlog.segments.reading import HeaderWalk
+from tests.commitlog.harness import (
+    SMALL,
+    FaultyFileSystem,
+    QuickFileSystem,
+    all_bytes,
+    append,
+    append_some,
+    batch_at,
+    open_log,
+    read_batches,
+    sync,
+)
 
 
 def test_a_full_disk_refuses_the_append_and_takes_the_next(tmp_path: Path) -> None:
@@ -97,6 +110,53 @@ def test_a_full_disk_in_the_middle_of_a_roll_is_not_fatal(tmp_path: Path) -> Non
         fs.heal()
     append_some(log, 1, together=60)
     assert log.log_end_offset == 65
+
+
+class FullAtTheRoll(QuickFileSystem):
+    """A disk with no room for another segment. While an append meets that, `reader` begins to read; it goes on when the test
+    says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reader: threading.Thread | None = None
+        self._has_read, self.goes_on = threading.Event(), threading.Event()
+
+    def open_append(self, path: str, *, create: bool) -> int:
+        if create and path.endswith(".log") and self.reader is not None:
+            self.reader.start()
+            assert self._has_read.wait(10)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().open_append(path, create=create)
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        content = super().pread(fd, length, position)
+        if threading.current_thread() is self.reader:
+            self._has_read.set()
+            assert self.goes_on.wait(10)
+        return content
+
+
+def test_no_reader_takes_headers_of_an_append_that_was_undone_for_those_of_the_next(tmp_path: Path) -> None:
+    """A thread looks for a timestamp meanwhile, and others look in the window that it has read."""
+    fs = FullAtTheRoll()
+    log = open_log(tmp_path, fs)
+    append_some(log, 2)
+    walk = HeaderWalk(log.active, None, 0, log.active.size, timestamp=5000, offset=0)
+    found: list[object] = []
+    fs.reader = threading.Thread(target=lambda: found.append(walk()))
+    with pytest.raises(LogWriteError) as refused:
+        append_some(log, 1, together=20)
+    assert not refused.value.fatal
+    fs.goes_on.set()
+    fs.reader.join()
+    fs.reader = None
+    assert found == [None]
+    append_some(log, 3, size=50)
+    assert [batch.header.base_offset for batch in read_batches(log, 0)] == list(range(5))
+    for offset in range(5):
+        place = log.active.find(offset)
+        assert place is not None
+        assert place.base_offset == offset
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])

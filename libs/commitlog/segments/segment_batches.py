@@ -55,13 +55,17 @@ class SegmentBatches:
     def first_timestamp(self) -> int:
         """The timestamp of the first batch, from which the segment's age counts; -1 if it is empty."""
         if self._first_timestamp is None and self.size:
-            self._first_timestamp = self._place_at(0).max_timestamp
+            self._first_timestamp = self._place_at(0, self.size).max_timestamp
         return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
 
     def walk(self, position: int, end: int) -> Iterator[BatchPosition]:
-        """The batches from `position`, which is a batch's start, to `end`. Raises LogDamaged."""
+        """The batches from `position`, which is a batch's start, to `end`. Raises LogDamaged.
+
+        It reads nothing past `end`, which others may find in the window that it leaves: an append may be undone while a thread
+        walks, and other bytes take its place.
+        """
         while position < end:
-            place = self._place_at(position)
+            place = self._place_at(position, end)
             yield place
             position += place.size
 
@@ -98,10 +102,10 @@ class SegmentBatches:
         base_offset, _, delta, _ = _WALK.unpack_from(*self._window(position))
         return int(base_offset + delta)
 
-    def _place_at(self, position: int) -> BatchPosition:
+    def _place_at(self, position: int, end: int) -> BatchPosition:
         if position + HEADER_SIZE > self.size:
             raise LogDamaged(f"{self.file.path}: a batch begins {self.size - position} bytes before the end")
-        return self._place_in(self._window(position), position)
+        return self._place_in(self.file.window(position, HEADER_SIZE, end), position)
 
     def _place_in(self, window: tuple[Buffer, int] | None, position: int) -> BatchPosition:
         if window is None:

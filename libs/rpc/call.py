@@ -105,6 +105,8 @@ class Call:
         """`body` is a contract, a list, or packed already (bytes). `files` follow `payload` on the wire, as one payload.
 
         All descriptors are duplicated: the caller may close its own at once. Buffers must not change until they are sent.
+        Without a free descriptor the call fails with KAFKA_STORAGE_ERROR. Nothing is raised, since a parked call has nobody who
+        would catch it.
         """
         answers = self._answers
         if answers is not None:
@@ -114,7 +116,8 @@ class Call:
 
     def reply_in_any_order(self, body: object, files: Sequence[FileSlice]) -> None:
         """As `reply`, for files that may be on a slow disk. Later answers of the connection may overtake this one while a thread
-        reads the beginning of each range. A range that cannot be read fails the call with KAFKA_STORAGE_ERROR."""
+        reads the beginning of each range. A range that cannot be read, or no free descriptor, fails the call with
+        KAFKA_STORAGE_ERROR."""
         answers = self._answers
         if answers is not None:
             answers.answer_in_any_order(self, pack_any(body), files)

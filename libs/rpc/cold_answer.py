@@ -30,11 +30,15 @@ class ColdAnswer:
         self._drop_read: Callable[[], bool] | None = None
 
     def begin(self) -> bool:
-        """Whether all is in the page cache now; `ended` is not called then. Raises OSError."""
+        """Whether all is in the page cache now; `ended` is not called then. Raises OSError. After any error it holds no files."""
         while self._next < len(self.files):
             fd, position, length = self.files[self._next]
             self._next += 1
-            self._drop_read = self._stream.read_ahead(fd, position, length, self._go_on) if length else None
+            try:
+                self._drop_read = self._stream.read_ahead(fd, position, length, self._go_on) if length else None
+            except BaseException:
+                self.let_go()
+                raise
             if self._drop_read is not None:
                 return False
         return True

@@ -214,9 +214,16 @@ class ServerConnection:
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
         else:
             # All steps that can fail come before the first byte: a frame that is begun must be finished.
-            own = stream.hold_files([fd for fd, _, _ in files])
-            if fds:
-                stream.attach_descriptors(fds)
+            own: list[int] = []
+            try:
+                own = stream.hold_files([fd for fd, _, _ in files])
+                if fds:
+                    stream.attach_descriptors(fds)
+            except OSError as error:
+                for fd in own:
+                    stream.let_go(fd)
+                self._fail_unread(call, error)
+                return
             length += sum(file_length for _, _, file_length in files)
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length, len(fds)), *payload)
             for fd, (_, position, file_length) in zip(own, files, strict=True):
@@ -233,12 +240,12 @@ class ServerConnection:
     def answer_in_any_order(self, call: Call, body: bytes, files: Sequence[FileSlice]) -> None:
         if call.request_id not in self.pending:
             return
-        answer = ColdAnswer(self._stream, files, lambda answer, error: self._read_ahead(call, body, answer, error))
         try:
+            answer = ColdAnswer(self._stream, files, lambda answer, error: self._read_ahead(call, body, answer, error))
             is_cached = answer.begin()
-        except BaseException:
-            answer.let_go()
-            raise
+        except OSError as error:
+            self._fail_unread(call, error)
+            return
         if is_cached:
             self._send_files(call, body, answer.files)
         else:
@@ -250,6 +257,10 @@ class ServerConnection:
             self._send_files(call, body, answer.files)
             return
         answer.let_go()
+        self._fail_unread(call, error)
+
+    def _fail_unread(self, call: Call, error: Exception) -> None:
+        """Fails a call whose files cannot be sent: a disk's error, or no descriptor was left to hold them."""
         log.warning("file not read", extra={"fields": {"method": call.method, "error": str(error)}})
         self.answer(call, Kind.ERROR, pack_body((KAFKA_STORAGE_ERROR, f"the file cannot be read: {error}")), (), (), ())
 

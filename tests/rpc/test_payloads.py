@@ -2,15 +2,16 @@
 
 # ruff: noqa: ASYNC230, ASYNC240 — small files of the test's own; nothing else waits for the loop
 
+import errno
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from libs.rpc.envelope import Kind, pack_body, pack_frame
-from libs.rpc.errors import Disconnected
+from libs.rpc.errors import KAFKA_STORAGE_ERROR, Disconnected, RpcError
 from libs.rpc.server import Call
 from tests.rpc.conftest import Network
 from tests.support.polling import until
@@ -120,6 +121,45 @@ async def test_an_answer_whose_descriptors_find_no_room_comes_without_them_and_t
             assert [os.lseek(fd, 0, os.SEEK_CUR) for fd in response.descriptors] == [1000 * number, 0]
         for fd in response.descriptors:
             os.close(fd)
+    assert client.connection is connection
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda call, fd: call.reply([], files=[(fd, 0, 10), (fd, 20, 10)]),
+        lambda call, fd: call.reply([], files=[(fd, 0, 10)], descriptors=[fd]),
+        lambda call, fd: call.reply_in_any_order([], [(fd, 0, 10), (fd, 20, 10)]),
+    ],
+    ids=["files", "a file and a descriptor", "files in any order"],
+)
+async def test_a_late_answer_without_a_free_descriptor_fails_its_call_and_raises_nothing(
+    network: Network, short_dir: str, segment: Path, monkeypatch: pytest.MonkeyPatch, reply: Callable[[Call, int], None]
+) -> None:
+    calls: list[Call] = []
+    _, at = await network.serve(f"unix:{short_dir}/s", {"read": calls.append})
+    client = await network.client(at)
+    connection = client.connection
+    free, dup = [1, 0], os.dup
+
+    def dup_while_free(fd: int) -> int:
+        if not free.pop(0):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return dup(fd)
+
+    late = client.call("read", [], timeout_s=60)
+    await until(lambda: calls)
+    with open(segment) as file:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "dup", dup_while_free)
+            reply(calls[0], file.fileno())
+        with pytest.raises(RpcError) as failed:
+            await late
+        assert failed.value.code == KAFKA_STORAGE_ERROR
+        later = client.call("read", [], timeout_s=60)
+        await until(lambda: len(calls) == 2)
+        calls[1].reply([], files=[(file.fileno(), 0, 10)])
+    assert len((await later).payload) == 10
     assert client.connection is connection
 
 

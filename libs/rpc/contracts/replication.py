@@ -18,7 +18,8 @@ Errors of a partition: NOT_LEADER_OR_FOLLOWER (6); FENCED_LEADER_EPOCH (74) or U
 OFFSET_OUT_OF_RANGE (1), see `log_start_offset` and `log_end_offset` of the answer; KAFKA_STORAGE_ERROR (56), of the leader's
 disk; UNKNOWN_TOPIC_ID (100) or UNKNOWN_TOPIC_OR_PARTITION (3). Errors of the whole call: FETCH_SESSION_ID_NOT_FOUND (70) or
 INVALID_FETCH_SESSION_EPOCH (71), begin another session; STALE_BROKER_EPOCH (77), the follower's incarnation is not the
-registered one.
+registered one; KAFKA_STORAGE_ERROR, the leader had no descriptor for the answer. Its session takes that for sent, so begin
+another.
 """
 
 from dataclasses import dataclass

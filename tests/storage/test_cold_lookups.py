@@ -20,7 +20,7 @@ from libs.wire.record_batches.batches import iter_batches
 from services.storage.disks import disk_reads
 from services.storage.disks.disk_opening import READS_AT_ONCE
 from services.storage.fetch import fetches
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory, fetched, partition_of
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory, fetched, parked, partition_of
 from tests.storage.fake_follower import FakeFollower, at, replicated_topic
 from tests.storage.held_disk import HeldDisk
 from tests.storage.naming_controller import NamingController
@@ -94,6 +94,45 @@ async def test_a_fetch_is_answered_with_what_there_is_while_one_of_its_partition
     assert warm.ranges
     disk.release()
     assert (await cluster.fetch(topic, 7)).ranges
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, 300])
+async def test_a_fetch_that_its_disk_gave_too_few_bytes_waits_as_long_as_its_client_asked(
+    cluster: StorageCluster, disk: HeldDisk, monkeypatch: pytest.MonkeyPatch, max_wait_ms: int
+) -> None:
+    """The time that it grants a disk is over once the disk has answered. The active segment may still grow."""
+    monkeypatch.setattr(fetches, "DISK_WAIT_S", 3600.0)
+    topic = await cluster.topic("few")
+    await fill(cluster, topic, 10)
+    disk.hold_reads(str(directory(cluster, "few")))
+    began = asyncio.get_running_loop().time()
+    waiting = cluster.fetching(topic, 3, max_wait_ms=max_wait_ms, min_bytes=1 << 20)
+    await until(lambda: reads_under_way(cluster))
+    assert not waiting.done()
+    disk.release()
+    async with asyncio.timeout(10):
+        (few,) = fetched(await waiting)
+    assert (few.error, len(few.ranges)) == (0, 1)
+    assert asyncio.get_running_loop().time() - began >= max_wait_ms / 1000
+    assert parked(cluster) == 0
+
+
+async def test_a_fetch_whose_time_is_over_while_its_disk_hangs_is_answered_with_what_another_partition_brings(
+    cluster: StorageCluster, disk: HeldDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetches, "DISK_WAIT_S", 3600.0)
+    topic = await cluster.topic("two", partitions=2)
+    await fill(cluster, topic, 10)
+    disk.hold_reads(str(directory(cluster, "two")))
+    request = Fetch(0, 1 << 20, 1 << 20, 0, tuple(_wanted(topic, index, offset) for index, offset in ((0, 3), (1, 0))))
+    assert cluster.client is not None
+    waiting = cluster.client.call(FETCH, request, timeout_s=WAIT_S)
+    await until(lambda: reads_under_way(cluster))
+    await cluster.append(topic, batch(b"warm"), index=1)
+    async with asyncio.timeout(10):
+        cold, warm = fetched(await waiting)
+    assert (cold.error, cold.ranges) == (0, ())
+    assert warm.ranges
 
 
 def _wanted(topic: bytes, index: int, offset: int) -> FetchPartition:

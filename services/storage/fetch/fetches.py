@@ -39,11 +39,13 @@ DISK_WAIT_S = 5.0
 class PendingFetch:
     """One Fetch call that waits."""
 
-    __slots__ = ("call", "request", "timer")
+    __slots__ = ("began", "call", "request", "timer")
 
-    def __init__(self, call: Call, request: Fetch) -> None:
+    def __init__(self, call: Call, request: Fetch, began: float) -> None:
         self.call = call
         self.request = request
+        self.began = began
+        """In the time of `loop.time()`."""
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -89,14 +91,12 @@ class Fetches:
             call.fail(INVALID_FETCH_SIZE, f"an inline fetch asks for at most {INLINE_BYTES_MAX} bytes")
             return
         reading = self._read(request)
-        wait_s = request.max_wait_ms / 1000
-        if not (reading.complete or reading.taken) and any(result.needed is not None for result in reading.partitions):
-            wait_s = max(wait_s, DISK_WAIT_S)
-        if reading.complete or wait_s <= 0 or self._stopping:
+        wait_s = _wait_s(request, reading)
+        if wait_s <= 0 or self._stopping:
             self._answer(call, request, reading)
             return
-        fetch = PendingFetch(call, request)
-        fetch.timer = self._loop.call_later(wait_s, self._time_out, fetch)
+        fetch = PendingFetch(call, request, self._loop.time())
+        self._wait_until(fetch, fetch.began + wait_s)
         keys = [(wanted.topic_id, wanted.partition) for wanted in request.partitions]
         self._parked.park(fetch, keys)
         for key in keys:
@@ -109,16 +109,13 @@ class Fetches:
     def wake(self, key: Key) -> None:
         """Reads again for the fetches that wait on the partition."""
         for fetch in self._parked.waiting_on(key):
-            reading = self._read(fetch.request)
-            if reading.complete:
-                self._forget(fetch)
-                self._answer(fetch.call, fetch.request, reading)
+            self._go_on(fetch)
 
     def close(self) -> None:
         """Answers all fetches with what there is, since the node stops. Later ones do not wait."""
         self._stopping = True
         for fetch in self._parked.all():
-            self._time_out(fetch)
+            self._go_on(fetch)
 
     def _read(self, request: Fetch) -> Reading:
         serving: Lookup = self._partitions.serving
@@ -136,14 +133,30 @@ class Fetches:
                     result.needed, result.error, reading.complete = None, KAFKA_STORAGE_ERROR, True
         return reading
 
-    def _time_out(self, fetch: PendingFetch) -> None:
-        self._forget(fetch)
+    def _go_on(self, fetch: PendingFetch) -> None:
+        """Reads again for a parked fetch. Answers it, or lets it wait for the rest of its time."""
         reading = self._read(fetch.request)
-        if not (reading.taken or self._stopping):
+        ends_at = fetch.began + _wait_s(fetch.request, reading)
+        if ends_at > self._loop.time() and not self._stopping:
+            self._wait_until(fetch, ends_at)
+            return
+        self._forget(fetch)
+        if _waits_for_disk(reading) and not self._stopping:
             for result in reading.partitions:
                 if result.needed is not None:  # the disk took too long
                     result.error = KAFKA_STORAGE_ERROR
         self._answer(fetch.call, fetch.request, reading)
+
+    def _wait_until(self, fetch: PendingFetch, ends_at: float) -> None:
+        if fetch.timer is not None:
+            if fetch.timer.when() == ends_at:
+                return
+            fetch.timer.cancel()
+        fetch.timer = self._loop.call_at(ends_at, self._time_out, fetch)
+
+    def _time_out(self, fetch: PendingFetch) -> None:
+        fetch.timer = None
+        self._go_on(fetch)
 
     def _forget(self, fetch: PendingFetch) -> None:
         self._parked.remove(fetch)
@@ -192,6 +205,19 @@ class Fetches:
             call.reply_in_any_order([rows], [(handle.fd, position, length) for handle, position, length in files])
         else:
             call.reply([rows])
+
+
+def _wait_s(request: Fetch, reading: Reading) -> float:
+    """The wait of a fetch from its beginning, in seconds, if it stays at this reading: its client's, or longer for a disk."""
+    if reading.complete:
+        return 0.0
+    wait_s = request.max_wait_ms / 1000
+    return max(wait_s, DISK_WAIT_S) if _waits_for_disk(reading) else wait_s
+
+
+def _waits_for_disk(reading: Reading) -> bool:
+    """Whether there is nothing to answer yet but what a disk has been asked for."""
+    return not (reading.complete or reading.taken) and any(result.needed is not None for result in reading.partitions)
 
 
 def _open_files(reading: Reading) -> list[tuple[OpenFile, int, int]]:

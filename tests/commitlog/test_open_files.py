@@ -4,12 +4,17 @@ import errno
 import gc
 import os
 import re
+import struct
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from libs.commitlog.files.filesystem import Buffer
+from libs.commitlog.files.mappings import map_file
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.commitlog.files.page_cache import NonblockingLookup, NotInPageCache
 from libs.commitlog.files.sync import run_round
@@ -411,3 +416,67 @@ def test_a_file_takes_no_descriptor_that_a_thread_opened_for_an_earlier_file_of_
         assert os.pread(descriptor, 100, 0) == b"the latter"
     finally:
         os.close(descriptor)
+
+
+def test_a_view_keeps_its_mapping(tmp_path: Path) -> None:
+    """What touches a mapping that has ended ends the process."""
+    path = tmp_path / "mapped"
+    path.write_bytes(b"abcdef")
+    with path.open("rb") as file:
+        view = map_file(file.fileno(), 6).view[2:4]
+    gc.collect()
+    assert held(tmp_path) == (0, 1)
+    assert bytes(view) == b"cd"
+    del view
+    assert held(tmp_path) == (0, 0)
+
+
+class Watched(struct.Struct):
+    """Calls `before_touch` before it touches an entry, since a touch of an ended mapping would end the process."""
+
+    before_touch: Callable[[], None] = staticmethod(lambda: None)
+
+    def unpack_from(self, buffer: Buffer, offset: int = 0) -> tuple[int, int]:  # type: ignore[override]
+        self.before_touch()
+        first, second = super().unpack_from(buffer, offset)
+        return first, second
+
+
+class Crowding(QuickFileSystem):
+    """Another thread needs the room of each file that a lookup asks the page cache for."""
+
+    def __init__(self, open_files: OpenFiles, other: Path) -> None:
+        super().__init__()
+        self.open_files, self.other = open_files, other
+
+    def open_cached(self, path: str) -> int | None:
+        return self.open_append(path, create=False)
+
+    def is_cached(self, fd: int, position: int, length: int) -> bool:
+        with suppress(OSError):  # the lookup itself holds the file
+            self.open_files.open(self, str(self.other), "other", create=True)
+        return True
+
+
+@pytest.mark.parametrize("lookup", ["entry", "floor"])
+def test_a_lookup_reads_an_index_that_closes_meanwhile(tmp_path: Path, lookup: str) -> None:
+    """Writers hold nearly all files, and a thread opens one while the kernel tells what it has of the index."""
+    (tmp_path / "indexes").mkdir()
+    path, entry = tmp_path / "indexes" / "index", Watched(">ii")
+    path.write_bytes(b"".join(entry.pack(number, 10 * number) for number in range(2000)))
+    open_files = OpenFiles(1)
+    index = IndexEntries(Crowding(open_files, tmp_path / "other"), str(path), entry, open_files, count=2000, capacity=2000)
+    index.know_last(1999, 19990)
+    touched = []
+
+    def check() -> None:
+        touched.append(len(open_files))
+        assert held(tmp_path / "indexes")[1] == 1
+
+    entry.before_touch = check
+    with NonblockingLookup():
+        found = index.entry(700) if lookup == "entry" else index.entry(index.floor(700))
+    assert found == (700, 7000)
+    assert touched
+    del index
+    assert held(tmp_path / "indexes") == (0, 0)

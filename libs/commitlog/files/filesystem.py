@@ -28,7 +28,7 @@ _OPEN_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class Mapping(Protocol):
-    """A read-only mapping of a file. It ends with this object, so `view` must not outlive it."""
+    """A read-only mapping of a file. It ends with this object and the last view of it."""
 
     @property
     def view(self) -> memoryview: ...

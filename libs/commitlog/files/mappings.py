@@ -7,6 +7,7 @@ import ctypes
 import errno
 import mmap
 import os
+import weakref
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap = _libc.mmap
@@ -24,19 +25,19 @@ _RESOLVE_CACHED = 0x20
 
 
 class FileMapping:
-    """The first bytes of a file, mapped to be read. Take no slice of `view` that outlives this object."""
+    """The first bytes of a file, mapped to be read. The mapping ends with this object and the last view of it: to touch it
+    later would end the process."""
 
-    __slots__ = ("_address", "_length", "view")
+    __slots__ = ("_length", "view")
 
     def __init__(self, address: int, length: int) -> None:
-        self._address, self._length = address, length
-        self.view = memoryview((ctypes.c_ubyte * length).from_address(address)).cast("B").toreadonly()
+        self._length = length
+        content = (ctypes.c_ubyte * length).from_address(address)  # each view holds on to it
+        weakref.finalize(content, _munmap, address, length).atexit = False
+        self.view = memoryview(content).cast("B").toreadonly()
 
     def __len__(self) -> int:
         return self._length
-
-    def __del__(self) -> None:
-        _munmap(self._address, self._length)
 
 
 def map_file(fd: int, length: int) -> FileMapping:

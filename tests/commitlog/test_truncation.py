@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog.model.config import LogConfig
-from libs.commitlog.model.errors import OffsetOutOfRange
+from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from tests.commitlog.harness import (
     FaultyFileSystem,
     all_bytes,
@@ -183,3 +183,13 @@ def test_reads_beyond_a_truncation_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OffsetOutOfRange):
         log.read(5, 100, 10, at_least_one_batch=True)
     assert [b.header.base_offset for b in read_batches(log, 0, end_offset=9)] == [0, 1, 2, 3]
+
+
+def test_a_batch_that_is_cut_off_before_it_is_read_is_an_error(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append_some(log, 5)
+    segment = log.segments[0]
+    read = segment.batch_reader(list(segment.walk(0, segment.size))[-1])
+    log.truncate_to(2)
+    with pytest.raises(LogDamaged):
+        read()

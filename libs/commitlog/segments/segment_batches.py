@@ -84,9 +84,17 @@ class SegmentBatches:
         return bytes(buffer[at : at + HEADER_SIZE])
 
     def batch_reader(self, place: BatchPosition) -> Callable[[], bytes]:
-        """A function that reads a copy of a batch, in any thread. It keeps the file open until then."""
-        fs, handle = self._fs, self.file.handle
-        return lambda: fs.pread(handle.fd, place.size, place.position)
+        """A function that reads a copy of a batch, in any thread. It keeps the file open until then. Raises OSError, and
+        LogDamaged if the file was cut meanwhile."""
+        fs, handle, path = self._fs, self.file.handle, self.file.path
+
+        def read() -> bytes:
+            batch = fs.pread(handle.fd, place.size, place.position)
+            if len(batch) < place.size:
+                raise LogDamaged(f"{path}: ends within the batch at position {place.position}")
+            return batch
+
+        return read
 
     def batch_cached(self, place: BatchPosition) -> bytes | bytearray | None:
         """A copy of a batch, None if it would wait for the disk. Raises OSError."""

@@ -1,18 +1,25 @@
 """From a timestamp to an offset, at a storage node."""
 
 import asyncio
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from libs.commitlog.segments.reading import BatchOpening, HeaderWalk
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.reading import BatchOpening, HeaderWalk, TimestampAndOffset
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
 from services.storage.threads.offload import ThreadOffload
-from tests.storage.cluster import WAIT_S, StorageCluster, batch
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, directory, listed, partition_of
+from tests.storage.fake_leader import FakeLeader, LeaderLog
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
@@ -156,3 +163,107 @@ async def test_a_lookup_in_the_page_cache_takes_no_thread(cluster: StorageCluste
     await cluster.append(topic, bytes(compressed))
     assert (await cluster.list_offset(topic, START + 1000)).offset == 60
     assert len(looked_up) == 1
+
+
+@pytest.fixture
+async def successor(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeLeader]:
+    played = FakeLeader(cluster, short_dir)
+    await played.start()
+    yield played
+    await played.stop()
+
+
+@contextmanager
+def held_cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Each truncation waits in its thread until the end. The event: one has begun."""
+    begun, go_on, cut = threading.Event(), threading.Event(), Log.truncate_to
+
+    def slowly(log: Log, offset: int) -> int:
+        begun.set()
+        assert go_on.wait(WAIT_S)
+        return cut(log, offset)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "truncate_to", slowly)
+        try:
+            yield begun
+        finally:
+            go_on.set()
+
+
+async def log_of_several_segments(cluster: StorageCluster, name: str, *, codec: int = 0) -> bytes:
+    topic = await cluster.topic(name)
+    partition_of(cluster, topic).log.config = LogConfig(segment_bytes=5000, index_interval_bytes=0)
+    for number in range(200):
+        records = [Record(None, b"%d" % number, START + number)]
+        assert (await cluster.append(topic, bytes(build_batch(records, codec=codec)), acks=1)).error == 0
+    partition = partition_of(cluster, topic)
+    await until(lambda: partition.high_watermark == 200)
+    assert len(partition.log.segments) > 2
+    return topic
+
+
+@pytest.mark.parametrize("timestamp", [START + 150, -3])
+@pytest.mark.parametrize("unreadable", ["", "index", ".log"])
+async def test_a_search_ends_where_the_node_is_deposed_and_cuts_its_log(
+    cluster: StorageCluster,
+    disk: HeldDisk,
+    successor: FakeLeader,
+    monkeypatch: pytest.MonkeyPatch,
+    timestamp: int,
+    unreadable: str,
+) -> None:
+    """On the loop it would read the mapping of an index that a thread shrinks, and what is half cut looks damaged."""
+    topic = await log_of_several_segments(cluster, "deposed")
+    partition = partition_of(cluster, topic)
+    disk.hold_reads(str(directory(cluster, "deposed")))
+    begun = disk.reads_begun
+    search = cluster.listing(topic, timestamp)
+    await until(lambda: disk.reads_begun > begun)
+    with held_cuts(monkeypatch) as cut_begun:
+        await successor.leads(topic, epoch=1, log=LeaderLog(1))
+        await until(cut_begun.is_set)
+        asked, is_cached = [], disk.is_cached
+
+        def noted(fd: int, position: int, length: int) -> bool:
+            asked.append(os.readlink(f"/proc/self/fd/{fd}"))
+            return is_cached(fd, position, length)
+
+        monkeypatch.setattr(disk, "is_cached", noted)
+        disk.unreadable = unreadable
+        disk.release()
+        assert listed(await search) == ListedOffset(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        assert not [path for path in asked if path.endswith("index")]
+    disk.unreadable = ""
+    await until(lambda: partition.log.log_end_offset == 0)
+    assert not partition.failed_reads.damaged
+
+
+async def test_a_batch_that_is_cut_off_before_it_is_opened_is_no_damage(
+    cluster: StorageCluster, successor: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await log_of_several_segments(cluster, "opened", codec=1)
+    partition = partition_of(cluster, topic)
+    begun, go_on, opened = threading.Event(), threading.Event(), BatchOpening.__call__
+
+    def slowly(opening: BatchOpening) -> TimestampAndOffset | None:
+        begun.set()
+        assert go_on.wait(WAIT_S)
+        return opened(opening)
+
+    monkeypatch.setattr(BatchOpening, "__call__", slowly)
+    search = cluster.listing(topic, START + 40)
+    await until(begun.is_set)
+    await successor.leads(topic, epoch=1, log=LeaderLog(1, end=20, high_watermark=20, epochs=[(0, 0), (1, 20)]))
+    await until(lambda: partition.log.log_end_offset == 20)
+    go_on.set()
+    assert listed(await search) == ListedOffset(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert not partition.failed_reads.damaged
+
+
+async def test_a_search_that_meets_damage_while_the_node_leads_reports_it(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await log_of_several_segments(cluster, "damaged")
+    disk.unreadable = ".log"
+    disk.evict(str(directory(cluster, "damaged")))
+    assert (await cluster.list_offset(topic, START + 150)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition_of(cluster, topic).failed_reads.damaged

@@ -1,7 +1,8 @@
 """ListOffsets: from a timestamp, or one of Kafka's special timestamps, to an offset."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from libs.commitlog.model.errors import LogDamaged, WouldBlock
@@ -60,10 +61,11 @@ class ListOffsetsRequests:
         self, call: Call, request: ListOffsets, answers: Sequence["ListedOffset | Lookup"], epochs: Sequence[int]
     ) -> None:
         offsets: list[ListedOffset] = []
-        for answer in answers:
+        for wanted, answer, epoch in zip(request.partitions, answers, epochs, strict=True):
             if call.cancelled:
                 return
-            offsets.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._disk_reads))
+            lost = partial(self._lost, wanted, epoch)
+            offsets.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._disk_reads, lost))
         self._reply(call, request, offsets, epochs)
 
     def _reply(self, call: Call, request: ListOffsets, offsets: list[ListedOffset], epochs: Sequence[int]) -> None:
@@ -99,6 +101,13 @@ class ListOffsetsRequests:
         """The leader epoch; -1 if this node does not serve the partition."""
         partition = self._partitions.serving((wanted.topic_id, wanted.partition))
         return -1 if isinstance(partition, Refusal) else partition.leader_epoch
+
+    def _lost(self, wanted: ListOffsetsPartition, epoch: int) -> ListedOffset | None:
+        """The answer if this node does not lead the partition in that epoch any more; else None."""
+        partition = self._partitions.serving((wanted.topic_id, wanted.partition))
+        if isinstance(partition, Refusal):
+            return ListedOffset(partition.error)
+        return ListedOffset(int(ErrorCode.NOT_LEADER_OR_FOLLOWER)) if partition.leader_epoch != epoch else None
 
     def _answer(self, wanted: ListOffsetsPartition, *, committed: bool) -> "ListedOffset | Lookup":
         partition = self._partitions.serving((wanted.topic_id, wanted.partition))
@@ -145,17 +154,26 @@ class Lookup:
         except (LogDamaged, OSError) as error:
             return self._failed(error)
 
-    async def run(self, disk_reads: DiskReads) -> ListedOffset:
+    async def run(self, disk_reads: DiskReads, lost: Callable[[], ListedOffset | None]) -> ListedOffset:
+        """`lost`: the answer if the node has lost the partition since the search began.
+
+        Rule: the loop asks `lost` in the turn that searches on. A thread cuts the log of a lost partition, and to touch a mapping
+        of an index that shrinks is a SIGBUS. The loop loses the partition before it has a thread cut it. So no cut runs in that
+        turn if nothing was lost.
+        """
         try:
             step = self.step or next(self.search)
             while True:
-                step = self.search.send(await disk_reads.submit(self.partition.log.directory, step))
+                result = await disk_reads.submit(self.partition.log.directory, step)
+                if (answer := lost()) is not None:
+                    return answer
+                step = self.search.send(result)
         except StopIteration as done:
             return self._answer(done.value)
         except TooManyReads:
             return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
         except (LogDamaged, OSError) as error:
-            return self._failed(error)
+            return lost() or self._failed(error)  # what is being cut looks damaged
 
     def _failed(self, error: Exception) -> ListedOffset:
         self.partition.failed_reads.report(self.partition, error, timestamp=self.timestamp)

@@ -183,8 +183,10 @@ class Meters:
         self.connections += 1
         self.connections_total += 1
 
-    def ended(self, reason: str) -> None:
+    def lost(self) -> None:
         self.connections -= 1
+
+    def ended(self, reason: str) -> None:
         self.closed[reason] = self.closed.get(reason, 0) + 1
 
     def refuse(self, reason: str) -> None:

@@ -32,7 +32,7 @@ def share_descriptors(descriptors_max: int, *, connections_max: int, open_files_
 
 
 class ConnectionLimits:
-    """The connections that are open, in all and by client address. `per_ip_max` 0: no limit."""
+    """The connections that have a socket, in all and by client address. `per_ip_max` 0: no limit."""
 
     __slots__ = ("_connections", "by_host", "connections_max", "per_ip_max")
 

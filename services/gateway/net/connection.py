@@ -49,6 +49,9 @@ which the stream calls `write_ready`."""
 OUTPUT_BYTES_MAX = 256 * 1024
 """The bytes of answers that a client may leave unread. Beyond them its next request does not begin."""
 
+UNREAD = ("unread", "unread-answers")
+"""The reasons for which a connection is closed at once, and its answers are dropped."""
+
 TEMPLATE_MISSES_MAX = 8
 """After so many requests that do not match, the template is learnt anew. A producer to many topics would otherwise pay for
 learning one with each request."""
@@ -75,7 +78,11 @@ class SharedByConnections(Protocol):
     @property
     def answered(self) -> Callable[[int, float, float, float], None]: ...
 
-    def ended(self, connection: "Connection", reason: str) -> None: ...
+    def ended(self, connection: "Connection", reason: str) -> None:
+        """Tells that nothing more is read from it. Answers may wait in its stream."""
+
+    def lost(self, connection: "Connection") -> None:
+        """Tells, after `ended` or before it, that its stream is gone."""
 
     def close_unread(self, now: float) -> None:
         """Closes connections, if unread answers take more than their budget."""
@@ -220,6 +227,8 @@ class Connection:
             self._resume_output()
 
     def connection_lost(self, reason: Exception | None) -> None:
+        self._connections.lost(self)
+        self._connections.data_path.answers.forget(self)
         self._end("client" if reason is None else "reset")
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -377,9 +386,7 @@ class Connection:
             self._resume()
 
     def note_unread(self) -> None:
-        """Brings the budget of unread answers up to date."""
-        if self.closed:
-            return
+        """Brings the budget of unread answers up to date. A closed connection counts while answers wait in its stream."""
         stream, answers = self._stream, self._connections.data_path.answers
         unread = stream.pending_bytes - stream.pending_file_bytes
         self._has_unread = unread > UNREAD_BYTES_MIN
@@ -474,8 +481,13 @@ class Connection:
             self.close("drain")
 
     def close(self, reason: str, detail: str = "") -> None:
-        if self.closed:
-            return
+        """Closes the connection. Answers that wait in its stream are still sent, unless the reason is that nobody reads them."""
+        if not self.closed:
+            self._close(reason, detail)
+        elif reason in UNREAD:
+            self._abort(reason)
+
+    def _close(self, reason: str, detail: str) -> None:
         if reason not in ("drain", "idle"):
             client_id = next((e.client_id for e in self._session.outstanding() if e.client_id), "")
             log.warning(
@@ -483,10 +495,16 @@ class Connection:
                 extra=fields(reason=reason, detail=detail, peer=self._stream.peer, client_id=client_id),
             )
         self._end(reason)
-        if reason in ("unread", "unread-answers"):
-            self._stream.abort(TimeoutError(reason))
-        else:
-            self._stream.close()
+        if reason in UNREAD:
+            self._abort(reason)
+            return
+        self._stream.close()
+        if self._stream.pending_bytes > UNREAD_BYTES_MIN:
+            self.note_unread()
+
+    def _abort(self, reason: str) -> None:
+        self._stream.abort(TimeoutError(reason))
+        self._connections.data_path.answers.forget(self)
 
     def _end(self, reason: str) -> None:
         if self.closed:
@@ -506,8 +524,6 @@ class Connection:
             elif exchange.api_key == LEAVE_GROUP and exchange.frame is not None:
                 # A LeaveGroup behind a JoinGroup that waits. Without it the group would wait for this member's session to end.
                 self._begin(exchange)
-        if self._has_unread:
-            self._connections.data_path.answers.forget(self)
         self._session.end()
         self._requests.ended(self)
         if self._requests.waiting:

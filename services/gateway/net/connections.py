@@ -32,7 +32,11 @@ SPARED_BYTES = 65_536
 
 
 class Connections:
-    """The table of open connections. Listeners call `accept` for each new stream."""
+    """The table of open connections. Listeners call `accept` for each new stream.
+
+    A closed connection is in the table no more. But its socket and the answers in it stay until the client has read them, for
+    `CLOSE_TIMEOUT_S` of the stream at most. So long it keeps its place in the limits, and its part of the budget for answers.
+    """
 
     def __init__(
         self, config: GatewayConfig, gateway: GatewayState, data_path: DataPath, meters: Meters, limits: ConnectionLimits
@@ -70,8 +74,8 @@ class Connections:
         if refusal is not None:
             self._refuse(stream, host, refusal)
             return Refused()
-        self._limits.opened(host)
         connection = Connection(self, stream, broker_id, self.config.listener_name)
+        self._limits.opened(host)
         self._open[connection] = None
         self._accepted_any.set()
         self.meters.opened()
@@ -87,10 +91,13 @@ class Connections:
 
     def ended(self, connection: Connection, reason: str) -> None:
         self._open.pop(connection, None)
-        self._limits.ended(connection.client_host)
         self.meters.ended(reason)
         if not self._open:
             self._empty.set()
+
+    def lost(self, connection: Connection) -> None:
+        self._limits.ended(connection.client_host)
+        self.meters.lost()
 
     @property
     def chunk_size(self) -> int:

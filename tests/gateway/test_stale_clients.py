@@ -10,7 +10,7 @@ from services.gateway.net.connections import Connections
 from tests.gateway.conftest import Rig
 from tests.gateway.fake_peer_gateway import PORT_BASE, FakePeerGateway
 from tests.gateway.metadata_requests import brokers
-from tests.gateway.produce_requests import serves
+from tests.gateway.produce_requests import ask, error_of, plain, serves
 from tests.support.polling import until
 
 
@@ -79,3 +79,34 @@ async def test_nobody_has_to_ask_when_a_gateway_leaves(
     await until(lambda: len(closed) >= 2)  # unused connections, and then all
     assert set(closed) == {0}
     assert await serves(client)
+
+
+async def test_all_pipelined_requests_are_answered_before_a_congested_connection_ends(
+    rig: Rig, peer_gateway: FakePeerGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    leave = Connections.leave
+
+    def noted(connections: Connections, broker_id: int, unused_s: float, is_chosen: Callable[[Connection], bool]) -> int:
+        left.append(leave(connections, broker_id, unused_s, is_chosen))
+        return left[-1]
+
+    monkeypatch.setattr(Connections, "leave", noted)
+    await rig.start(connection_requests_max=16)
+    node = rig.nodes[1]
+    node.holding = True
+    client = await rig.client(1)
+    for number in range(16):
+        ask(client, number, plain(number))
+    await until(lambda: len(node.stored) == 16)  # the gateway reads no more
+    for number in range(16, 300):
+        ask(client, number, plain(number))
+    await peer_gateway.join()
+    await until(lambda: 1 in left)
+    node.holding = False
+    while node.held:
+        node.release(0)  # all in one turn: the connection is idle before it is read again
+    for number in range(300):
+        assert await error_of(client, number) == 0
+    assert await client.ended()
+    assert rig.closed("drain") == 1

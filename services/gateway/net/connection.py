@@ -118,6 +118,7 @@ class Connection:
     """The `Receiver` of a client's stream."""
 
     __slots__ = (
+        "_catching_up",
         "_connections",
         "_fetch_template",
         "_has_unread",
@@ -141,6 +142,7 @@ class Connection:
         "half_frame_since",
         "known_addresses",
         "last_active",
+        "leaving",
         "listener",
         "peer",
         "software_name",
@@ -164,6 +166,7 @@ class Connection:
         self._waits_for_room_since = 0.0
         self._has_unread = False  # much of it: it counts in the budget
         self._pumping = False
+        self._catching_up = False
         self._task: asyncio.Task[None] | None = None
         self.broker_id = broker_id
         self.peer = stream.peer
@@ -174,6 +177,7 @@ class Connection:
         self.known_addresses = connections.data_path.routes.addresses
         self.withheld_hints = 0
         self.closed = False
+        self.leaving = False
         self.draining = False
         # For the sweep, in loop time. 0.0: no frame is incomplete.
         self.last_active = self._loop.time()
@@ -380,10 +384,13 @@ class Connection:
         if self.closed:
             return
         if self.draining:
-            if session.idle and (self._paused or not self._reader.pending):
+            if session.idle:
                 self.close("drain")
-        elif self._paused and session.relieved and not session.output_blocked:
+            return
+        if self._paused and session.relieved and not session.output_blocked:
             self._resume()
+        if self.leaving:
+            self._leave_if_idle()
 
     def note_unread(self) -> None:
         """Brings the budget of unread answers up to date. A closed connection counts while answers wait in its stream."""
@@ -420,6 +427,8 @@ class Connection:
         if self.half_frame_since:
             self.half_frame_since = self._loop.time()  # the pause was ours, not the client's
         self._stream.resume_reading()
+        if self.leaving:
+            self._catch_up()
 
     def check(self, now: float) -> None:
         """Closes the connection if its client exceeds a timeout. The sweep of `Connections` calls it."""
@@ -467,8 +476,30 @@ class Connection:
 
     def leave(self) -> None:
         """Closes the connection as soon as no request is outstanding. Until then requests are read as usual."""
-        self.draining = True
-        self._resume_output()
+        if not self.leaving:
+            self.leaving = True
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Keeps a leaving connection open until all requests in the kernel's buffer are read. Closing would lose them, and even
+        answers that the client has not read yet."""
+        if not self._catching_up:
+            self._catching_up = True
+            self._loop.call_later(0.0, self._caught_up, self.last_active)  # a timer: the loop looks at sockets before it
+
+    def _caught_up(self, last_active: float) -> None:
+        self._catching_up = False
+        if self.closed:
+            return
+        if self.last_active != last_active:
+            self._catch_up()
+        else:
+            self._leave_if_idle()
+
+    def _leave_if_idle(self) -> None:
+        is_read = not (self._paused or self._waits_for_room_since or self._catching_up)
+        if is_read and self._session.idle and not self._reader.pending:
+            self.close("drain")
 
     def drain(self) -> None:
         """Reads no further request, and closes the connection once the outstanding ones are answered."""

@@ -8,12 +8,15 @@ from typing import Any
 from libs.coordinator.shard_hashing import shard_of
 from tests.compat.differential.comparison import Path, differences, normalise
 from tests.compat.differential.scenario import Fields, Scenario, Step, World
+from tests.compat.differential.scenarios.configs import CHANGE, DESCRIBE, SET
 from tests.compat.differential.systems import KAFKA, TIMEOUT_S, PendingResponse, System
 from tests.support.polling import eventually
 
 TOPICS_AT_ONCE = 50
 READY_WITHIN_S = 120.0
 OFFSETS_VERSION = 7
+SOURCES_OF_CHANGES = (1, 2, 8)
+"""Of DescribeConfigs: a topic, a broker, a group."""
 A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number in range(1000)}.values())
 
 Difference = tuple[Path, Any, Any]
@@ -62,11 +65,26 @@ def _answer(system: System, scenario: Scenario, version: int) -> Any:
 def _take(system: System, world: World, step: Step) -> None:
     fields = step.fields(world) if callable(step.fields) else step.fields
     if not step.parked_in:
-        world.responses.append(PendingResponse(step.api, step.version, response=system.ask(step.api, step.version, fields)))
+        response = system.ask(step.api, step.version, fields)
+        world.responses.append(PendingResponse(step.api, step.version, response=response))
+        if step.api == CHANGE and isinstance(response, dict) and not fields["validate_only"]:
+            outcomes = zip(fields["resources"], response["responses"], strict=True)
+            changed = [resource for resource, outcome in outcomes if not outcome["error_code"]]
+            eventually(lambda: all(_shows_configs(system, resource) for resource in changed), TIMEOUT_S)
         return
     world.responses.append(system.park(step.api, step.version, fields))
     group = fields["group_id"]
     eventually(lambda: _state_of(system, group) == step.parked_in, TIMEOUT_S)
+
+
+def _shows_configs(system: System, resource: Fields) -> bool:
+    """Whether the broker shows as set what was set. Kafka answers a change when its controller has it; brokers follow."""
+    names = {each["name"] for each in resource["configs"] if each["config_operation"] == SET}
+    asked = {"resource_type": resource["resource_type"], "resource_name": resource["resource_name"]}
+    resources = [{**asked, "configuration_keys": list(names)}]
+    described = system.ask(DESCRIBE, 1, {"resources": resources, "include_synonyms": False})
+    assert isinstance(described, dict), f"{system.name}: {described}"
+    return names <= {each["name"] for each in described["results"][0]["configs"] if each["config_source"] in SOURCES_OF_CHANGES}
 
 
 def _state_of(system: System, group_id: str) -> str:

@@ -176,6 +176,7 @@ class Checks:
         if is_there and self.logged.stood_empty:
             self._begins_anew = True
             self.leaders.clear()
+            self.assignments.clear()
 
     def _read_commit(self, record: OffsetCommitted) -> None:
         call, member_id, generation = self.commits[record.offset]

@@ -220,3 +220,10 @@ def searched(search: TimestampSearch) -> TimestampAndOffset | None:
     except StopIteration as done:
         result: TimestampAndOffset | None = done.value
     return result
+
+
+def flipped(content: bytes, bit: int) -> bytes:
+    """The content with one wrong bit."""
+    damaged = bytearray(content)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)

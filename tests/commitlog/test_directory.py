@@ -13,7 +13,7 @@ from libs.commitlog.files.filesystem import Buffer
 from libs.commitlog.files.reserved_file import RESERVE_SUFFIX
 from libs.commitlog.model.errors import DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
 from libs.commitlog.partition_log.directory import LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
-from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem
+from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem, flipped
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
 
@@ -96,10 +96,9 @@ def test_a_flipped_bit_makes_no_partition_another_topics(tmp_path: Path) -> None
     metadata = Path(directory.create_partition("a", 0, ID)) / "partition.metadata"
     sound = metadata.read_bytes()
     for bit in range(len(sound) * 8):
-        flipped = bytearray(sound)
-        flipped[bit // 8] ^= 1 << bit % 8
-        metadata.write_bytes(flipped)
-        assert [partition.topic_id for partition in directory.list_partitions()] in ([], [ID]), flipped
+        damaged = flipped(sound, bit)
+        metadata.write_bytes(damaged)
+        assert [partition.topic_id for partition in directory.list_partitions()] in ([], [ID]), damaged
 
 
 def test_a_partition_that_kafka_made_has_no_checksum_and_is_believed(tmp_path: Path) -> None:

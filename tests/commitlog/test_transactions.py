@@ -18,7 +18,18 @@ from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.markers import Marker, build_marker, read_marker
 from tests.commitlog.cleaned import clean_by_hand, offset_of, swap_in
-from tests.commitlog.harness import SMALL, FaultyFileSystem, QuickFileSystem, append_some, batch_at, files, meta, open_log, sync
+from tests.commitlog.harness import (
+    SMALL,
+    FaultyFileSystem,
+    QuickFileSystem,
+    append_some,
+    batch_at,
+    files,
+    flipped,
+    meta,
+    open_log,
+    sync,
+)
 from tests.commitlog.transactional import end, is_open, produce, read_committed
 
 
@@ -372,10 +383,8 @@ def test_no_flipped_bit_of_an_index_shows_what_was_aborted(tmp_path: Path, slot:
     file = tmp_path / f"{log.segments[slot].base_offset:020d}.txnindex"
     sound = file.read_bytes()
     for bit in range(8 * len(sound)):
-        damaged = bytearray(sound)
-        damaged[bit // 8] ^= 1 << bit % 8
         opened = None if is_read_first else open_log(tmp_path)
-        file.write_bytes(damaged)
+        file.write_bytes(flipped(sound, bit))
         opened = opened or open_log(tmp_path)
         assert read_committed(opened, opened.log_end_offset) == expected, bit
         opened.close(clean=False)
@@ -394,9 +403,7 @@ def test_no_flipped_bit_of_an_offset_index_shows_what_was_aborted(tmp_path: Path
     file = tmp_path / f"{0:020d}.index"
     sound = file.read_bytes()
     for bit in range(8 * len(sound)):
-        damaged = bytearray(sound)
-        damaged[bit // 8] ^= 1 << bit % 8
-        file.write_bytes(damaged)
+        file.write_bytes(flipped(sound, bit))
         opened = open_log(tmp_path, clean=True)
         assert read_committed(opened, opened.log_end_offset, max_bytes=200).offsets == expected, bit
         opened.close(clean=False)
@@ -412,9 +419,7 @@ def test_no_flipped_bit_of_an_index_that_kafka_wrote_names_another_producer(tmp_
     file = tmp_path / f"{0:020d}.txnindex"
     sound = file.read_bytes()
     for bit in range(16, 80):
-        damaged = bytearray(sound)
-        damaged[bit // 8] ^= 1 << bit % 8
-        file.write_bytes(damaged)
+        file.write_bytes(flipped(sound, bit))
         opened = open_log(tmp_path, clean=True, recovery_point=log.log_end_offset)
         assert read_committed(opened, opened.log_end_offset) == expected, bit
         opened.close(clean=False)

@@ -62,19 +62,12 @@ async def test_a_client_that_asked_since_then_stays(
 async def test_nobody_has_to_ask_when_a_gateway_leaves(
     rig: Rig, peer_gateway: FakePeerGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed: list[int] = []
-    leave = Connections.leave
-
-    def counted(connections: Connections, broker_id: int, unused_s: float, is_chosen: Callable[[Connection], bool]) -> int:
-        closed.append(leave(connections, broker_id, unused_s, is_chosen))
-        return closed[-1]
-
     await rig.start()
     await peer_gateway.join()
     await until(lambda: count(rig) == 2)
     client = await rig.client(1)
     assert await brokers(client)
-    monkeypatch.setattr(Connections, "leave", counted)
+    closed = told_to_leave(monkeypatch)
     await peer_gateway.leave()
     await until(lambda: len(closed) >= 2)  # unused connections, and then all
     assert set(closed) == {0}
@@ -84,14 +77,7 @@ async def test_nobody_has_to_ask_when_a_gateway_leaves(
 async def test_all_pipelined_requests_are_answered_before_a_congested_connection_ends(
     rig: Rig, peer_gateway: FakePeerGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left: list[int] = []
-    leave = Connections.leave
-
-    def noted(connections: Connections, broker_id: int, unused_s: float, is_chosen: Callable[[Connection], bool]) -> int:
-        left.append(leave(connections, broker_id, unused_s, is_chosen))
-        return left[-1]
-
-    monkeypatch.setattr(Connections, "leave", noted)
+    left = told_to_leave(monkeypatch)
     await rig.start(connection_requests_max=16)
     node = rig.nodes[1]
     node.holding = True
@@ -110,3 +96,16 @@ async def test_all_pipelined_requests_are_answered_before_a_congested_connection
         assert await error_of(client, number) == 0
     assert await client.ended()
     assert rig.closed("drain") == 1
+
+
+def told_to_leave(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many connections each call of `Connections.leave` chose, from now on."""
+    chosen: list[int] = []
+    leave = Connections.leave
+
+    def noted(connections: Connections, broker_id: int, unused_s: float, is_chosen: Callable[[Connection], bool]) -> int:
+        chosen.append(leave(connections, broker_id, unused_s, is_chosen))
+        return chosen[-1]
+
+    monkeypatch.setattr(Connections, "leave", noted)
+    return chosen

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.storage.cluster import StorageCluster, storage_cluster
+from tests.storage.fake_leader import FakeLeader
 from tests.storage.held_disk import HeldDisk
 from tests.storage.set_clock import SetClock
 
@@ -31,3 +32,12 @@ async def clock(cluster: StorageCluster) -> SetClock:
     cluster.clock = clock = SetClock()
     await cluster.start()
     return clock
+
+
+@pytest.fixture
+async def leader(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeLeader]:
+    """Another node that the test plays."""
+    played = FakeLeader(cluster, short_dir)
+    await played.start()
+    yield played
+    await played.stop()

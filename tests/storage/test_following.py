@@ -1,8 +1,6 @@
 """A follower's work, beside a leader that the test plays."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -13,14 +11,6 @@ from tests.storage.cluster import NODE_ID, StorageCluster, batch
 from tests.storage.fake_leader import FakeLeader, LeaderLog
 from tests.storage.following import caught_up, content, followed, log_of
 from tests.support.polling import until
-
-
-@pytest.fixture
-async def leader(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeLeader]:
-    played = FakeLeader(cluster, short_dir)
-    await played.start()
-    yield played
-    await played.stop()
 
 
 async def test_a_follower_copies_what_its_leader_has_byte_for_byte(cluster: StorageCluster, leader: FakeLeader) -> None:

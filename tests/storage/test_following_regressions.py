@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,14 +17,6 @@ from tests.storage.cluster import StorageCluster, batch, partition_of
 from tests.storage.fake_leader import FakeLeader, LeaderLog
 from tests.storage.following import caught_up, content, followed, log_of
 from tests.support.polling import until
-
-
-@pytest.fixture
-async def leader(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeLeader]:
-    played = FakeLeader(cluster, short_dir)
-    await played.start()
-    yield played
-    await played.stop()
 
 
 def log_with(*epochs: tuple[int, int]) -> LeaderLog:

@@ -3,9 +3,8 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,14 +164,6 @@ async def test_a_lookup_in_the_page_cache_takes_no_thread(cluster: StorageCluste
     assert len(looked_up) == 1
 
 
-@pytest.fixture
-async def successor(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeLeader]:
-    played = FakeLeader(cluster, short_dir)
-    await played.start()
-    yield played
-    await played.stop()
-
-
 @contextmanager
 def held_cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Each truncation waits in its thread until the end. The event: one has begun."""
@@ -208,7 +199,7 @@ async def log_of_several_segments(cluster: StorageCluster, name: str, *, codec: 
 async def test_a_search_ends_where_the_node_is_deposed_and_cuts_its_log(
     cluster: StorageCluster,
     disk: HeldDisk,
-    successor: FakeLeader,
+    leader: FakeLeader,
     monkeypatch: pytest.MonkeyPatch,
     timestamp: int,
     unreadable: str,
@@ -221,7 +212,7 @@ async def test_a_search_ends_where_the_node_is_deposed_and_cuts_its_log(
     search = cluster.listing(topic, timestamp)
     await until(lambda: disk.reads_begun > begun)
     with held_cuts(monkeypatch) as cut_begun:
-        await successor.leads(topic, epoch=1, log=LeaderLog(1))
+        await leader.leads(topic, epoch=1, log=LeaderLog(1))
         await until(cut_begun.is_set)
         asked, is_cached = [], disk.is_cached
 
@@ -240,7 +231,7 @@ async def test_a_search_ends_where_the_node_is_deposed_and_cuts_its_log(
 
 
 async def test_a_batch_that_is_cut_off_before_it_is_opened_is_no_damage(
-    cluster: StorageCluster, successor: FakeLeader, monkeypatch: pytest.MonkeyPatch
+    cluster: StorageCluster, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = await log_of_several_segments(cluster, "opened", codec=1)
     partition = partition_of(cluster, topic)
@@ -254,7 +245,7 @@ async def test_a_batch_that_is_cut_off_before_it_is_opened_is_no_damage(
     monkeypatch.setattr(BatchOpening, "__call__", slowly)
     search = cluster.listing(topic, START + 40)
     await until(begun.is_set)
-    await successor.leads(topic, epoch=1, log=LeaderLog(1, end=20, high_watermark=20, epochs=[(0, 0), (1, 20)]))
+    await leader.leads(topic, epoch=1, log=LeaderLog(1, end=20, high_watermark=20, epochs=[(0, 0), (1, 20)]))
     await until(lambda: partition.log.log_end_offset == 20)
     go_on.set()
     assert listed(await search) == ListedOffset(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))

@@ -165,8 +165,8 @@ class AbortedTransactions:
                 raise DirectoryDamaged(f"{self._path(segment.base_offset)}: {len(index)} entries, {expected} were written")
         except DirectoryDamaged as damage:
             index = self._rebuilt(segments, slot, scanned_from, damage)
-            self._indexes[segment.base_offset], self._unsaved[segment.base_offset] = index, None
-        if not is_sealed:
+            self._unsaved[segment.base_offset] = None
+        if not is_sealed or segment.base_offset in self._unsaved:
             self._indexes[segment.base_offset] = index
         self._checksums[segment.base_offset] = crc32c(index.content)
         self._counts[segment.base_offset] = len(index)
@@ -184,7 +184,7 @@ class AbortedTransactions:
                 except DirectoryDamaged as damage:
                     work = partial(self._rebuilt, list(segments), slot, segments[slot].next_offset, damage)
                     index = off_loop(self._directory, ("aborted transactions", segments[slot].file), work)
-                    self._indexes[base], self._unsaved[base] = index, None
+                    self._unsaved[base] = None
             self._indexes[base] = index
         return index
 

@@ -77,13 +77,11 @@ class ListOffsetsRequests:
         unsure: dict[Partition, None] = {}
         for slot, (wanted, answer, epoch) in enumerate(zip(request.partitions, offsets, epochs, strict=True)):
             if _depends_on_leadership(wanted.timestamp, answer):
-                partition = self._partitions.serving((wanted.topic_id, wanted.partition))
-                if isinstance(partition, Refusal):  # it was lost during a lookup
-                    offsets[slot] = ListedOffset(partition.error)
-                elif partition.leader_epoch != epoch:
-                    offsets[slot] = ListedOffset(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                led = self._led_in(wanted, epoch)
+                if isinstance(led, Refusal):  # it was lost during a lookup
+                    offsets[slot] = ListedOffset(led.error)
                 else:
-                    unsure[partition] = None
+                    unsure[led] = None
 
         def on_confirmed(refusals: Mapping[Key, Refusal]) -> None:
             for slot, wanted in enumerate(request.partitions):
@@ -104,10 +102,15 @@ class ListOffsetsRequests:
 
     def _lost(self, wanted: ListOffsetsPartition, epoch: int) -> ListedOffset | None:
         """The answer if this node does not lead the partition in that epoch any more; else None."""
+        led = self._led_in(wanted, epoch)
+        return ListedOffset(led.error) if isinstance(led, Refusal) else None
+
+    def _led_in(self, wanted: ListOffsetsPartition, epoch: int) -> Partition | Refusal:
+        """The partition if this node still leads it in that epoch."""
         partition = self._partitions.serving((wanted.topic_id, wanted.partition))
-        if isinstance(partition, Refusal):
-            return ListedOffset(partition.error)
-        return ListedOffset(int(ErrorCode.NOT_LEADER_OR_FOLLOWER)) if partition.leader_epoch != epoch else None
+        if isinstance(partition, Partition) and partition.leader_epoch != epoch:
+            return Refusal(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        return partition
 
     def _answer(self, wanted: ListOffsetsPartition, *, committed: bool) -> "ListedOffset | Lookup":
         partition = self._partitions.serving((wanted.topic_id, wanted.partition))

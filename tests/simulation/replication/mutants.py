@@ -50,9 +50,9 @@ MUTANTS: dict[str, Mutant] = {
     "a joining member counts only when that is confirmed": M(
         InSyncReplicas.maximal, "if self.proposal is not None:", "if False:"
     ),
-    "a follower that is behind joins": M(Replica.may_join, ">= max(self.high_watermark, self.epoch_start)", ">= 0"),
+    "a follower that is behind joins": M(Replica.may_join, ">= self._committed_at_most", ">= 0"),
     "a follower without the records before the epoch joins": M(
-        Replica.may_join, "max(self.high_watermark, self.epoch_start)", "self.high_watermark"
+        Replica.may_join, "self._committed_at_most", "self.high_watermark"
     ),
     "no answer is taken for a refusal": M(
         isr_changes.IsrChanges._send,

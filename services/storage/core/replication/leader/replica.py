@@ -287,7 +287,7 @@ class Replica:
             return False
         if max(follower.log_start, 0) < log_start:
             return False
-        return follower.position(synced=self.synced) >= max(self.high_watermark, self.epoch_start)
+        return follower.position(synced=self.synced) >= self._committed_at_most
 
     def decide(self, now: float, limits: LagLimits, eligible: Eligible, log_start: int = 0) -> Proposal | None:
         """The ISR to propose, after a look at every follower. None if it is as it should be, or a proposal is pending.
@@ -399,10 +399,13 @@ class Replica:
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that is committed is on the disks of the maximal ISR, and will always be. An earlier leader may have
-        committed all that this log had when the epoch began."""
-        committed = max(self.high_watermark, self.epoch_start)
-        return self.synced and bool(self._counted) and self._acknowledged_by_all() >= committed
+        """Whether all that is committed is on the disks of the maximal ISR, and will always be."""
+        return self.synced and bool(self._counted) and self._acknowledged_by_all() >= self._committed_at_most
+
+    @property
+    def _committed_at_most(self) -> int:
+        """The end of what may be committed: an earlier leader may have committed all that this log had when the epoch began."""
+        return max(self.high_watermark, self.epoch_start)
 
     def _acknowledged_by_all(self) -> int:
         """The offset that the whole maximal ISR has reached."""

@@ -29,17 +29,41 @@ EARLY_SEND_BUFFERS = 48
 """The number of queued buffers, two to a frame, that are sent before the end of the turn. Of a hundred answers, the peer has then
 read the first when the last is written."""
 CLOSE_TIMEOUT_S = 5.0
+LOOK_AHEAD = 1 << 20
+"""The most bytes of a file range that one look at the page cache is for."""
+STILL_CACHED_S = 1.0
+"""How long what was in the page cache is taken to be there still: each look costs a system call for every 128 KiB."""
 
 
 class _FileRange:
-    __slots__ = ("cached_to", "fd", "on_sent", "position", "stop")
+    __slots__ = ("cached_at", "cached_to", "fd", "on_sent", "position", "stop")
 
-    def __init__(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None, cached: int) -> None:
+    def __init__(
+        self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None, cached: int, now: float
+    ) -> None:
         self.fd = fd
         self.position = position
         self.stop = position + length
         self.on_sent = on_sent
         self.cached_to = position + cached
+        self.cached_at = now
+        """When the bytes before `cached_to` were seen in the page cache."""
+
+    def is_cached(self, window: int, now: float) -> bool:
+        """Whether the next `window` bytes are in the page cache, or were `STILL_CACHED_S` ago. Raises OSError."""
+        end = self.position + window
+        if end <= self.cached_to and now - self.cached_at < STILL_CACHED_S:
+            return True
+        ahead = min(self.stop - self.position, LOOK_AHEAD)
+        while not is_cached(self.fd, self.position, ahead):
+            if ahead == window:
+                return False
+            ahead = window
+        self.saw_cached(ahead, now)
+        return True
+
+    def saw_cached(self, length: int, now: float) -> None:
+        self.cached_to, self.cached_at = self.position + length, now
 
 
 class SocketStream:
@@ -180,7 +204,7 @@ class SocketStream:
             if on_sent is not None:
                 self._loop.call_soon(on_sent, False)
             return
-        self._queue.append(_FileRange(fd, position, length, on_sent, cached))
+        self._queue.append(_FileRange(fd, position, length, on_sent, cached, self._loop.time()))
         self._specials += 1
         self.pending_file_bytes += length
         self._queued(length)
@@ -327,13 +351,11 @@ class SocketStream:
     def _send_file(self, item: _FileRange) -> None:
         if item.position < item.stop:
             window = min(item.stop - item.position, WINDOW)
-            if item.position + window > item.cached_to:
-                if not is_cached(item.fd, item.position, window):
-                    # sendfile would block the loop for as long as the disk takes.
-                    self._drop_read = self._disks.warm(item.fd, item.position, window, partial(self._warmed, item, window))
-                    self._warming = True
-                    return
-                item.cached_to = item.position + window
+            if not item.is_cached(window, self._loop.time()):
+                # sendfile would block the loop for as long as the disk takes.
+                self._drop_read = self._disks.warm(item.fd, item.position, window, partial(self._warmed, item, window))
+                self._warming = True
+                return
             self.sends += 1
             sent = os.sendfile(self._fd, item.fd, item.position, window)
             if sent == 0:
@@ -357,7 +379,7 @@ class SocketStream:
         self._warming = False
         self._drop_read = None
         if not self._lost:
-            item.cached_to = item.position + window
+            item.saw_cached(window, self._loop.time())
             self.flush()
         elif item.on_sent is not None:
             item.on_sent(False)

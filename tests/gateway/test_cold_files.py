@@ -1,6 +1,5 @@
 """No event loop waits for a disk: what the page cache lacks of a file is read by a thread, or is the leader's to look up."""
 
-import mmap
 import os
 import threading
 from collections.abc import Sequence
@@ -9,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.page_cache import has_all_pages, warm
-from libs.rpc.passed_files import OsPassedFiles
+from libs.rpc.page_cache import has_all_pages
 from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers.file_descriptors import OpenedFile
-from tests.gateway.backlogs import batch_at, fill, whole
+from tests.gateway.backlogs import fill, whole
 from tests.gateway.conftest import TOPIC, Rig
 from tests.gateway.kafka_client import fetch_body
 
@@ -82,18 +80,28 @@ async def test_a_consumer_of_a_cold_backlog_makes_threads_wait_and_never_the_loo
     assert reads.waited == []
 
 
-def test_a_mapping_with_a_page_that_is_not_there_is_not_touched(tmp_path: Path) -> None:
-    """Its ends are cached, and so is each page that is looked at between."""
-    path = tmp_path / "log"
-    content = b"".join(batch_at(2 * number) for number in range(40))
-    with path.open("wb", buffering=0) as file:
-        for position in range(0, len(content), mmap.PAGESIZE):  # what is written together is evicted together
-            file.write(content[position : position + mmap.PAGESIZE])
-    opened = OpenedFile(os.open(path, os.O_RDONLY), OsPassedFiles(), lambda: None)
-    evict(path, 3 * mmap.PAGESIZE, 3 * mmap.PAGESIZE)
-    end_in_file = sequential_fetch_cache.end_in_file
-    assert end_in_file(opened, 0, len(content)) is None
-    assert not has_all_pages(opened.descriptor, 3 * mmap.PAGESIZE, 3 * mmap.PAGESIZE), "the loop has read it"
-    warm(opened.descriptor, 0, len(content))
-    assert end_in_file(opened, 0, len(content)) == (80, len(content))
-    opened.evict()
+async def test_a_mapping_with_a_page_that_is_not_there_is_not_touched(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.start(sendfile_bytes_min=0)
+    fill(rig, 60)
+    mapped: list[int] = []
+
+    def end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
+        mapped.append(start)
+        return real(file, start, length)
+
+    real = sequential_fetch_cache.end_in_file
+    monkeypatch.setattr(sequential_fetch_cache, "end_in_file", end_in_file)
+    client = await rig.client(1)
+    offset = 0
+
+    async def fetch_next() -> None:
+        nonlocal offset
+        _, (fetched,) = await client.fetch(12, fetch_body(12, [(TOPIC, [(0, offset)])], max_bytes=2600))
+        _, offset = whole(fetched.records)
+
+    while not mapped:
+        await fetch_next()
+    seen = list(mapped)
+    monkeypatch.setattr(OpenedFile, "is_cached", lambda *_: False)
+    await fetch_next()
+    assert mapped == seen

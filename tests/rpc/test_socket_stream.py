@@ -189,6 +189,38 @@ async def test_a_file_range_that_is_not_cached_is_read_by_a_thread_first(
     os.close(fd)
 
 
+async def test_the_page_cache_is_looked_at_once_for_a_range_that_leaves_soon_and_again_for_one_that_waited(
+    pair: Pair, contents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[tuple[int, int]] = []
+
+    def look(_fd: int, position: int, length: int) -> bool:
+        looks.append((position, length))
+        return True
+
+    monkeypatch.setattr(socket_stream, "is_cached", look)
+    here, there = pair
+    fd = os.open(contents, os.O_RDONLY)
+    here.stream.write_file(fd, 0, 1 << 20)
+    await until(lambda: len(there.received) == 1 << 20)
+    assert looks == [(0, 1 << 20)]
+    here.stream.write_file(fd, 0, 1 << 20, cached=1 << 20)
+    await until(lambda: len(there.received) == 2 << 20)
+    assert looks == [(0, 1 << 20)]
+
+    there.stream.pause_reading()
+    while not here.stream.pending_bytes % (1 << 20):  # a part of one range is sent
+        here.stream.write_file(fd, 0, 1 << 20)
+        here.stream.flush()
+    before = len(looks)
+    monkeypatch.setattr(socket_stream, "STILL_CACHED_S", 0.0)
+    there.stream.resume_reading()
+    await until(lambda: not here.stream.pending_bytes)
+    position, _ = looks[before]
+    assert position > 0, "what was seen before the wait is not taken for granted"
+    os.close(fd)
+
+
 async def test_a_connection_that_ends_while_a_thread_reads_keeps_the_descriptor_until_it_is_done(
     pair: Pair, contents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,12 +14,14 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(slots=True)
 class FilePart:
-    """Bytes of a file that leave by sendfile. `release` is called once: when they are sent, or when they never will be."""
+    """Bytes of a file that leave by sendfile. `release` is called once: when they are sent, or when they never will be. The first
+    `cached` bytes were in the page cache just now."""
 
     descriptor: int
     position: int
     length: int
     release: Callable[[], None]
+    cached: int = 0
 
     def released(self, _sent: bool) -> None:
         """The stream's `on_sent` callback."""

@@ -88,26 +88,36 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     before, behind = template.answer(
         exchange.correlation_id, last_result.high_watermark, last_result.last_stable_offset, last_result.log_start_offset, length
     )
+    cached = isinstance(part, FilePart) and _is_cached(file, part)
     if isinstance(part, FilePart):
         file.users += 1  # keeps the file until its end is known
+        part.cached = length if cached else 0
     # The client receives the answer while the end is computed. A request that begins meanwhile finds no kept position.
     template.sequential_read = None
     exchange.finish((before, part, behind))
-    if isinstance(part, FilePart):
-        end = end_in_file(file, sequential_read.position, length)
-    else:
+    if not isinstance(part, FilePart):
         end = end_of_batches(length, partial(HEADER.unpack_from, part))
+    elif cached:
+        end = end_in_file(file, part.position, length)
+    else:
+        end = None  # the stream has a thread read it now, and the loop must not wait for the disk
     if end is not None and template.sequential_read is None:
         template.sequential_read = sequential_read._replace(offset=end[0], position=sequential_read.position + end[1])
     file.release()
     return True
 
 
-def end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
-    """The same as `_end_of`, through a mapping. A large range has more batches than there is time for system calls."""
+def _is_cached(file: OpenedFile, part: FilePart) -> bool:
     try:
-        if not file.is_cached(start, length):
-            return None  # the stream has a thread read it now, and the loop must not wait for the disk
+        return file.is_cached(part.position, part.length)
+    except OSError:
+        return False  # a failing disk. The stream meets the error again
+
+
+def end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
+    """The same as `_end_of`, through a mapping, of a range in the page cache. A large range has more batches than there is time
+    for system calls."""
+    try:
         mapping = file.mapped(start, start + length)
     except OSError as error:
         if error.errno == errno.EINVAL:

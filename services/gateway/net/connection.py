@@ -359,7 +359,7 @@ class Connection:
         for part in answer:
             if isinstance(part, FilePart):
                 meters.bytes_out += part.length
-                stream.write_file(part.descriptor, part.position, part.length, part.released)
+                stream.write_file(part.descriptor, part.position, part.length, part.released, cached=part.cached)
             else:
                 meters.bytes_out += len(part)
                 stream.write(part)

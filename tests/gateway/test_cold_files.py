@@ -1,5 +1,6 @@
 """No event loop waits for a disk: what the page cache lacks of a file is read by a thread, or is the leader's to look up."""
 
+import mmap
 import os
 import threading
 from collections.abc import Sequence
@@ -8,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.page_cache import has_all_pages
+from libs.rpc.page_cache import has_all_pages, warm
+from libs.rpc.passed_files import OsPassedFiles
 from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers.file_descriptors import OpenedFile
-from tests.gateway.backlogs import fill, whole
+from tests.gateway.backlogs import batch_at, fill, whole
 from tests.gateway.conftest import TOPIC, Rig
 from tests.gateway.kafka_client import fetch_body
 
@@ -105,3 +107,20 @@ async def test_a_mapping_with_a_page_that_is_not_there_is_not_touched(rig: Rig, 
     monkeypatch.setattr(OpenedFile, "is_cached", lambda *_: False)
     await fetch_next()
     assert mapped == seen
+
+
+def test_a_file_with_a_page_that_is_not_there_is_not_cached_and_asking_does_not_read_it(tmp_path: Path) -> None:
+    """Its ends are cached, and so is each page that is looked at between."""
+    path = tmp_path / "log"
+    content = b"".join(batch_at(2 * number) for number in range(40))
+    with path.open("wb", buffering=0) as file:
+        for position in range(0, len(content), mmap.PAGESIZE):  # what is written together is evicted together
+            file.write(content[position : position + mmap.PAGESIZE])
+    opened = OpenedFile(os.open(path, os.O_RDONLY), OsPassedFiles(), lambda: None)
+    evict(path, 3 * mmap.PAGESIZE, 3 * mmap.PAGESIZE)
+    assert not opened.is_cached(0, len(content))
+    assert not has_all_pages(opened.descriptor, 3 * mmap.PAGESIZE, 3 * mmap.PAGESIZE), "the loop has read it"
+    warm(opened.descriptor, 0, len(content))
+    assert opened.is_cached(0, len(content))
+    assert sequential_fetch_cache.end_in_file(opened, 0, len(content)) == (80, len(content))
+    opened.evict()

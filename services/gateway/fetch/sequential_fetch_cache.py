@@ -88,16 +88,15 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     before, behind = template.answer(
         exchange.correlation_id, last_result.high_watermark, last_result.last_stable_offset, last_result.log_start_offset, length
     )
-    cached = isinstance(part, FilePart) and _is_cached(file, part)
     if isinstance(part, FilePart):
         file.users += 1  # keeps the file until its end is known
-        part.cached = length if cached else 0
+        part.cached = length if _is_cached(file, part) else 0
     # The client receives the answer while the end is computed. A request that begins meanwhile finds no kept position.
     template.sequential_read = None
     exchange.finish((before, part, behind))
     if not isinstance(part, FilePart):
         end = end_of_batches(length, partial(HEADER.unpack_from, part))
-    elif cached:
+    elif part.cached:
         end = end_in_file(file, part.position, length)
     else:
         end = None  # the stream has a thread read it now, and the loop must not wait for the disk

@@ -8,15 +8,17 @@ from typing import Any
 from libs.coordinator.shard_hashing import shard_of
 from tests.compat.differential.comparison import Path, differences, normalise
 from tests.compat.differential.scenario import Fields, Scenario, Step, World
-from tests.compat.differential.scenarios.configs import CHANGE, DESCRIBE, SET
+from tests.compat.differential.scenarios.config_bounds import GROUP
+from tests.compat.differential.scenarios.configs import BROKER, CHANGE, DESCRIBE, REMOVE, REPLACE, SET, TOPIC
 from tests.compat.differential.systems import KAFKA, TIMEOUT_S, PendingResponse, System
 from tests.support.polling import eventually
 
 TOPICS_AT_ONCE = 50
 READY_WITHIN_S = 120.0
 OFFSETS_VERSION = 7
-SOURCES_OF_CHANGES = (1, 2, 8)
-"""Of DescribeConfigs: a topic, a broker, a group."""
+SOURCES_OF_CHANGES = {TOPIC: 1, BROKER: 2, GROUP: 8}
+"""Of DescribeConfigs, by kind of resource."""
+SOURCE_OF_ALL_BROKERS = 3
 A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number in range(1000)}.values())
 
 Difference = tuple[Path, Any, Any]
@@ -67,24 +69,34 @@ def _take(system: System, world: World, step: Step) -> None:
     if not step.parked_in:
         response = system.ask(step.api, step.version, fields)
         world.responses.append(PendingResponse(step.api, step.version, response=response))
-        if step.api == CHANGE and isinstance(response, dict) and not fields["validate_only"]:
-            outcomes = zip(fields["resources"], response["responses"], strict=True)
-            changed = [resource for resource, outcome in outcomes if not outcome["error_code"]]
-            eventually(lambda: all(_shows_configs(system, resource) for resource in changed), TIMEOUT_S)
+        _wait_for_configs(system, step.api, fields, response)
         return
     world.responses.append(system.park(step.api, step.version, fields))
     group = fields["group_id"]
     eventually(lambda: _state_of(system, group) == step.parked_in, TIMEOUT_S)
 
 
+def _wait_for_configs(system: System, api: str, asked: Fields, response: Any) -> None:
+    """Kafka answers a change of configs when its controller has it; brokers follow, and validate with what they have."""
+    if api not in (CHANGE, REPLACE) or not isinstance(response, dict) or asked.get("validate_only"):
+        return
+    outcomes = zip(asked["resources"], response["responses"], strict=True)
+    changed = [resource for resource, outcome in outcomes if not outcome["error_code"]]
+    eventually(lambda: all(_shows_configs(system, resource) for resource in changed), TIMEOUT_S)
+
+
 def _shows_configs(system: System, resource: Fields) -> bool:
-    """Whether the broker shows as set what was set. Kafka answers a change when its controller has it; brokers follow."""
-    names = {each["name"] for each in resource["configs"] if each["config_operation"] == SET}
-    asked = {"resource_type": resource["resource_type"], "resource_name": resource["resource_name"]}
-    resources = [{**asked, "configuration_keys": list(names)}]
-    described = system.ask(DESCRIBE, 1, {"resources": resources, "include_synonyms": False})
+    """Whether the broker shows as set what was set, and no longer what was removed."""
+    named: dict[int, set[str]] = {SET: set(), REMOVE: set()}
+    for each in resource["configs"]:
+        named.setdefault(each.get("config_operation", SET), set()).add(each["name"])
+    kind, name = resource["resource_type"], resource["resource_name"]
+    asked = {"resource_type": kind, "resource_name": name, "configuration_keys": [*named[SET], *named[REMOVE]]}
+    described = system.ask(DESCRIBE, 1, {"resources": [asked], "include_synonyms": False})
     assert isinstance(described, dict), f"{system.name}: {described}"
-    return names <= {each["name"] for each in described["results"][0]["configs"] if each["config_source"] in SOURCES_OF_CHANGES}
+    source = SOURCES_OF_CHANGES[kind] if name else SOURCE_OF_ALL_BROKERS
+    shown = {each["name"] for each in described["results"][0]["configs"] if each["config_source"] == source}
+    return named[SET] <= shown and shown.isdisjoint(named[REMOVE])
 
 
 def _state_of(system: System, group_id: str) -> str:
@@ -102,6 +114,7 @@ def _results(system: System, scenario: Scenario, world: World, left: list[bool])
         answer: Any = system.ask_raw(scenario.api, answered_in, asked, timeout_s=timeout_s)
     else:
         answer = system.ask(scenario.api, version, asked, timeout_s=timeout_s)
+        _wait_for_configs(system, scenario.api, asked, answer)
     results = {f"before {i}": normalise(each.answer(), system) for i, each in enumerate(world.responses) if not left[i]}
     answer = normalise(answer, system)
     if not results:

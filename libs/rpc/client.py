@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -28,12 +29,13 @@ log = logging.getLogger(__name__)
 MAX_FRAME = 128 << 20
 MAX_OUTSTANDING = 64 << 20
 CALL_COST = 256
-CONNECT_TIMEOUT_S = 3.0
+CONNECT_TIMEOUT_S = 2.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.02, 1.0
 BACKOFF_RESET_S = 1.0
 """How long a connection must live to end the back-off."""
 SWEEP_S = 0.01
 """The precision of deadlines."""
+NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 
 
 class _Pending:
@@ -88,7 +90,7 @@ class _CallFuture(asyncio.Future[Response]):
 
 class RpcClient:
     """A client of one server. The order of calls is their order on the wire. It connects on demand, and a lost connection fails
-    the calls that wait for answers on it.
+    the calls that wait for answers on it. A server that is silent while calls are under way counts as lost (`silence.py`).
 
     A call that is made without a connection waits for the next attempt, and fails with it (`Disconnected`, not sent). Use one
     client per pair of processes: a server ends the older of two connections of the same node.
@@ -124,6 +126,9 @@ class RpcClient:
         self._last_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self.unreachable = False
+        """Whether the server fell silent, or could not be connected to in time, and has not answered since. The client tries to
+        connect until it answers or refuses."""
         self.peer: Hello | None = None
         """The hello of the server that answered last."""
 
@@ -221,6 +226,8 @@ class RpcClient:
         )
         pending.connection = connection
         pending.start = connection.send(frame, pending.payload, size)
+        if not connection.watched:
+            connection.watch()
 
     # From the connection
 
@@ -232,6 +239,7 @@ class RpcClient:
             raise EnvelopeError(f"{self.address} belongs to cluster {hello.cluster_id}")
         self.peer = hello
         self._connection = connection
+        self.unreachable = False
         waiting, self._waiting = self._waiting, []
         for request_id in waiting:
             pending = self._pending.get(request_id)
@@ -263,6 +271,13 @@ class RpcClient:
         for fd in fds:
             self._transport.passed_files.close(fd)
 
+    def awaits_answers(self) -> bool:
+        return bool(self._pending)
+
+    def on_silent(self, connection: ClientConnection) -> None:
+        self.unreachable = True
+        log.warning("server is silent", extra={"fields": {"address": self.address, "calls": len(self._pending)}})
+
     def on_disconnected(self, connection: ClientConnection, reason: Exception | None) -> None:
         if self._connection is connection:
             self._connection = None
@@ -272,6 +287,8 @@ class RpcClient:
             self._greeting.set_exception(reason or ConnectionResetError("closed before its hello"))
         lost_ids = [request_id for request_id, pending in self._pending.items() if pending.connection is connection]
         self._fail(lost_ids, f"lost: {reason}" if reason else "closed by the peer")
+        if self.unreachable and not self._closed:
+            self._connect_soon()
 
     def _give(self, pending: _Pending, outcome: Response | Exception) -> None:
         try:
@@ -311,12 +328,13 @@ class RpcClient:
             if stream is not None:
                 stream.abort(error)
             self._backoff_s = self._next_backoff()
+            self.unreachable = isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_ROUTE
             waiting, self._waiting = self._waiting, []
             self._fail(waiting, f"cannot connect: {error}")
         finally:
             self._greeting = None
             self._connecting = None
-            if self._waiting and self._connection is None and not self._closed:
+            if (self._waiting or self.unreachable) and self._connection is None and not self._closed:
                 self._connect_soon()  # calls made by failed callers, or since a first connection was lost again
 
     def _make_connection(self, stream: Stream) -> Receiver:

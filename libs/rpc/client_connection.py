@@ -5,20 +5,27 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from libs.rpc.envelope import Frame, Hello, Kind, pack_hello, read_hello, unpack_frame
+from libs.rpc.envelope import NO_REQUEST, Frame, Hello, Kind, pack_body, pack_frame, pack_hello, read_hello, unpack_frame
 from libs.rpc.errors import EnvelopeError
+from libs.rpc.silence import LOOK_S, PING, SILENT_LOOKS, Finding, Silence
 from libs.rpc.transport import Buffer, Stream
 from libs.wire.frames import FrameError, FrameReader
 
 MAX_UNCLAIMED = 4
 """The most messages with descriptors that no frame has claimed. An honest server has two: one receive may bring the end of a
 frame and the beginning of the next."""
+PING_TIMEOUT_MS = 60_000
+"""The deadline that a ping tells the server. The client itself waits for no answer to it: anything received will do."""
 
 
 class ClientConnectionOwner(Protocol):
+    def awaits_answers(self) -> bool: ...
+
     def on_hello(self, connection: "ClientConnection", hello: Hello) -> None: ...
 
     def on_response(self, connection: "ClientConnection", frame: Frame, descriptors: tuple[int, ...]) -> None: ...
+
+    def on_silent(self, connection: "ClientConnection") -> None: ...
 
     def on_disconnected(self, connection: "ClientConnection", reason: Exception | None) -> None: ...
 
@@ -33,7 +40,11 @@ class ClientConnection:
         self._reader = FrameReader(max_frame)
         self._descriptors: deque[list[int] | None] = deque()  # by message; None: this process had no room for them
         self.ready = False
-        self.since = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self._silence = Silence()
+        self._look_timer: asyncio.TimerHandle | None = None
+        self.watched = False
+        self.since = self._loop.time()
         first = pack_hello(hello, int(self.since * 1000))
         self._written = len(first)
         stream.write(first)
@@ -49,11 +60,31 @@ class ClientConnection:
         """Whether any byte of the frame that began at `start` left this process."""
         return start < self.stream.bytes_sent
 
+    def watch(self) -> None:
+        """Looks for silence from now on, until the owner awaits no answers. A silent connection is ended."""
+        self.watched = True
+        self._silence.begin()
+        self._look_timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self.watched = self._owner.awaits_answers() and not self.stream.closing
+        if not self.watched:
+            return
+        match self._silence.look(self.stream.bytes_sent, self.stream.pending_bytes):
+            case Finding.SILENT:
+                self._owner.on_silent(self)
+                self.stream.abort(TimeoutError(f"silent for {SILENT_LOOKS * LOOK_S:.1f} s"))
+                return
+            case Finding.PING:
+                self.send(pack_frame(Kind.REQUEST, NO_REQUEST, PING, PING_TIMEOUT_MS, None, pack_body([])), (), 0)
+        self._look_timer = self._loop.call_later(LOOK_S, self._look)
+
     def get_buffer(self) -> memoryview:
         return self._reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self._reader.advance(nbytes)
+        self._silence.heard = True
         try:
             for body in self._reader.frames():
                 frame = unpack_frame(body)
@@ -90,6 +121,8 @@ class ClientConnection:
 
     def connection_lost(self, reason: Exception | None) -> None:
         self.ready = False
+        if self._look_timer is not None:
+            self._look_timer.cancel()
         for fds in self._descriptors:
             self._close(fds or ())
         self._descriptors.clear()

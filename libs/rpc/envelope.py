@@ -22,6 +22,8 @@ MAX_HEADER = 4096
 MAX_NESTING = 32
 MAX_ARRAY = 65_536
 PROTOCOL = 1
+NO_REQUEST = 0
+"""The id of a ping and of a sign of life. No other request has it, so that clients drop the answers."""
 
 _LENGTHS = struct.Struct(">IH")
 _HEADER_LENGTH = struct.Struct(">H")

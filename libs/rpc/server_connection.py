@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from libs.rpc.call import Call, Peer
 from libs.rpc.cold_answer import ColdAnswer, FileSlice
 from libs.rpc.descriptors import close_all
-from libs.rpc.envelope import Frame, Hello, Kind, pack_body, pack_frame, payload_size, read_hello, unpack_frame
+from libs.rpc.envelope import NO_REQUEST, Frame, Hello, Kind, pack_body, pack_frame, payload_size, read_hello, unpack_frame
 from libs.rpc.errors import (
     BROKER_NOT_AVAILABLE,
     INVALID_REQUEST,
@@ -35,6 +35,8 @@ CALL_COST = 512
 SHARE_MIN = 1 << 20
 """A connection with less outstanding is read, whatever the others have. What they wait for is small: a follower's pull."""
 HELLO_TIMEOUT_S = 10.0
+PAUSED_SIGN_S = 0.5
+"""How often a server that has stopped reading a connection sends a sign of life on it: it does not come to a client's ping."""
 STALL_TIMEOUT_S = 30.0
 """How long a connection may sit on half a frame, or on unread answers, without progress before it is closed."""
 
@@ -52,6 +54,7 @@ class ServerConnection:
         self._age = FrameAge()
         self._paused = False
         self._more = False
+        self._signs: asyncio.TimerHandle | None = None  # of life, while paused
         self._outstanding = 0
         self.peer: Peer | None = None
         self.pending: dict[int, Call] = {}
@@ -121,6 +124,7 @@ class ServerConnection:
         cold, self._cold = self._cold, {}
         for answer in cold.values():
             answer.drop()
+        self._end_signs()
 
     # Frames
 
@@ -281,11 +285,23 @@ class ServerConnection:
         if self._paused:
             if 2 * unread <= server.max_outstanding and 2 * waiting <= server.share():
                 self._paused = False
+                self._end_signs()
                 if not self._more:
                     self._stream.resume_reading()
         elif max(waiting, unread) > server.max_outstanding or (waiting > SHARE_MIN and waiting > server.share()):
             self._paused = True
             self._stream.pause_reading()
+            self._signs = self._loop.call_later(PAUSED_SIGN_S, self._sign_of_life)
+
+    def _sign_of_life(self) -> None:
+        if not self._stream.pending_bytes:
+            self._stream.write(pack_frame(Kind.RESPONSE, NO_REQUEST, "", 0, None, pack_body([])))
+        self._signs = self._loop.call_later(PAUSED_SIGN_S, self._sign_of_life)
+
+    def _end_signs(self) -> None:
+        if self._signs is not None:
+            self._signs.cancel()
+            self._signs = None
 
     # The end
 

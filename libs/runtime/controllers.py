@@ -6,7 +6,7 @@ Rule (docs/rules.md): every process heartbeats all controllers, so that the next
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
@@ -63,10 +63,18 @@ class Controllers:
     """The connections to all controllers of the image. Call `follow` with each new image. A controller may use it too: it does
     not call itself."""
 
-    def __init__(self, hello: Callable[[], Hello], host_id: str, transport: Transport) -> None:
+    def __init__(
+        self,
+        hello: Callable[[], Hello],
+        host_id: str,
+        transport: Transport,
+        unreachable: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
+        """`unreachable` gives the storage nodes that do not answer this process. Heartbeats name them."""
         self._hello = hello
         self._host_id = host_id
         self._transport = transport
+        self._unreachable_nodes = unreachable
         self._image = ClusterImage()
         self._connections: dict[int, _ControllerConnection] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -131,7 +139,8 @@ class Controllers:
 
     def _heartbeat(self) -> Heartbeat:
         hello = self._hello()
-        return Heartbeat(hello.role, hello.node_id, hello.incarnation, self._image.revision)
+        unreachable = tuple(sorted(self._unreachable_nodes()))
+        return Heartbeat(hello.role, hello.node_id, hello.incarnation, self._image.revision, unreachable)
 
     def _disconnect(self, connection: _ControllerConnection) -> None:
         task = asyncio.get_running_loop().create_task(connection.close())

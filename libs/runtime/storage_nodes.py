@@ -39,6 +39,10 @@ class StorageNodes:
         current = self._clients.get(node_id)
         return current[1] if current is not None else None
 
+    def unreachable(self) -> list[int]:
+        """The nodes that do not answer."""
+        return [node_id for node_id, (_, client) in self._clients.items() if client.unreachable]
+
     async def close(self) -> None:
         for _, client in self._clients.values():
             self._disconnect(client)

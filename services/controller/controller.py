@@ -6,7 +6,7 @@ It sends no commands. It writes state, and all others follow the watch. Nodes an
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from services.controller.administration.administration import Administration
 from services.controller.administration.cluster_id import new_cluster_id
 from services.controller.balancing.balancer import Balancer
 from services.controller.core.model.controller_states import CONTROLLER_TRANSITIONS, ControllerEvent, ControllerState
+from services.controller.core.model.cuts import Cuts, no_cuts
 from services.controller.core.topics.topics import Randomness
 from services.controller.elections.leader_elections import LeaderElections
 from services.controller.elections.log_end_survey import LogEndsByPartition, Survey
@@ -105,12 +106,17 @@ class Controller:
         self._eviction = eviction
         self._seen = seen
         self._history_concerned = asyncio.Event()
-        self._reconciler = PartitionReconciler(eviction.suspected if eviction is not None else frozenset)
+        self._reconcile_needed = asyncio.Event()
+        suspected: Callable[[], Collection[int]] = frozenset
+        cuts: Callable[[], Cuts] = no_cuts
+        if eviction is not None:
+            suspected, cuts = eviction.suspected, eviction.cuts
+            eviction.subscribe(self._reconcile_needed.set)
+        self._reconciler = PartitionReconciler(suspected, cuts)
         self._pipeline = asyncio.Lock()
-        self._elections = LeaderElections(survey, self._pipeline, self._reconciler.leaderless)
+        self._elections = LeaderElections(survey, self._pipeline, self._reconciler.leaderless, cuts)
         self.balancing = Balancer(self._pipeline)
         self._shard_owners = ShardOwners(self._pipeline)
-        self._reconcile_needed = asyncio.Event()
         self._term: Term | None = None
         self.state = ControllerState.BACKING_OFF
         self._denies: Callable[[int], bool] = lambda node_id: False

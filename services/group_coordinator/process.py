@@ -63,7 +63,7 @@ async def serve(
     await follower.start()
     if peers is not None:
         peers.note_members_of(follower)
-    controllers = Controllers(hello, identity.host_id, environment.transport)
+    controllers = Controllers(hello, identity.host_id, environment.transport, nodes.unreachable)
     lifecycle.on_stop(controllers.close)
 
     def follow(_: ClusterImage, image: ClusterImage) -> None:

@@ -116,7 +116,12 @@ class StorageNode:
         self._log_files = LogFiles(environment.fs, self._registry, environment.clock)
         self._broker_configs = BrokerConfigs(lambda: self.partitions.image, config.node_id, config.static)
         self.meters = Meters(environment.metrics, self.partitions)
-        self._controller = Controllers(self.registration.hello, environment.identity.host_id, environment.transport)
+        self._controller = Controllers(
+            self.registration.hello,
+            environment.identity.host_id,
+            environment.transport,
+            lambda: self.fetchers.unreachable() if self.fetchers is not None else (),
+        )
         self._checks = LeaderChecks(config.node_id, environment.store)
         self.disk_reads = DiskReads(lambda path: self.disks.reads_at(path))
         read_replicas = PreferredReadReplicas(self.partitions, self._broker_configs)

@@ -288,6 +288,7 @@ class Heartbeat:
     node_id: int
     incarnation: int
     revision: int  # of the sender's image
+    unreachable: tuple[int, ...] = ()  # storage nodes that do not answer the sender, and refuse it nothing either
 
 
 @dataclass(frozen=True, slots=True)

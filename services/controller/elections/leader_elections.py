@@ -27,6 +27,7 @@ from services.controller.core.administration.elect_leaders import (
     unclean_queries,
 )
 from services.controller.core.elections.leader_election import LogEndQuery, elect_by_logs, log_end_query
+from services.controller.core.model.cuts import Cuts
 from services.controller.core.model.replica_health import LiveNode, live_nodes
 from services.controller.core.model.topic_election_configs import TopicElectionConfigs
 from services.controller.elections.log_end_survey import LogEndsByPartition, Survey
@@ -51,12 +52,15 @@ def _query(image: ClusterImage, key: Key, rules: TopicElectionConfigs, live: Map
 
 class LeaderElections:
     """The elections of one controller. `run` lasts for a term. `leaderless` names the partitions that the last reconciliation
-    left without a leader."""
+    left without a leader, `cuts` the nodes that some processes cannot reach."""
 
-    def __init__(self, survey: Survey, pipeline: asyncio.Lock, leaderless: Callable[[], Iterable[Key]]) -> None:
+    def __init__(
+        self, survey: Survey, pipeline: asyncio.Lock, leaderless: Callable[[], Iterable[Key]], cuts: Callable[[], Cuts]
+    ) -> None:
         self._survey = survey
         self._pipeline = pipeline
         self._leaderless = leaderless
+        self._cuts = cuts
         self._needed = asyncio.Event()
         self.unclean_elections = 0
         """Leaders elected so far that may lack acknowledged records."""
@@ -171,7 +175,7 @@ class LeaderElections:
         def decide() -> Changed:
             image = term.image
             percentage = effective_broker_int(image, "leader.imbalance.per.broker.percentage")
-            return overdue_preferred(image, live_nodes(image.members(STORAGE)), percentage)
+            return overdue_preferred(image, live_nodes(image.members(STORAGE), self._cuts()), percentage)
 
         async with self._pipeline:
             try:

@@ -10,6 +10,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, NodeRecord, PartitionState
 from libs.telemetry.durations import Durations
 from services.controller.core.directories.lost_directories import NewDirectories, nodes_with_new_directories, with_new_directories
+from services.controller.core.model.cuts import NO_CUTS, Cuts, no_cuts
 from services.controller.core.model.topic_election_configs import TopicElectionConfigs
 from services.controller.core.partitions.partition_reconciler import (
     SteadyPartitions,
@@ -37,16 +38,18 @@ WAY_OUT = "bring the directory back, or accept the loss: kafka-leader-election -
 class PartitionReconciler:
     """Brings partitions to the states that the core decides. Idempotent: it writes what differs.
 
-    It runs after each change of membership or partitions, and at the start of a term. If nodes or configs changed, it checks all
-    partitions. Otherwise it checks those that changed since its last complete run.
+    It runs after each change of membership, partitions or cuts, and at the start of a term. If nodes, configs or cuts changed, it
+    checks all partitions. Otherwise it checks those that changed since its last complete run.
     """
 
-    def __init__(self, suspected: Callable[[], Collection[int]] = frozenset) -> None:
-        """`suspected` names registered nodes that may be dead.
+    def __init__(self, suspected: Callable[[], Collection[int]] = frozenset, cuts: Callable[[], Cuts] = no_cuts) -> None:
+        """`suspected` names registered nodes that may be dead, `cuts` those that some processes cannot reach.
 
         An ISR shrinks to suspected nodes alone only if they stay suspected for `DEFERRAL_S_MAX`.
         """
         self._suspected = suspected
+        self._cuts = cuts
+        self._reconciled_cuts = NO_CUTS
         self._deferred: dict[Key, float] = {}
         self.elections = Durations()
         """The times of elections, from the decision until the image shows the leader."""
@@ -72,7 +75,8 @@ class PartitionReconciler:
         image = term.image
         await term.commit_all(writes.node_records(image, _changed_nodes(image)))
         image = term.image
-        changed = self._changed_partitions(image)
+        cuts = self._cuts()
+        changed = self._changed_partitions(image, cuts)
         if changed:
             leaderless = sum(1 for _, _, state in changed if state.leader < 0)
             log.info("reconciling partitions", extra={"fields": {"partitions": len(changed), "leaderless": leaderless}})
@@ -81,15 +85,15 @@ class PartitionReconciler:
         await term.commit_all(writes.partition_changes(image, changed))
         elected = sum(1 for change in changed if change[2].leader >= 0 and change[2].leader_epoch != _leader_epoch(image, change))
         self.elections.observe(asyncio.get_running_loop().time() - begun, elected)
-        self._reconciled = image
+        self._reconciled, self._reconciled_cuts = image, cuts
 
-    def _changed_partitions(self, image: ClusterImage) -> list[Change]:
-        live, suspected = live_nodes(image.members(STORAGE)), self._suspected()
+    def _changed_partitions(self, image: ClusterImage, cuts: Cuts) -> list[Change]:
+        live, suspected = live_nodes(image.members(STORAGE), cuts), self._suspected()
         is_steady, new_directories = SteadyPartitions(live), NewDirectories(image)
         deferred, self._deferred = self._deferred, {}
         self._rules = self._rules.of(image)
         changed = []
-        for topic_id, index, state in self._candidates(image, deferred):
+        for topic_id, index, state in self._candidates(image, cuts, deferred):
             if state is None:
                 topic = image.topics_by_id[topic_id].name
                 log.error("partition has no state", extra={"fields": {"topic": topic, "partition": index}})
@@ -123,9 +127,15 @@ class PartitionReconciler:
         del self._deferred[key]
         return False
 
-    def _candidates(self, image: ClusterImage, deferred: Collection[Key]) -> Iterator[tuple[bytes, int, PartitionState | None]]:
+    def _candidates(
+        self, image: ClusterImage, cuts: Cuts, deferred: Collection[Key]
+    ) -> Iterator[tuple[bytes, int, PartitionState | None]]:
         before = self._reconciled
-        if image.members(STORAGE) is before.members(STORAGE) and image.overrides_by_resource is before.overrides_by_resource:
+        if (
+            image.members(STORAGE) is before.members(STORAGE)
+            and image.overrides_by_resource is before.overrides_by_resource
+            and cuts == self._reconciled_cuts
+        ):
             for change in image.partition_changes_since(before):
                 topic = image.topics_by_id.get(change.topic_id)
                 if topic is not None and change.index < topic.partitions:

@@ -7,7 +7,7 @@ Both deletions are guarded by what was read, so that no member is evicted that r
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from libs.cluster import keys
 from libs.cluster.image import ClusterImage
@@ -16,6 +16,7 @@ from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, STORAGE
 from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, ModRevisionIs, Outcome, StoreUnavailable
 from libs.telemetry.logs import fields
 from services.controller.core.failure_detection.liveness import Process
+from services.controller.core.model.cuts import Cuts
 from services.controller.failure_detection.failure_detector import FailureDetector
 from services.controller.term.fenced_writer import Conflict, OutcomeUnknown
 from services.controller.term.term import Term
@@ -39,6 +40,14 @@ class MemberEviction:
     def suspected(self) -> frozenset[int]:
         """Storage nodes that may be dead."""
         return self._failure_detector.suspected()
+
+    def cuts(self) -> Cuts:
+        """Storage nodes that some processes cannot reach."""
+        return self._failure_detector.cuts()
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """See `FailureDetector.subscribe`."""
+        self._failure_detector.subscribe(listener)
 
     def debug(self) -> object:
         """For the admin port."""

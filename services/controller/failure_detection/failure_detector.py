@@ -20,6 +20,8 @@ from libs.rpc.schema import unpack
 from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
 from services.controller.core.failure_detection.liveness import Liveness, Process, State
+from services.controller.core.failure_detection.reachability import Reachability
+from services.controller.core.model.cuts import NO_CUTS, Cuts
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +38,14 @@ class FailureDetector:
         """`node_id` is this controller's id."""
         self._follower, self._transport, self._host_id, self._node_id = follower, transport, host_id, node_id
         self._liveness = Liveness()
+        self._reachability = Reachability()
         self._elected: Callable[[], bool] = lambda: False
         self._listeners: list[Callable[[], None]] = []
         self._probes: set[asyncio.Task[None]] = set()
         self._probing: asyncio.TimerHandle | None = None
         self._ticking: asyncio.TimerHandle | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._known: tuple[bool, tuple[Process, ...]] = (False, ())
+        self._known: tuple[bool, tuple[Process, ...], Cuts] = (False, (), NO_CUTS)
         self.cut_offs = 0
         """How often this controller was cut off."""
 
@@ -60,6 +63,10 @@ class FailureDetector:
         states = {node_id: self._liveness.state(Process(STORAGE, node_id, member.incarnation)) for node_id, member in members}
         return frozenset(node_id for node_id, state in states.items() if state not in (None, State.ALIVE))
 
+    def cuts(self) -> Cuts:
+        """The storage nodes that some processes cannot reach."""
+        return self._reachability.cuts(self._now_ms())
+
     def start(self) -> None:
         self._unsubscribe = self._follower.subscribe(self._follow)
         self._follow(ClusterImage(), self._follower.image)
@@ -74,8 +81,8 @@ class FailureDetector:
             probe.cancel()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` when a member dies or turns out to live, and when this controller is cut off or no longer cut off.
-        Returns what ends that."""
+        """Calls `listener` when a member dies or turns out to live, when this controller is cut off or no longer so, and when
+        `cuts` change. Returns what ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -87,7 +94,9 @@ class FailureDetector:
 
     def heartbeat(self, call: Call) -> None:
         heartbeat = unpack(Heartbeat, call.body)
-        self._liveness.heartbeat(Process(heartbeat.role, heartbeat.node_id, heartbeat.incarnation), self._now_ms())
+        process = Process(heartbeat.role, heartbeat.node_id, heartbeat.incarnation)
+        self._liveness.heartbeat(process, self._now_ms())
+        self._reachability.report(process, heartbeat.unreachable, self._now_ms())
         call.reply(HeartbeatReply(self._elected(), self._follower.image.revision))
         self._notify()
 
@@ -98,6 +107,7 @@ class FailureDetector:
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
         if any(old.members(role) is not new.members(role) for role in WATCHED):
             self._liveness.watch(self._registered(new), self._now_ms())
+            self._reachability.watch(self._registered(new))
             self._notify()
 
     def _registered(self, image: ClusterImage) -> Iterable[Process]:
@@ -141,10 +151,10 @@ class FailureDetector:
 
     def _notify(self) -> None:
         """Calls the listeners if anything has changed."""
-        known = (self._liveness.cut_off, tuple(self._liveness.dead()))
+        known = (self._liveness.cut_off, tuple(self._liveness.dead()), self.cuts())
         if known == self._known:
             return
-        (was_cut_off, were_dead), self._known = self._known, known
+        (was_cut_off, were_dead, were_cut), self._known = self._known, known
         if known[0] and not was_cut_off:
             self.cut_offs += 1
         if known[0] != was_cut_off:
@@ -153,13 +163,27 @@ class FailureDetector:
             if process not in were_dead:
                 details = fields(role=process.role, node=process.node_id, incarnation=process.incarnation)
                 log.warning("taken for dead", extra=details)
+        if known[2] != were_cut:
+            self._report_cuts(known[2])
         for listener in tuple(self._listeners):
             listener()
+
+    @staticmethod
+    def _report_cuts(cuts: Cuts) -> None:
+        details = fields(callers=dict(cuts.callers), peers={node_id: sorted(others) for node_id, others in cuts.peers.items()})
+        log.warning("storage nodes are not reached by all" if cuts != NO_CUTS else "all are reached again", extra=details)
 
     def debug(self) -> object:
         """For the admin port."""
         shown = {_name(each): _named(self._liveness.state(each)) for each in self._registered(self._follower.image)}
-        return {"cut_off": self.cut_off, "processes": shown, "heard": [_name(each) for each in self._liveness.heard()]}
+        cuts = self.cuts()
+        return {
+            "cut_off": self.cut_off,
+            "processes": shown,
+            "heard": [_name(each) for each in self._liveness.heard()],
+            "callers_cut": dict(cuts.callers),
+            "peers_cut": {node_id: sorted(others) for node_id, others in cuts.peers.items()},
+        }
 
 
 def _name(process: Process) -> str:

@@ -50,7 +50,7 @@ class Nodes:
         self._transport = transport
         self._on_ready = on_ready
         self._storage: dict[int, StorageNode] = {}
-        self._controllers = Controllers(hello, host_id, transport)
+        self._controllers = Controllers(hello, host_id, transport, self._unreachable_nodes)
         self._unreachable: set[tuple[str, int, int]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting: dict[StorageNode, asyncio.Task[None]] = {}
@@ -88,6 +88,9 @@ class Nodes:
             return node
         self.connect(node)
         return None
+
+    def _unreachable_nodes(self) -> list[int]:
+        return [node_id for node_id, node in self._storage.items() if node.client.unreachable]
 
     def controller(self) -> RpcClient | None:
         return self._controllers.elected()

@@ -6,9 +6,12 @@ import pytest
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE
+from tests.simulation.cluster.repairs import Client
 from tests.simulation.cluster.scenarios import Cluster, play
 
 AT_ONCE_S = 0.3
+CUT_S_MAX = 3.0
+"""How long a cut of one way may hold up producers."""
 SEEDS = pytest.mark.parametrize("seed", range(3))
 
 
@@ -135,6 +138,39 @@ def test_a_controller_that_hears_no_storage_node_resigns_and_declares_nobody_dea
 
 
 @SEEDS
+def test_a_gateway_that_hears_nothing_from_a_leader_gets_another_one_and_only_once(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        former, network, client = await cluster.leader(), cluster.world.network, Client(cluster)
+        await client.produce([0])
+        way = (former.host, cluster.gateways[0].host)
+        network.block(*way)
+        await client.produce([1], within_s=CUT_S_MAX)
+        moved = await cluster.now()
+        assert moved.leader != former.node_id
+        assert former.node_id in (await cluster.image()).members(STORAGE), "it lives"
+        await cluster.steadily(lambda image: cluster.state(image).leader_epoch == moved.leader_epoch, for_s=12.0)
+        network.unblock(*way)
+        await cluster.steadily(lambda image: cluster.state(image).leader_epoch == moved.leader_epoch, for_s=12.0)
+        await client.produce([2])
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_a_follower_that_hears_nothing_from_its_leader_gets_another_one(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        former, client = await cluster.leader(), Client(cluster)
+        await client.produce([0])
+        deaf = next(node for node in cluster.storage if node is not former)
+        cluster.world.network.block(former.host, deaf.host)
+        await cluster.until(lambda image: cluster.state(image).leader not in (former.node_id, deaf.node_id), CUT_S_MAX)
+        await client.produce([1], within_s=1.0)
+        assert {former.node_id, deaf.node_id} <= {member.node_id for member in (await cluster.now()).isr}
+
+    play(seed, scenario)
+
+
+@SEEDS
 def test_one_silent_node_of_three_is_dead_though_its_lease_is_held(seed: int) -> None:
     async def scenario(cluster: Cluster) -> None:
         former = await cluster.leader()
@@ -216,6 +252,7 @@ def test_a_controller_shows_the_liveness_of_each_member() -> None:
         others = [process for process in cluster.processes if process is not standby]
         shown = standby.what.debug()["detection"]()
         assert sorted(shown.pop("heard")) == sorted(process.host for process in others)
-        assert shown == {"cut_off": False, "processes": {process.host: "alive" for process in others}}
+        alive = {process.host: "alive" for process in others}
+        assert shown == {"cut_off": False, "processes": alive, "callers_cut": {}, "peers_cut": {}}
 
     play(1, scenario)

@@ -1,4 +1,4 @@
-"""Leader elections: Kafka's four selectors, and the two elections that may lose records.
+"""Leader elections: Kafka's four selectors, one for networks that are cut in part, and the two elections that may lose records.
 
 A selector gives the node that is to lead, out of the ISR and in assignment order, or None. Replicas that a reassignment removes
 come last. Selectors leave epochs alone: `led_by` moves a state on to its new leader.
@@ -28,11 +28,12 @@ def assignment_order(state: PartitionState) -> list[int]:
 
 
 def electable(state: PartitionState, live: Mapping[int, LiveNode]) -> list[InSync]:
-    """ISR members that may lead now, the best first."""
+    """ISR members that may lead now, the best first: those that most processes reach, then assignment order."""
     by_node = {member.node_id: member for member in state.isr}
     ordered = [by_node[node_id] for node_id in assignment_order(state) if node_id in by_node]
     healths = [(member, health_of(state, member, live, synced=False)) for member in ordered]
     steady = [member for member, health in healths if health is ReplicaHealth.STEADY]
+    steady.sort(key=lambda member: processes_cut_off(state, member.node_id, live))
     return steady + [member for member, health in healths if health is ReplicaHealth.STOPPING]
 
 
@@ -53,9 +54,25 @@ def reassigned(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | 
 
 
 def preferred(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
-    """The preferred leader, or None if it may not lead now."""
+    """The preferred leader. None: it may not lead now, or fewer processes would reach it than the present one."""
     first = assignment_order(state)[0]
+    if state.leader in live and processes_cut_off(state, first, live) > processes_cut_off(state, state.leader, live):
+        return None
     return next((m for m in electable(state, live) if m.node_id == first and not live[first].stopping), None)
+
+
+def reached_by_more(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
+    """The leader after one that some process cannot reach: the first electable member that more processes reach, or None."""
+    cut_off = processes_cut_off(state, state.leader, live)
+    return next((m for m in electable(state, live)[:1] if processes_cut_off(state, m.node_id, live) < cut_off), None)
+
+
+def processes_cut_off(state: PartitionState, node_id: int, live: Mapping[int, LiveNode]) -> int:
+    """The number of processes that a leader on this node would be cut off from: callers, and other members of the ISR."""
+    node = live.get(node_id)
+    if node is None or node.is_reached_by_all:
+        return 0
+    return node.callers_cut + sum(member.node_id in node.peers_cut for member in state.isr)
 
 
 def leader_of(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
@@ -67,7 +84,9 @@ def leader_of(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | N
     health = health_of(state, leader, live, synced=False)
     if health is ReplicaHealth.STOPPING:
         return controlled_shutdown(state, live) or leader
-    return leader if health is ReplicaHealth.STEADY else offline(state, live)
+    if health is not ReplicaHealth.STEADY:
+        return offline(state, live)
+    return reached_by_more(state, live) or leader
 
 
 def led_by(state: PartitionState, leader: InSync | None) -> PartitionState:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from libs.cluster.records import InSync, Member, PartitionState
+from services.controller.core.model.cuts import NO_CUTS, Cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class LiveNode:
 
     `survived_from`: nothing that the node wrote since that incarnation was lost; 0: only synced records are sure. `stopping`: it
     asks to move its leaderships away. `failed_dirs`: the number of configured directories that do not work. `went_back`: those of
-    `log_dirs` that were restored from older snapshots.
+    `log_dirs` that were restored from older snapshots. `callers_cut` and `peers_cut`: see `Cuts`.
     """
 
     incarnation: int
@@ -23,12 +24,25 @@ class LiveNode:
     stopping: bool = False
     failed_dirs: int = 0
     went_back: frozenset[str] = frozenset()
+    callers_cut: int = 0
+    peers_cut: frozenset[int] = frozenset()
+
+    @property
+    def is_reached_by_all(self) -> bool:
+        return not self.callers_cut and not self.peers_cut
 
 
-def live_nodes(members: Mapping[int, Member]) -> dict[int, LiveNode]:
+def live_nodes(members: Mapping[int, Member], cuts: Cuts = NO_CUTS) -> dict[int, LiveNode]:
     return {
         node_id: LiveNode(
-            m.incarnation, frozenset(m.log_dirs), m.survived_from, m.stopping, m.failed_dirs, frozenset(m.went_back)
+            m.incarnation,
+            frozenset(m.log_dirs),
+            m.survived_from,
+            m.stopping,
+            m.failed_dirs,
+            frozenset(m.went_back),
+            cuts.callers.get(node_id, 0),
+            cuts.peers.get(node_id, frozenset()),
         )
         for node_id, m in members.items()
     }

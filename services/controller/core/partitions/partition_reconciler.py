@@ -53,7 +53,9 @@ class SteadyPartitions:
 
     def __init__(self, live: Mapping[int, LiveNode]) -> None:
         self._live = live
-        self._steady = {InSync(node_id, node.incarnation) for node_id, node in live.items() if not node.stopping}
+        self._steady = {
+            InSync(node_id, node.incarnation) for node_id, node in live.items() if not node.stopping and node.is_reached_by_all
+        }
         self._directories = {Replica(node_id, directory) for node_id, node in live.items() for directory in ("", *node.log_dirs)}
 
     def __call__(self, state: PartitionState) -> bool:

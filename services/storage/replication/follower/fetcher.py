@@ -92,6 +92,11 @@ class ReplicaFetcher:
         """The leader's segments that are open here."""
         return self._files
 
+    @property
+    def unreachable(self) -> bool:
+        """Whether the leader does not answer. See `RpcClient.unreachable`."""
+        return self._client is not None and self._client.unreachable
+
     def add(self, followed: FollowedPartition) -> None:
         self.followed[followed.key] = followed
         self._session.name_again(followed.key)

@@ -76,6 +76,10 @@ class FetcherManager:
         """One fetcher for each leader, by node id."""
         return self._fetchers
 
+    def unreachable(self) -> list[int]:
+        """The leaders that do not answer this node."""
+        return [leader for leader, fetcher in self._fetchers.items() if fetcher.unreachable]
+
     # -- roles ------------------------------------------------------------------------------------------------------------
 
     def follow(self, partition: Partition, disk: Disk, role: Follow) -> None:

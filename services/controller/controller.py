@@ -115,7 +115,7 @@ class Controller:
         self._reconciler = PartitionReconciler(suspected, cuts)
         self._pipeline = asyncio.Lock()
         self._elections = LeaderElections(survey, self._pipeline, self._reconciler.leaderless, cuts)
-        self.balancing = Balancer(self._pipeline)
+        self.balancing = Balancer(self._pipeline, cuts)
         self._shard_owners = ShardOwners(self._pipeline)
         self._term: Term | None = None
         self.state = ControllerState.BACKING_OFF

@@ -8,7 +8,7 @@ difference.
 import asyncio
 import logging
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from libs.cluster.configs.resolve import effective_broker_int, effective_broker_value
@@ -27,6 +27,7 @@ from services.controller.core.balancing.replica_moves import (
     retargeted_moves,
     step_changes,
 )
+from services.controller.core.model.cuts import Cuts
 from services.controller.core.model.replica_health import live_nodes
 from services.controller.core.model.topic_election_configs import TopicElectionConfigs
 from services.controller.core.placement.replica_placement import Node
@@ -63,8 +64,10 @@ class Settings:
 class Balancer:
     """The balancer of one controller. `run` lasts for a term."""
 
-    def __init__(self, pipeline: asyncio.Lock) -> None:
+    def __init__(self, pipeline: asyncio.Lock, cuts: Callable[[], Cuts]) -> None:
+        """`cuts` names the nodes that some processes cannot reach."""
         self._pipeline = pipeline
+        self._cuts = cuts
         self._reset()
 
     def _reset(self) -> None:
@@ -129,7 +132,7 @@ class Balancer:
 
     def _decide(self, image: ClusterImage, settings: Settings, gone: frozenset[int], *, calm: bool) -> Changed:
         members, decommissioning = image.members(STORAGE), leaving(image)
-        live, rules = live_nodes(members), TopicElectionConfigs(image)
+        live, rules = live_nodes(members, self._cuts()), TopicElectionConfigs(image)
         nodes = {
             node_id: Node(node_id, member.rack, member.host_id, member.log_dirs)
             for node_id, member in members.items()

@@ -73,9 +73,12 @@ class LeaderElections:
         """Raises Deposed."""
         await run_until_one_fails(self._last_resorts(term), self._balancing(term))
 
+    def _live(self, image: ClusterImage) -> Mapping[int, LiveNode]:
+        return live_nodes(image.members(STORAGE), self._cuts())
+
     async def survey_for_election(self, image: ClusterImage, request: ElectLeaders) -> LogEndsByPartition:
         """The log ends that `elect` needs."""
-        queries = unclean_queries(image, request, live_nodes(image.members(STORAGE)))
+        queries = unclean_queries(image, request, self._live(image))
         return await self._run_survey(image, queries) if queries else {}
 
     async def elect(self, term: Term, request: ElectLeaders, log_ends: LogEndsByPartition) -> ElectLeadersReply:
@@ -84,7 +87,7 @@ class LeaderElections:
 
         def decide() -> Changed:
             nonlocal results
-            decision = elect_leaders(term.image, request, live_nodes(term.image.members(STORAGE)), log_ends)
+            decision = elect_leaders(term.image, request, self._live(term.image), log_ends)
             results = decision.results
             return decision.changed
 
@@ -113,7 +116,7 @@ class LeaderElections:
                     await asyncio.sleep(RETRY_S)
 
     def _queries(self, image: ClusterImage) -> dict[Key, LogEndQuery]:
-        rules, live = TopicElectionConfigs(image), live_nodes(image.members(STORAGE))
+        rules, live = TopicElectionConfigs(image), self._live(image)
         by_key = ((key, _query(image, key, rules, live)) for key in self._leaderless())
         return {key: query for key, query in by_key if query is not None}
 
@@ -128,7 +131,7 @@ class LeaderElections:
             nonlocal unanswered
             unanswered = 0
             image = term.image
-            rules, live = TopicElectionConfigs(image), live_nodes(image.members(STORAGE))
+            rules, live = TopicElectionConfigs(image), self._live(image)
             changed: Changed = []
             for key, query in queries.items():
                 state = image.partition(*key)
@@ -175,7 +178,7 @@ class LeaderElections:
         def decide() -> Changed:
             image = term.image
             percentage = effective_broker_int(image, "leader.imbalance.per.broker.percentage")
-            return overdue_preferred(image, live_nodes(image.members(STORAGE), self._cuts()), percentage)
+            return overdue_preferred(image, self._live(image), percentage)
 
         async with self._pipeline:
             try:

@@ -17,7 +17,7 @@ from libs.cluster.records import ConfigOverrides
 from libs.cluster.store import Put
 from libs.wire.record_batches.records import Record, build_batch
 from tests.gateway.kafka_client import Fetched, Produced
-from tests.simulation.cluster import kafka_client
+from tests.simulation.cluster import kafka_admin, kafka_client
 from tests.simulation.cluster.high_watermarks import ShownHighWatermarks
 from tests.simulation.cluster.kafka_client import Disconnected, Link
 from tests.simulation.cluster.network import SimulatedTransport
@@ -44,6 +44,11 @@ class Client:
         batch = bytes(build_batch([Record(None, b"%d" % value, 1_750_000_000_000) for value in values]))
         produced = await self._until_answered(lambda link: kafka_client.produce(link, TOPIC, batch, ALL, TIMEOUT_S), within_s)
         self.acknowledged |= {produced.base_offset + n: value for n, value in enumerate(values)}
+
+    async def elect_preferred(self) -> int:
+        """An operator's request; its error."""
+        errors = await kafka_admin.elect(await self._leader(), kafka_admin.PREFERRED, [TOPIC], TIMEOUT_S)
+        return errors[TOPIC]
 
     async def read(self) -> dict[int, int]:
         found: dict[int, int] = {}

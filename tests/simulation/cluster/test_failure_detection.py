@@ -6,6 +6,7 @@ import pytest
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE
+from libs.wire.errors import ErrorCode
 from tests.simulation.cluster.repairs import Client
 from tests.simulation.cluster.scenarios import Cluster, play
 
@@ -149,9 +150,12 @@ def test_a_gateway_that_hears_nothing_from_a_leader_gets_another_one_and_only_on
         assert moved.leader != former.node_id
         assert former.node_id in (await cluster.image()).members(STORAGE), "it lives"
         await cluster.steadily(lambda image: cluster.state(image).leader_epoch == moved.leader_epoch, for_s=12.0)
+        assert await client.elect_preferred() == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         network.unblock(*way)
         await cluster.steadily(lambda image: cluster.state(image).leader_epoch == moved.leader_epoch, for_s=12.0)
         await client.produce([2])
+        assert await client.elect_preferred() == ErrorCode.NONE
+        await cluster.steadily(lambda image: cluster.state(image).leader == former.node_id, for_s=2.0)
 
     play(seed, scenario)
 

@@ -3,8 +3,9 @@
     [--pairs 8] [--seconds 5] [--rate 200] [--readers 8] [--durability replicated|synced]
 
 One storage node with a log directory on such a disk (`slow_image.py`, an ext4 on a loop device), and one on the machine's own.
-It takes root, a loop device and libfuse 3. Producers write at a fixed rate to a partition on each, alone and while consumers read a third partition, which lies on the slow
-disk and not in the page cache. Halves take turns. A pair in which no fetch waited for the disk is an error.
+It takes root, a loop device and libfuse 3. Producers write at a fixed rate to a partition on each, alone and while consumers read
+a third partition, which lies on the slow disk and not in the page cache. Halves take turns. A pair in which no fetch waited for
+the disk is an error.
 """
 
 import argparse

@@ -93,7 +93,9 @@ MUTANTS: dict[str, Mutant] = {
     # the controller
     "the ISR is emptied": M(brokers._isr, " or state.isr", ""),
     "a dead leader is kept": M(
-        elections.leader_of, "return leader if health is ReplicaHealth.STEADY else offline(state, live)", "return leader"
+        elections.leader_of,
+        "if health is not ReplicaHealth.STEADY:\n        return offline",
+        "if False:\n        return offline",
     ),
     "any live replica leads": M(
         elections.offline,

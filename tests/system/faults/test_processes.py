@@ -1,5 +1,6 @@
 """Processes that should not run, that come back after a crash, or that run on another host."""
 
+import asyncio
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import iter_batches
 from services.local.python_setup import venv_python
 from tests.compat.clients.admin import Admin
@@ -90,8 +92,11 @@ async def test_of_a_gigabyte_of_log_a_node_reads_little_before_it_is_ready_after
         # Behind a resume point that covers all of it there is nothing to read, and to say.
         scanned = re.findall(r'event="recovered" .*scanned=(\d+)', alone.log("storage-1"))
         assert sum(map(int, scanned)) < GIB / 4
-        async with raw_client(alone.shape.port + 1) as client:
-            _, (found,) = await client.fetch(READ_VERSION, fetch_body(READ_VERSION, [(topic, [(0, count - 1)])]))
+        body = fetch_body(READ_VERSION, [(topic, [(0, count - 1)])])
+        async with raw_client(alone.shape.port + 1) as client, asyncio.timeout(60):
+            _, (found,) = await client.fetch(READ_VERSION, body)
+            while found.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # the node is ready, and elected a moment later
+                _, (found,) = await client.fetch(READ_VERSION, body)
         assert (found.error, found.high_watermark) == (0, count)
         assert found.records[61:] == records[61:]
 

@@ -4,10 +4,14 @@
 # RUN=.run                                               names the folder it lives in, so that several can coexist
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-LOCAL := $(PYTHON) -m services.local
+LOCAL = $(or $(PYTHON),$(error no Python on PATH: Penstock needs Python 3.11 or later (make PYTHON=/path/to/python3.11))) -m services.local
 VENV := .venv/bin
 RUN ?= .run
 TESTS ?=
+
+KNOWN := AGAINST CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS
+UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+$(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
 .PHONY: help up down wipe status backup restore rebuild setup test test-all check simulate chaos clients bench docs

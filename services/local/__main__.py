@@ -1,8 +1,10 @@
 """The command line behind `make up`, `down`, `wipe`, `status`, `setup`, `backup`, `restore` and `rebuild`."""
 
 import argparse
+import difflib
 import fcntl
 import os
+import re
 import sys
 import time
 from dataclasses import fields
@@ -10,13 +12,14 @@ from pathlib import Path
 
 from services.local import recovery
 from services.local.cluster import Cluster, ProcessStatus
-from services.local.cluster_shape import Shape
+from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
-from services.local.etcd_setup import etcd_binary, set_up_etcd
+from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
 from services.local.python_setup import set_up_python, venv_python
-from services.local.run_directory import LOG_DIRS, RunDirectory
+from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, LOG_DIRS, RunDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
+OF_TESTS = ("PENSTOCK_REQUIRE_ALL", "PENSTOCK_GROUPS_AGAINST", "PENSTOCK_TEST_ETCD_BIN", "PENSTOCK_TEST_ETCD_OUTAGE_S")
 
 
 def say(line: str) -> None:
@@ -46,11 +49,31 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         cluster = cluster_of(run, shape)
         if before is not None and before != shape:
             refuse_change(before, cluster)
-        if overridden := cluster.overridden(os.environ):
-            say(f"warning: `make up` sets {', '.join(overridden)} itself and ignores the environment's (docs/settings.md)")
+        warn_of_settings(cluster)
         cluster.up(lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running"))
     say(f"ready in {time.monotonic() - started_at:.1f} s")
-    say(f"bootstrap.servers={shape.bootstrap_servers()}")
+    say(f"bootstrap.servers={cluster.bootstrap_servers()}")
+
+
+def warn_of_settings(cluster: Cluster) -> None:
+    """Names the variables of the environment that will not have the effect that they were given for."""
+    given = {name: value for name, value in os.environ.items() if name.startswith("PENSTOCK_")}
+    known = known_settings(ROOT)
+    for name in sorted(given.keys() - known):
+        alike = difflib.get_close_matches(name, known, n=1)
+        say(f"warning: there is no setting {name}" + (f"; did you mean {alike[0]}?" if alike else " (docs/settings.md)"))
+    if overridden := cluster.overridden(given):
+        say(f"warning: `make up` sets {', '.join(overridden)} itself and ignores the environment's (docs/settings.md)")
+    if late := cluster.too_late({name: given[name] for name in given.keys() & known}):
+        say(f"warning: {', '.join(late)} reaches no process, since all of them run already: `make down` first")
+    place = {**cluster.run.place_of("gateway-1", {}), **given}
+    if place.get(LISTEN_HOST, HOST) != HOST and place.get(ADVERTISED_HOST, HOST) == HOST:
+        say(f"warning: {LISTEN_HOST} without {ADVERTISED_HOST}: clients on other machines would be sent to {HOST}")
+
+
+def known_settings(root: Path) -> set[str]:
+    """The settings of all services, by the page that is made from them, and the variables of tests."""
+    return {*re.findall(r"`(PENSTOCK_\w+)`", (root / "docs" / "settings.md").read_text()), *OF_TESTS}
 
 
 def shape_of(before: Shape | None, given: argparse.Namespace) -> Shape:
@@ -76,25 +99,40 @@ def refuse_change(before: Shape, cluster: Cluster) -> None:
 
 
 def down(run: RunDirectory) -> None:
-    if not run.path.exists():
+    cluster = cluster_of(run, shape_to_end(run))
+    if not run.holds_cluster() and not cluster.running():
         say(f"no cluster in {run.path}: nothing to stop")
         return
     with run.locked():
-        cluster = cluster_of(run, run.read_shape() or Shape())
         for name in cluster.down():
             say(f"{name} did not stop in time and was killed")
     say(f"stopped; data stays in {run.data}")
 
 
 def wipe(run: RunDirectory) -> None:
+    if not run.path.exists():
+        say(f"no cluster in {run.path}: nothing to remove")
+        return
+    if not run.holds_cluster():
+        raise LauncherError(f"{run.path} holds no cluster that `make up` made (no cluster.json): nothing is removed")
     with run.locked():
-        cluster_of(run, run.read_shape() or Shape()).down()
-        left = run.log_directories_elsewhere(ROOT)
-        run.remove()
-    say(f"stopped, and removed what was in {run.path}")
+        cluster_of(run, shape_to_end(run)).down()
+        elsewhere = run.log_directories_elsewhere(ROOT)
+        left = run.remove(ROOT)
+    say(f"stopped, and removed the cluster in {run.path}")
     if left:
-        paths = ", ".join(map(str, left))
+        say(f"left, since no process of the cluster made it: {', '.join(map(str, left))}")
+    if elsewhere:
+        paths = ", ".join(map(str, elsewhere))
         say(f"log directories elsewhere keep their data: {paths} ({LOG_DIRS}); empty them before another cluster is to use them")
+
+
+def shape_to_end(run: RunDirectory) -> Shape:
+    """A damaged shape is in nobody's way: what runs is found by its marks."""
+    try:
+        return run.read_shape() or Shape()
+    except LauncherError:
+        return Shape()
 
 
 def status(run: RunDirectory) -> None:
@@ -103,13 +141,21 @@ def status(run: RunDirectory) -> None:
         say(f"no cluster in {run.path}; `make up` makes one")
         return
     rows = [("NAME", "ROLE", "PID", "READY", "MEMORY", "ADDRESSES")]
-    statuses = cluster_of(run, shape).status()
+    cluster = cluster_of(run, shape)
+    statuses = cluster.status()
     rows += [_row(of_one) for of_one in statuses]
     rows.append(("", "", "", "", _mebibytes(sum(of_one.memory_bytes or 0 for of_one in statuses)), "together"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    say(f"bootstrap.servers={shape.bootstrap_servers()}")
+    say(f"bootstrap.servers={cluster.bootstrap_servers()}")
+    warn_of_unsafe_etcd()
+
+
+def warn_of_unsafe_etcd() -> None:
+    binary = etcd_binary(ROOT)
+    if binary.exists() and not is_safe(version_of(binary)):
+        say("WARNING: this etcd can lose committed writes when it is killed (README, *Try it*)")
 
 
 def backup(run: RunDirectory, file: Path) -> None:
@@ -202,10 +248,14 @@ def main(arguments: list[str]) -> int:
     except LauncherError as reason:
         print(f"penstock: {reason}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as reason:
+        print(f"penstock: {reason.filename or given.run}: {reason.strerror or reason}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

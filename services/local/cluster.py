@@ -16,9 +16,9 @@ from pathlib import Path
 
 from services.local import probe, processes
 from services.local.cluster_plan import STOP_ORDER, ProcessPlan, plan_cluster
-from services.local.cluster_shape import Shape
+from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
-from services.local.run_directory import RunDirectory
+from services.local.run_directory import ADVERTISED_HOST, RunDirectory
 
 POLL_S = 0.02
 READY_WITHIN_S = 120.0  # a storage node may have a long log to check after a crash
@@ -27,6 +27,7 @@ STOP_WITHIN_S = 15.0  # all of them together, but
 STOP_AT_LEAST_S = 3.0  # so long is given to those of each role
 ANSWERS_WITHIN_S = 5.0  # an etcd that does not hangs
 LOG_TAIL_BYTES = 4000
+NEXT = "The others are left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,10 @@ class Cluster:
 
         The shape is remembered even if something is: who mends that need not give it again.
         """
-        names = self.names_down()
         self.run.write_shape(self.shape)
+        names = self.names_down()
+        if names:
+            self._refuse_shared_ports()
         self._refuse_taken_ports(names)
         tell(names)
         for name in names:
@@ -94,6 +97,41 @@ class Cluster:
                 if variable.startswith("PENSTOCK_") and given.get(variable, value) != value
             }
         )
+
+    def too_late(self, given: Mapping[str, str]) -> list[str]:
+        """The settings in the environment `given` that nobody gets: all processes run, and with others."""
+        pids = {plan.name: self.pid_of(plan.name) for plan in self.plans.values() if plan.role != "etcd"}
+        running = [(self.plans[name], processes.environment(pid)) for name, pid in pids.items() if pid is not None]
+        if len(running) < len(pids):
+            return []
+        return sorted(
+            variable
+            for variable, value in given.items()
+            if any(variable not in plan.environment and has.get(variable) != value for plan, has in running)
+        )
+
+    def bootstrap_servers(self) -> str:
+        """As clients reach the gateways."""
+        gateways = range(1, self.shape.gateways + 1)
+        hosts = [self.run.place_of(f"gateway-{gateway}", {}).get(ADVERTISED_HOST, HOST) for gateway in gateways]
+        return ",".join(f"{host}:{self.shape.bootstrap_port(gateway)}" for gateway, host in zip(gateways, hosts, strict=True))
+
+    def _refuse_shared_ports(self) -> None:
+        """Refuses ports that a running cluster has for processes that it may yet start."""
+        marks = processes.find_by_argument(lambda argument: argument.startswith("-Xpenstock="))
+        others = {Path(mark.partition("@")[2]) for _, mark in marks} - {self.run.path}
+        for other in sorted(others):
+            try:
+                shape = RunDirectory(other).read_shape()
+            except LauncherError:
+                continue
+            ours = self.shape.ports
+            if shape is not None and ours.start < shape.ports.stop and shape.ports.start < ours.stop:
+                taken = f"{shape.ports.start} to {shape.ports.stop - 1}"
+                raise LauncherError(
+                    f"the cluster in {other} has the ports {taken}, and this one would take {ours.start} to {ours.stop - 1}; "
+                    "choose another PORT="
+                )
 
     def _refuse_taken_ports(self, names: Sequence[str]) -> None:
         """Of those that are to be started."""
@@ -141,9 +179,11 @@ class Cluster:
             said_by[plan.name] = said
             now = time.monotonic()
             if self.pid_of(plan.name) is None:
-                raise LauncherError(f"{plan.name} ended while starting; the others are left running. {self._log_tail(plan.name)}")
+                raise LauncherError(
+                    f"{plan.name} ended while starting; the others are left running. {NEXT} {self._log_tail(plan.name)}"
+                )
             if now > deadline:
-                raise LauncherError(f"{plan.name} is not ready in time ({said}). {self._log_tail(plan.name)}")
+                raise LauncherError(f"{plan.name} is not ready in time ({said}). {NEXT} {self._log_tail(plan.name)}")
             over.wait(POLL_S)
 
     def _spawn(self, plan: ProcessPlan) -> int:

@@ -86,9 +86,7 @@ def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: P
     environment["PENSTOCK_RPC_UNIX"] = str(run.socket(name))
     if role == "gateway":
         bootstrap = shape.bootstrap_port(node_id)
-        environment["PENSTOCK_LISTEN_HOST"] = HOST
         environment["PENSTOCK_PORT_BASE"] = str(bootstrap)
-        environment["PENSTOCK_ADVERTISED_HOST"] = HOST
         environment["PENSTOCK_ADVERTISED_PORT_BASE"] = str(bootstrap)
         ports = (bootstrap, *(bootstrap + broker for broker in range(1, shape.storage + 1)), admin)
         addresses = f"kafka {HOST}:{bootstrap}, brokers {bootstrap + 1}-{bootstrap + shape.storage}, {addresses}"

@@ -62,6 +62,11 @@ class Shape:
             f"COORDINATORS={self.coordinators}"
         )
 
+    @property
+    def ports(self) -> range:
+        """All that it may take, however many processes there are."""
+        return range(self.port, self.port + PORTS_PER_GATEWAY * self.gateways)
+
     def bootstrap_port(self, gateway: int) -> int:
         return self.port + PORTS_PER_GATEWAY * (gateway - 1)
 

@@ -34,6 +34,16 @@ def command_line(pid: int) -> list[str]:
         return []
 
 
+def environment(pid: int) -> dict[str, str]:
+    """What it was started with; empty for a process that is gone, or another user's."""
+    try:
+        entries = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return {}
+    pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
+    return {name: value for name, _, value in pairs}
+
+
 def has_argument(pid: int, mark: str) -> bool:
     return mark in command_line(pid)
 

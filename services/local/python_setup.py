@@ -10,10 +10,20 @@ from pathlib import Path
 
 from services.local.errors import LauncherError
 
-OLDEST_PYTHON = (3, 11)
 RUNTIME = "gateway,storage,controller,group-coordinator"  # extras of pyproject.toml, as its metadata names them
 DEVELOPMENT = "dev"  # includes the above
 LOG_TAIL_LINES = 25
+OFFLINE = (
+    "The packages of constraints.txt could not be downloaded. Is this machine online? pip takes another registry from "
+    "PIP_INDEX_URL, and wheels that are here already from PIP_FIND_LINKS=DIR with PIP_NO_INDEX=1."
+)
+HINTS = {
+    "ensurepip": "On Debian, `apt-get install python3-venv` may be missing.",
+    "Failed to establish a new connection": OFFLINE,
+    "Temporary failure in name resolution": OFFLINE,
+    "No matching distribution found": OFFLINE,
+}
+"""What to do, by what stands in the output of a command that failed."""
 
 
 def venv_python(root: Path) -> Path:
@@ -22,8 +32,6 @@ def venv_python(root: Path) -> Path:
 
 def set_up_python(root: Path, *, development: bool, say: Callable[[str], None]) -> Path:
     """Returns the Python to run services with. `development` adds what tests and checks need."""
-    if sys.version_info < OLDEST_PYTHON:
-        raise LauncherError(f"this is Python {sys.version.split()[0]}; Penstock needs 3.11 or later")
     extras = DEVELOPMENT if development else RUNTIME
     fingerprint = _fingerprint(root)
     stamps = [root / ".venv" / f"{name}.stamp" for name in ("development", "runtime")]
@@ -83,5 +91,6 @@ def _run(argv: Sequence[str], root: Path, log: Path | None, on_line: Callable[[s
     if log is not None:
         log.write_text("".join(lines))
     if process.returncode != 0:
-        hint = "\nOn Debian, `apt-get install python3-venv` may be missing." if "ensurepip" in "".join(lines) else ""
-        raise LauncherError(f"{' '.join(argv[:4])} failed:\n{''.join(lines[-LOG_TAIL_LINES:])}{hint}")
+        output = "".join(lines)
+        hints = [f"\n{hint}" for sign, hint in HINTS.items() if sign in output]
+        raise LauncherError(f"{' '.join(argv[:4])} failed:\n{''.join(lines[-LOG_TAIL_LINES:])}{''.join(hints[:1])}")

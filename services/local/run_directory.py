@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,8 +16,14 @@ from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
 
 LOG_DIRS = "PENSTOCK_LOG_DIRS"
-PLACE = (LOG_DIRS, "PENSTOCK_RACK")
-"""Without its log directories a storage node has lost its data; without its rack, replicas move."""
+LISTEN_HOST, ADVERTISED_HOST = "PENSTOCK_LISTEN_HOST", "PENSTOCK_ADVERTISED_HOST"
+PLACE = (LOG_DIRS, "PENSTOCK_RACK", LISTEN_HOST, ADVERTISED_HOST)
+"""Without its log directories a storage node has lost its data; without its rack, replicas move; without the hosts of its
+gateways, clients lose the cluster."""
+
+PROCESS = r"(etcd|(controller|storage|gateway|group_coordinator)-\d+)"
+"""The names of processes, and so of their files."""
+FORMER_ETCD = r"etcd-before-[\d-]+(-failed)?"
 
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
 
@@ -46,6 +53,10 @@ class RunDirectory:
     def socket(self, name: str) -> Path:
         return self.sockets / f"{name}.sock"
 
+    def holds_cluster(self) -> bool:
+        """Whether `up` made a cluster here that was not wiped since. Its shape is the mark."""
+        return self._shape_file.is_file()
+
     def create(self) -> None:
         for directory in (self.pids, self.logs, self.data):
             directory.mkdir(parents=True, exist_ok=True)
@@ -65,6 +76,7 @@ class RunDirectory:
             ) from reason
 
     def write_shape(self, shape: Shape) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
         _write(self._shape_file, asdict(shape))
 
     def place_of(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -78,9 +90,13 @@ class RunDirectory:
 
     def log_directories_elsewhere(self, root: Path) -> list[Path]:
         """Those of storage nodes that `remove` leaves, since they lie outside of RUN. `root`: where the processes run."""
+        return [path for path in self._log_directories(root) if not path.is_relative_to(self.path)]
+
+    def _log_directories(self, root: Path) -> list[Path]:
+        """Those that storage nodes were given."""
         texts = [place.get(LOG_DIRS, "") for name, place in self._read_places().items() if name.startswith("storage-")]
         paths = [root / entry.strip() for text in texts for entry in text.split(",") if entry.strip()]
-        return [path for path in dict.fromkeys(paths) if path.is_dir() and not path.is_relative_to(self.path)]
+        return [path for path in dict.fromkeys(paths) if path.is_dir()]
 
     def _read_places(self) -> dict[str, dict[str, str]]:
         try:
@@ -110,14 +126,43 @@ class RunDirectory:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def remove(self) -> None:
-        """Removes what a cluster leaves behind, and nothing else: RUN may name a folder with other things in it."""
-        for directory in (self.pids, self.logs, self.data, self.sockets):
-            shutil.rmtree(directory, ignore_errors=True)
-        for file in (self._shape_file, self._places_file, self._lock_file):
+    def remove(self, root: Path) -> list[Path]:
+        """Removes the files of a cluster's processes. Returns what else is here: RUN may name a folder with other things in it.
+
+        The mark of a cluster goes last, so that an interrupted removal can be repeated.
+        """
+        for path in self._log_directories(root):
+            if path.is_relative_to(self.path):
+                _remove(path)
+        for directory, names in (
+            (self.pids, rf"{PROCESS}\.(pid|tmp)"),
+            (self.logs, rf"{PROCESS}\.log"),
+            (self.data, rf"{PROCESS}|{FORMER_ETCD}"),
+            (self.sockets, rf"{PROCESS}\.sock"),
+        ):
+            for path in [path for path in _entries(directory) if re.fullmatch(names, path.name)]:
+                _remove(path)
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+        left = [path for directory in (self.pids, self.logs, self.data, self.sockets) for path in _entries(directory)]
+        own = {self._shape_file, self._places_file, self._lock_file, self.pids, self.logs, self.data, self.sockets}
+        left += [path for path in _entries(self.path) if path not in own]
+        for file in (self._places_file, self._lock_file, self._shape_file):
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
+        return sorted(left)
+
+
+def _entries(directory: Path) -> list[Path]:
+    return list(directory.iterdir()) if directory.is_dir() else []
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _write(file: Path, content: object) -> None:

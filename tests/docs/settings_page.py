@@ -36,10 +36,11 @@ changes while all runs, are another matter: [use/configs.md](use/configs.md).
 ## Under `make up`
 
 `make up` sets those marked with * itself. Every other variable of its environment reaches each process that this very `make
-up` starts, and no process that runs already. `make up` remembers none of them but `PENSTOCK_LOG_DIRS` and `PENSTOCK_RACK`. A
-process that was started with these two keeps them at each later `make up`, until it is given others, or the cluster is wiped
-(`.run/places.json`). `make wipe` removes the data in RUN. Log directories elsewhere keep their data, and it names them. They
-are that cluster's, and another one does not start with them: empty them, or choose others.
+up` starts, and no process that runs already. `make up` remembers none of them but `PENSTOCK_LOG_DIRS`, `PENSTOCK_RACK`,
+`PENSTOCK_LISTEN_HOST` and `PENSTOCK_ADVERTISED_HOST`. A process that was started with these keeps them at each later `make up`,
+until it is given others, or the cluster is wiped (`.run/places.json`). `make wipe` removes the data in RUN. Log directories
+elsewhere keep their data, and it names them. They are that cluster's, and another one does not start with them: empty them, or
+choose others.
 
 Give a setting that only one process can have, such as `PENSTOCK_LOG_DIRS` and `PENSTOCK_RPC_TCP`, to a `make up` that starts just
 that one. So racks, and a node with two log directories, are made one after the other:
@@ -50,12 +51,21 @@ PENSTOCK_RACK=b make up STORAGE=2
 PENSTOCK_RACK=c PENSTOCK_LOG_DIRS=/disk1/penstock,/disk2/penstock make up STORAGE=3
 ```
 
-If you set a variable that `make up` sets itself, it warns you and ignores yours.
+`make up` warns of variables that it sets itself, and ignores yours; of those that no service knows; and of those that reach no
+process, since all that would read them run already.
 
 ## Clients on other hosts
 
-`make up` starts gateways for clients on this machine only. To let other machines connect, start one more gateway beside them.
-Put the address of this machine, as those clients reach it, in `PENSTOCK_ADVERTISED_HOST`:
+`make up` starts gateways for clients on this machine only. To let other machines connect, give it the address of this one as
+they reach it:
+
+```
+PENSTOCK_LISTEN_HOST=0.0.0.0 PENSTOCK_ADVERTISED_HOST=kafka.example.net make up
+```
+
+Clients use what it prints: `bootstrap.servers=kafka.example.net:9092`. They also need the ports 9093 to 9095, one for each
+storage node. Programs on this machine must be able to reach that address too. If they cannot, start one more gateway beside those
+of `make up`, with a listener of its own:
 
 ```
 PENSTOCK_NODE_ID=10 PENSTOCK_ETCD=127.0.0.1:9142 PENSTOCK_DATA_DIR=.run/data/gateway-10 \\
@@ -63,7 +73,6 @@ PENSTOCK_PORT_BASE=9992 PENSTOCK_LISTEN_HOST=0.0.0.0 PENSTOCK_ADVERTISED_HOST=ka
 PENSTOCK_LISTENER_NAME=EXTERNAL .venv/bin/python -m services.gateway
 ```
 
-- Clients use `bootstrap.servers=kafka.example.net:9992`. They also need the ports 9993 to 9995, one for each storage node.
 - `PENSTOCK_ETCD` is `PORT` + 50 of `make up`. Node ids from 10 and ports from `PORT` + 900 are not used by `make up`.
 - `PENSTOCK_LISTENER_NAME` is another name than `PLAINTEXT`. Metadata names only gateways of the listener that a client uses. With
   one name for both, other machines would be sent to 127.0.0.1.

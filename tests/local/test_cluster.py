@@ -92,9 +92,9 @@ def test_up_again_starts_only_what_is_down(make):
 def test_the_launcher_names_the_settings_that_it_overrides_and_those_that_reach_processes(make):
     cluster = make()
     own = cluster.plans["gateway-1"].environment["PENSTOCK_ETCD"]
-    given = {"PENSTOCK_ADVERTISED_HOST": "kafka.example.net", "PENSTOCK_NODE_ID": "7", "PENSTOCK_ETCD": own}
+    given = {"PENSTOCK_PORT_BASE": "7000", "PENSTOCK_NODE_ID": "7", "PENSTOCK_ETCD": own}
     reaching = {"PENSTOCK_RACK": "a", "MALLOC_ARENA_MAX": "1"}
-    assert cluster.overridden(given | reaching) == ["PENSTOCK_ADVERTISED_HOST", "PENSTOCK_NODE_ID"]
+    assert cluster.overridden(given | reaching) == ["PENSTOCK_NODE_ID", "PENSTOCK_PORT_BASE"]
 
 
 def test_another_launcher_finds_and_stops_what_the_first_one_started(make):
@@ -247,6 +247,16 @@ def test_a_port_in_use_is_reported_with_its_holder_before_anything_starts(make):
         ):
             cluster.up()
         assert cluster.running() == {}
+
+
+def test_a_cluster_keeps_off_the_ports_that_another_one_may_yet_take(make, tmp_path):
+    first = make()
+    first.up()
+    shape = Shape(port=first.shape.port + 99)
+    second = Cluster(shape, RunDirectory(tmp_path / "other"), root=ROOT, python=Path(sys.executable), etcd=etcd_binary(ROOT))
+    with pytest.raises(LauncherError, match=rf"the cluster in {first.run.path} has the ports {first.shape.port} to "):
+        second.up()
+    assert second.running() == {}
 
 
 def test_a_shape_whose_ports_were_in_use_is_remembered(make):

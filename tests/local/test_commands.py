@@ -1,8 +1,13 @@
 """The commands that a newcomer types, on the real services."""
 
 import re
+import shutil
 import socket
 import subprocess
+import sys
+
+import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.support.requirements import ROOT
 
@@ -42,15 +47,110 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_wipe_and_down_of_what_never_was_a_cluster_say_so_and_touch_nothing(penstock, tmp_path):
+    run = tmp_path / "run"
+    assert penstock("wipe") == [f"no cluster in {run}: nothing to remove"]
+    for path in (run / "data" / "storage-1" / "thesis.txt", run / "logs" / "etcd.log"):
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+    assert "holds no cluster that `make up` made" in penstock("wipe", succeeds=False)[-1]
+    assert penstock("down") == [f"no cluster in {run}: nothing to stop"]
+    assert sorted(path.name for path in run.rglob("*") if path.is_file()) == ["etcd.log", "thesis.txt"]
+    shutil.rmtree(run)
+
+
+def test_a_damaged_shape_stops_neither_down_nor_wipe(penstock, tmp_path):
+    penstock("up", f"--port={penstock.port}", "--storage=1")
+    (tmp_path / "run" / "cluster.json").write_bytes(b"\xff{")
+    assert "is damaged" in penstock("up", succeeds=False)[-1]
+    assert "is damaged" in penstock("status", succeeds=False)[-1]
+    assert penstock("down")[-1].startswith("stopped")
+    penstock("wipe")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("run", ["/proc/penstock", "/dev/null", "/dev/null/run"])
+def test_a_run_folder_that_cannot_be_is_refused_in_one_line(run):
+    argv = [sys.executable, "-m", "services.local", "up", f"--run={run}"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("penstock: /")
+
+
+def test_settings_that_nobody_knows_or_that_come_too_late_are_warned_of(penstock, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_BROKER_CONFIG", "log.retention.hours=24")
+    penstock_up = penstock("up", f"--port={penstock.port}", "--storage=1")
+    assert "warning: there is no setting PENSTOCK_BROKER_CONFIG; did you mean PENSTOCK_BROKER_CONFIGS?" in penstock_up
+    monkeypatch.delenv("PENSTOCK_BROKER_CONFIG")
+    monkeypatch.setenv("PENSTOCK_BROKER_CONFIGS", "log.retention.hours=24")
+    (warning,) = [line for line in penstock("up") if line.startswith("warning")]
+    assert warning == "warning: PENSTOCK_BROKER_CONFIGS reaches no process, since all of them run already: `make down` first"
+    penstock("down")
+    assert not any(line.startswith("warning") for line in penstock("up"))
+    assert not any(line.startswith("warning") for line in penstock("up"))
+
+
+def test_make_refuses_a_variable_that_no_target_takes():
+    done = subprocess.run(["make", "status", "STORGE=5"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no target takes STORGE" in done.stderr
+
+
+def test_make_knows_each_variable_that_a_target_takes():
+    makefile = (ROOT / "Makefile").read_text()
+    (known,) = re.findall(r"^KNOWN := (.*)$", makefile, re.MULTILINE)
+    used = set(re.findall(r"\$\((?:if |or )?\$?\(?([A-Z_]+)\b", makefile))
+    assert used - {"LOCAL", "VENV", "KNOWN", "UNKNOWN", "VARIABLES"} == set(known.split())
+
+
+@pytest.mark.parametrize(
+    ("version", "platform", "words"),
+    [("(3, 9, 2)", "linux", "Penstock needs 3.11 or later"), ("(3, 12, 1)", "darwin", "Penstock needs Linux")],
+)
+def test_an_old_python_and_another_system_are_refused_in_one_line(version, platform, words):
+    program = f"import sys; sys.version_info, sys.platform = {version}, {platform!r}; import services.local.__main__"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert words in line
+
+
+def test_make_without_any_python_says_what_is_needed():
+    done = subprocess.run(["make", "up", "PYTHON="], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Penstock needs Python 3.11 or later" in done.stderr
+
+
 def test_up_warns_once_of_settings_that_it_overrides(penstock, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_ADVERTISED_HOST", "kafka.example.net")
-    monkeypatch.setenv("PENSTOCK_LISTEN_HOST", "0.0.0.0")
+    monkeypatch.setenv("PENSTOCK_PORT_BASE", "7000")
+    monkeypatch.setenv("PENSTOCK_NODE_ID", "7")
     with socket.create_server(("127.0.0.1", penstock.port)):
         said = penstock("up", f"--port={penstock.port}", succeeds=False)
     assert [line for line in said if line.startswith("warning")] == [
-        "warning: `make up` sets PENSTOCK_ADVERTISED_HOST, PENSTOCK_LISTEN_HOST itself and ignores the environment's "
-        "(docs/settings.md)"
+        "warning: `make up` sets PENSTOCK_NODE_ID, PENSTOCK_PORT_BASE itself and ignores the environment's (docs/settings.md)"
     ]
+
+
+def test_clients_on_other_machines_reach_the_gateways_and_brokers_at_the_address_that_up_was_given(penstock, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_LISTEN_HOST", "0.0.0.0")
+    warning = (
+        "warning: PENSTOCK_LISTEN_HOST without PENSTOCK_ADVERTISED_HOST: clients on other machines would be sent to 127.0.0.1"
+    )
+    with socket.create_server(("127.0.0.1", penstock.port)):
+        assert warning in penstock("up", f"--port={penstock.port}", "--storage=1", succeeds=False)
+    monkeypatch.setenv("PENSTOCK_ADVERTISED_HOST", "localhost")
+    said = penstock("up")
+    assert said[-1] == f"bootstrap.servers=localhost:{penstock.port}"
+    assert warning not in said
+    monkeypatch.delenv("PENSTOCK_LISTEN_HOST")
+    monkeypatch.delenv("PENSTOCK_ADVERTISED_HOST")
+    penstock("down")
+    assert penstock("up")[-1] == penstock("status")[-1] == f"bootstrap.servers=localhost:{penstock.port}"
+    metadata = AdminClient({"bootstrap.servers": f"127.0.0.1:{penstock.port}"}).list_topics(timeout=30)
+    assert [(broker.host, broker.port) for broker in metadata.brokers.values()] == [("localhost", penstock.port + 1)]
+    with socket.socket() as probe, pytest.raises(OSError):
+        probe.bind(("127.0.0.2", penstock.port))
 
 
 def test_nothing_is_said_to_be_started_where_a_port_is_taken(penstock):

@@ -1,4 +1,5 @@
 import re
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -104,7 +105,16 @@ def test_a_setting_of_the_linter_installs_nothing(set_up, tmp_path):
     assert set_up(False) == []
 
 
-def test_an_older_python_is_refused_in_words(set_up, monkeypatch):
-    monkeypatch.setattr(python_setup.sys, "version_info", (3, 10, 0))
-    with pytest.raises(LauncherError, match="Penstock needs"):
-        set_up(False)
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("[Errno -3] Temporary failure in name resolution", "Is this machine online?"),
+        ("ERROR: No matching distribution found for aiohttp==3.0", "Is this machine online?"),
+        ("ensurepip is not available", "python3-venv"),
+    ],
+)
+def test_a_command_that_fails_says_what_may_help(tmp_path, words, hint):
+    with pytest.raises(LauncherError) as failure:
+        python_setup._run([sys.executable, "-c", f"import sys; print({words!r}); sys.exit(1)"], tmp_path, None, lambda line: None)
+    assert words in str(failure.value)
+    assert hint in str(failure.value).splitlines()[-1]

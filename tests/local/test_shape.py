@@ -97,12 +97,28 @@ def test_a_damaged_shape_is_reported_with_what_to_do(tmp_path):
         run.read_shape()
 
 
-def test_wiping_leaves_alone_what_the_launcher_did_not_make(tmp_path):
+def test_wiping_leaves_alone_what_the_launcher_did_not_make_and_names_it(tmp_path):
     run = RunDirectory(tmp_path)
     run.create()
-    (tmp_path / "notes.txt").write_text("mine")
-    run.remove()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["notes.txt"]
+    run.write_shape(Shape())
+    mine = [tmp_path / "notes.txt", run.data / "thesis", run.data / "storage-1.bak", run.logs / "dev.log", run.pids / "my.pid"]
+    ours = [run.data / "storage-1", run.data / "etcd-before-20261125-101500", run.log_file("etcd"), run.pid_file("gateway-2")]
+    for path in [*mine, *ours]:
+        path.mkdir()
+    assert run.remove(tmp_path) == sorted(mine)
+    assert all(path.exists() for path in mine)
+    assert not any(path.exists() for path in ours)
+    assert not run.holds_cluster()
+
+
+def test_wiping_removes_the_log_directories_that_storage_nodes_were_given_here(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    given = tmp_path / "run" / "second"
+    given.mkdir()
+    run.place_of("storage-1", {"PENSTOCK_LOG_DIRS": str(given)})
+    assert run.remove(tmp_path) == []
+    assert not run.path.exists()
 
 
 def test_log_directories_outside_of_run_are_known_while_they_exist(tmp_path):

@@ -9,7 +9,7 @@ VENV := .venv/bin
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS
+KNOWN := AGAINST CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS JSON KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
@@ -31,8 +31,8 @@ down: ## stop everything, keep the data
 wipe: ## stop everything, remove the data
 	@$(LOCAL) wipe --run "$(RUN)"
 
-status: ## show each process: role, readiness, memory, addresses
-	@$(LOCAL) status --run "$(RUN)"
+status: ## say how the cluster is, and show each process: role, readiness, memory, addresses (JSON=1 for programs); fails unless it is healthy
+	@$(LOCAL) status --run "$(RUN)" $(if $(JSON),--json)
 
 backup: ## save the metadata that etcd holds in FILE=, while the cluster runs
 	@$(LOCAL) backup --run "$(RUN)" "$(or $(FILE),$(error give the file: make backup FILE=metadata.backup))"

@@ -1,11 +1,13 @@
-"""The admin port that every service has: /healthz (alive), /readyz (caught up), /metrics (Prometheus), /debug/NAME (JSON), and,
-where a service offers it, /debug/NAME/THING (JSON, also where it says why the thing cannot be shown)."""
+"""The admin port that every service has: /healthz (alive), /readyz (caught up), /health (the cluster's, JSON), /metrics
+(Prometheus), /debug/NAME (JSON), and, where a service offers it, /debug/NAME/THING (JSON, also where it says why the thing cannot
+be shown)."""
 
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from libs.cluster.health import Health, Verdict
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -27,8 +29,8 @@ Lookup = Callable[[str], Awaitable["object | NotShown"]]
 
 
 class AdminServer:
-    """`ready` answers (ready, reason). `debug` functions return what json can write, or anything with a `repr`. `lookups` are for
-    one thing of a kind, by its name, which may hold anything.
+    """`ready` answers (ready, reason). `health` is the cluster's, as this process knows it. `debug` functions return what json
+    can write, or anything with a `repr`. `lookups` are for one thing of a kind, by its name, which may hold anything.
 
     aiohttp is imported when the server starts: it costs more than the rest of a service together, and nobody waits for it.
     """
@@ -39,6 +41,7 @@ class AdminServer:
         port: int,
         *,
         ready: Callable[[], tuple[bool, str]],
+        health: Callable[[], Health],
         metrics: Metrics,
         debug: Mapping[str, Callable[[], object]] | None = None,
         lookups: Mapping[str, Lookup] | None = None,
@@ -46,6 +49,7 @@ class AdminServer:
         self._host = host
         self._port = port
         self._ready = ready
+        self._health = health
         self._metrics = metrics
         self._debug = dict(debug or {})
         self._lookups = dict(lookups or {})
@@ -65,6 +69,7 @@ class AdminServer:
             [
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
+                web.get("/health", self._cluster_health),
                 web.get("/metrics", self._render_metrics),
                 web.get("/debug", self._debug_index),
                 web.get("/debug/{name}", self._debug_one),
@@ -90,6 +95,10 @@ class AdminServer:
     async def _readyz(self, request: "web.Request") -> "web.Response":
         ready, reason = self._ready()
         return _text(f"{reason or 'ready'}\n", status=200 if ready else 503)
+
+    async def _cluster_health(self, request: "web.Request") -> "web.Response":
+        health = self._health()
+        return _json(health.as_json(), 200 if health.verdict is Verdict.HEALTHY else 503)
 
     async def _render_metrics(self, request: "web.Request") -> "web.Response":
         from aiohttp import web

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from libs.clock import Clock, SystemClock
 from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.health import health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
@@ -110,10 +111,19 @@ async def open_admin_port(
     metrics: Metrics,
     *,
     ready: Callable[[], tuple[bool, str]],
+    image: Callable[[], ClusterImage],
     debug: Mapping[str, Callable[[], object]],
     lookups: Mapping[str, Lookup] | None = None,
 ) -> None:
-    """Serves /healthz, /readyz, /metrics and /debug until the process ends. Raises OSError if the port is taken."""
-    admin = AdminServer(config.admin_host, config.admin_port, ready=ready, metrics=metrics, debug=debug, lookups=lookups)
+    """Serves /healthz, /readyz, /health, /metrics and /debug until the process ends. Raises OSError if the port is taken."""
+    admin = AdminServer(
+        config.admin_host,
+        config.admin_port,
+        ready=ready,
+        health=lambda: health_of(image()),
+        metrics=metrics,
+        debug=debug,
+        lookups=lookups,
+    )
     lifecycle.on_stop(admin.close)
     await admin.start()

@@ -20,7 +20,7 @@ class ServiceConfig:
     host_id: str = ""
     """Processes of one kernel share it, and so may share Unix sockets. Empty: the kernel's boot id."""
     admin_host: str = "127.0.0.1"
-    """Where `/healthz`, `/readyz`, `/metrics` and `/debug` are served."""
+    """Where `/healthz`, `/readyz`, `/health` (of the cluster), `/metrics` and `/debug` are served."""
     admin_port: int = 0
     """0: any free port."""
     log_level: str = "info"

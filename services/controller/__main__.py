@@ -15,7 +15,9 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
 
     async def observe(controller: Controller) -> None:
         meters.register(metrics, controller)
-        await open_admin_port(config, lifecycle, metrics, ready=controller.ready, debug=controller.debug())
+        await open_admin_port(
+            config, lifecycle, metrics, ready=controller.ready, image=lambda: controller.image, debug=controller.debug()
+        )
 
     await process.serve(config, system_environment(config, CONTROLLER, OsFileSystem()), lifecycle, observe)
 

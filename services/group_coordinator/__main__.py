@@ -21,6 +21,7 @@ async def serve(config: GroupCoordinatorConfig, lifecycle: Lifecycle) -> None:
             lifecycle,
             metrics,
             ready=coordinator.ready,
+            image=lambda: coordinator.image,
             debug={"shards": coordinator.shards.debug, "groups": coordinator.group_views.groups},
             lookups={"groups": coordinator.group_views.group},
         )

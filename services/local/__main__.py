@@ -3,15 +3,18 @@
 import argparse
 import difflib
 import fcntl
+import json
 import os
 import re
 import sys
 import time
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 
-from services.local import recovery
+from services.local import probe, recovery
 from services.local.cluster import Cluster, ProcessStatus
+from services.local.cluster_health import HEALTHY, health_of
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
@@ -135,21 +138,46 @@ def shape_to_end(run: RunDirectory) -> Shape:
         return Shape()
 
 
-def status(run: RunDirectory) -> None:
+def status(run: RunDirectory, *, as_json: bool) -> bool:
+    """Whether the cluster is healthy."""
     shape = run.read_shape()
     if shape is None:
-        say(f"no cluster in {run.path}; `make up` makes one")
-        return
-    rows = [("NAME", "ROLE", "PID", "READY", "MEMORY", "ADDRESSES")]
+        sentence = f"no cluster in {run.path}; `make up` makes one"
+        say(json.dumps({"verdict": "none", "sentence": sentence}) if as_json else sentence)
+        return False
     cluster = cluster_of(run, shape)
     statuses = cluster.status()
+    health = health_of(statuses, _told_healths(statuses))
+    disks = cluster.disks(ROOT)
+    if as_json:
+        told = {"verdict": health.verdict, "sentence": health.sentence, "bootstrap_servers": cluster.bootstrap_servers()}
+        processes = [_process(each) for each in statuses]
+        say(json.dumps({**(health.said or {}), **told, "processes": processes, "disks": [asdict(disk) for disk in disks]}))
+        return health.verdict == HEALTHY
+    say(health.sentence)
+    rows = [("NAME", "ROLE", "PID", "READY", "MEMORY", "ADDRESSES")]
     rows += [_row(of_one) for of_one in statuses]
     rows.append(("", "", "", "", _mebibytes(sum(of_one.memory_bytes or 0 for of_one in statuses)), "together"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    say(f"bootstrap.servers={cluster.bootstrap_servers()}")
+    if health.details:
+        say(health.details)
+    for disk in disks:
+        say(f"disk of {', '.join(disk.directories)}: {disk.free_bytes / 2**30:.1f} of {disk.total_bytes / 2**30:.1f} GiB free")
     warn_of_unsafe_etcd()
+    say(f"bootstrap.servers={cluster.bootstrap_servers()}")
+    return health.verdict == HEALTHY
+
+
+def _told_healths(statuses: Sequence[ProcessStatus]) -> list[tuple[str, str]]:
+    """The answers at `/health`, of the elected controller first, until one knows the cluster."""
+    asked = [status for status in statuses if status.pid is not None and status.plan.role != "etcd"]
+    asked.sort(key=lambda status: "active controller" not in status.said)
+    return [
+        (status.plan.name, probe.ask(status.plan.probe_port, "/health", timeout_s=2.0, host=status.plan.probe_host)[1])
+        for status in asked
+    ]
 
 
 def warn_of_unsafe_etcd() -> None:
@@ -163,13 +191,15 @@ def backup(run: RunDirectory, file: Path) -> None:
 
 
 def restore(run: RunDirectory, file: Path) -> None:
+    cluster = known_cluster(run)
     with run.locked():
-        recovery.restore(known_cluster(run), file, python=venv_python(ROOT), root=ROOT, say=say)
+        recovery.restore(cluster, file, python=venv_python(ROOT), root=ROOT, say=say)
 
 
 def rebuild(run: RunDirectory, file: Path | None, *, dry_run: bool) -> None:
+    cluster = known_cluster(run)
     with run.locked():
-        recovery.rebuild(known_cluster(run), file, dry_run=dry_run, python=venv_python(ROOT), root=ROOT, say=say)
+        recovery.rebuild(cluster, file, dry_run=dry_run, python=venv_python(ROOT), root=ROOT, say=say)
 
 
 def known_cluster(run: RunDirectory) -> Cluster:
@@ -177,6 +207,18 @@ def known_cluster(run: RunDirectory) -> Cluster:
     if shape is None:
         raise LauncherError(f"no cluster in {run.path}: its metadata goes with the log directories of its storage nodes")
     return cluster_of(run, shape)
+
+
+def _process(of_one: ProcessStatus) -> dict[str, object]:
+    return {
+        "name": of_one.plan.name,
+        "role": of_one.plan.role,
+        "pid": of_one.pid,
+        "ready": of_one.ready,
+        "said": of_one.said,
+        "memory_bytes": of_one.memory_bytes,
+        "addresses": of_one.plan.addresses,
+    }
 
 
 def _row(of_one: ProcessStatus) -> tuple[str, str, str, str, str, str]:
@@ -201,7 +243,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         ("up", "start what is down"),
         ("down", "stop, keep the data"),
         ("wipe", "stop, remove the data"),
-        ("status", "show each process"),
+        ("status", "say how the cluster is, and show each process; fails unless it is healthy"),
         ("backup", "save the metadata in a file, while etcd runs"),
         ("restore", "fill a new etcd from such a file, while nothing runs"),
         ("rebuild", "fill a new etcd from what storage nodes hold, while nothing runs"),
@@ -211,6 +253,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         if name == "up":
             for field in fields(Shape):
                 command.add_argument(f"--{field.name}", help="default: as before, at first as in Shape")
+        if name == "status":
+            command.add_argument("--json", action="store_true", help="for programs")
         if name in ("backup", "restore"):
             command.add_argument("file", type=_absolute)
         if name == "rebuild":
@@ -238,7 +282,7 @@ def main(arguments: list[str]) -> int:
             case "wipe":
                 wipe(run)
             case "status":
-                status(run)
+                return 0 if status(run, as_json=given.json) else 1
             case "backup":
                 backup(run, given.file)
             case "restore":

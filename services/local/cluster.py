@@ -5,6 +5,7 @@ launcher may stop what another one started.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -37,6 +38,15 @@ class ProcessStatus:
     ready: bool
     said: str
     memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A file system, and which directories of the cluster lie there."""
+
+    directories: tuple[str, ...]
+    total_bytes: int
+    free_bytes: int
 
 
 class Cluster:
@@ -270,6 +280,15 @@ class Cluster:
         for pid, child in list(self._children.items()):
             if child.poll() is not None:
                 del self._children[pid]
+
+    def disks(self, root: Path) -> list[Disk]:
+        """The file systems of the cluster's data, in the order of its directories."""
+        by_device: dict[int, list[Path]] = {}
+        for path in (self.run.data, *self.run.log_directories_elsewhere(root)):
+            if path.exists():
+                by_device.setdefault(path.stat().st_dev, []).append(path)
+        usages = [(paths, shutil.disk_usage(paths[0])) for paths in by_device.values()]
+        return [Disk(tuple(map(str, paths)), usage.total, usage.free) for paths, usage in usages]
 
     def status(self) -> list[ProcessStatus]:
         return [self._status(plan) for plan in self.plans.values()]

@@ -54,7 +54,9 @@ def main() -> None:
             page_cache_of=page_cache_id,
         )
         node = StorageNode(config, environment)
-        await open_admin_port(config, lifecycle, metrics, ready=node.ready, debug=node.debug())
+        await open_admin_port(
+            config, lifecycle, metrics, ready=node.ready, image=lambda: node.partitions.image, debug=node.debug()
+        )
         lifecycle.on_stop(node.stop)
         try:
             await node.start()

@@ -10,9 +10,13 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from libs.cluster.health import health_of
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, Member
 from libs.runtime.admin import AdminServer, NotShown
 from libs.telemetry.definitions import CounterDefinition
 from libs.telemetry.metrics import Metrics
+from tests.controller.images import image_of
 
 
 class Things(Collector):
@@ -22,6 +26,7 @@ class Things(Collector):
 
 class Service:
     readiness = (False, "no image of the cluster yet")
+    image = ClusterImage()
 
 
 @pytest.fixture
@@ -35,7 +40,15 @@ async def get() -> AsyncIterator["Get"]:
         return {"name": name.upper()} if name else NotShown(421, {"error": "somebody else has it", "ask": "odd-2"})
 
     lookups = {"odd": shout}
-    admin = AdminServer("127.0.0.1", 0, ready=lambda: service.readiness, metrics=metrics, debug=debug, lookups=lookups)
+    admin = AdminServer(
+        "127.0.0.1",
+        0,
+        ready=lambda: service.readiness,
+        health=lambda: health_of(service.image),
+        metrics=metrics,
+        debug=debug,
+        lookups=lookups,
+    )
     await admin.start()
     async with aiohttp.ClientSession() as session:
         yield Get(session, admin.port, service)
@@ -66,6 +79,14 @@ async def test_readiness_comes_with_its_reason(get: Get) -> None:
     assert await get("/readyz") == (200, "the active controller\n")
 
 
+async def test_the_health_of_the_cluster_fails_a_check_unless_it_is_healthy(get: Get) -> None:
+    status, text = await get("/health")
+    assert (status, json.loads(text)["verdict"]) == (503, "unknown")
+    get.service.image = image_of(*[Member(role, 1, 1, "") for role in (CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE)])
+    status, text = await get("/health")
+    assert (status, json.loads(text)["sentence"]) == (200, "healthy")
+
+
 async def test_metrics_are_in_prometheus_format(get: Get) -> None:
     status, text = await get("/metrics")
     assert (status, "penstock_things_total 1.0" in text) == (200, True)
@@ -91,7 +112,9 @@ async def test_a_view_that_cannot_be_shown_says_why_in_json(get: Get) -> None:
 
 
 async def test_a_port_that_is_taken_is_an_error_at_start(get: Get) -> None:
-    second = AdminServer("127.0.0.1", get.port, ready=lambda: (True, ""), metrics=Metrics("second"))
+    second = AdminServer(
+        "127.0.0.1", get.port, ready=lambda: (True, ""), health=lambda: health_of(ClusterImage()), metrics=Metrics("second")
+    )
     with pytest.raises(OSError):
         await second.start()
     await second.close()

@@ -1,0 +1,174 @@
+"""The health of a cluster: a verdict, one sentence, and what stands behind them. Pure: it is read from the cluster image.
+
+*Healthy*: every replica is in sync, and every node that holds one lives. *Degraded*: something that the cluster can lack for a
+while is missing. *Offline*: some partition has no leader, or nobody can elect one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from libs.cluster.configs.resolve import default_min_in_sync, effective_topic_config
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, PartitionState
+
+SHOWN_MAX: Final = 20
+"""The most partitions that are named for each fault."""
+
+
+class Verdict(Enum):
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    OFFLINE = "offline"
+    UNKNOWN = "unknown"
+    """This process has not read the metadata yet."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What is wrong. Partitions as `topic-index`, nodes by id."""
+
+    offline: tuple[str, ...] = ()
+    """Partitions without a leader."""
+    under_min_isr: tuple[str, ...] = ()
+    """Partitions that have a leader, and refuse acks=all."""
+    under_replicated: tuple[str, ...] = ()
+    """Partitions with replicas that are not in sync, besides those that a reassignment adds."""
+    away: tuple[int, ...] = ()
+    """Storage nodes that hold replicas and are not there."""
+    failed_directories: Mapping[int, int] = field(default_factory=dict)
+    """By storage node, the number of its log directories that do not work."""
+    roles_away: tuple[str, ...] = ()
+    """The roles of which no process is there: gateway, controller, group coordinator."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why a partition is offline, and what to do, for the first `SHOWN_MAX`."""
+
+
+@dataclass(frozen=True)
+class Health:
+    verdict: Verdict
+    sentence: str
+    faults: Faults
+    moving: int
+    """Partitions that a reassignment moves. That is no fault."""
+    leaders: Mapping[int, int]
+    """By storage node, the number of partitions that it leads."""
+
+    def as_json(self) -> dict[str, object]:
+        """For `/health` and tools. Lists of partitions are cut after `SHOWN_MAX`; `counts` has the whole numbers."""
+        faults = self.faults
+        partitions = {
+            "offline": faults.offline,
+            "under_min_isr": faults.under_min_isr,
+            "under_replicated": faults.under_replicated,
+        }
+        return {
+            "verdict": self.verdict.value,
+            "sentence": self.sentence,
+            "counts": {name: len(those) for name, those in partitions.items()},
+            "partitions": {name: list(those[:SHOWN_MAX]) for name, those in partitions.items()},
+            "reasons": dict(faults.reasons),
+            "storage_nodes_away": list(faults.away),
+            "failed_directories": {str(node_id): count for node_id, count in faults.failed_directories.items()},
+            "roles_away": list(faults.roles_away),
+            "moving": self.moving,
+            "leaders": {str(node_id): count for node_id, count in self.leaders.items()},
+        }
+
+
+def health_of(image: ClusterImage) -> Health:
+    if not image.revision:
+        return Health(Verdict.UNKNOWN, "unknown: the metadata is not read yet", Faults(), 0, {})
+    faults = _faults(image)
+    leaders = Counter(state.leader for _, _, state in image.states() if state.leader >= 0)
+    for node_id in image.members(STORAGE):
+        leaders.setdefault(node_id, 0)
+    moving = sum(bool(state.adding or state.removing) for _, _, state in image.states())
+    clauses = list(_clauses(faults))
+    if not clauses:
+        verdict = Verdict.HEALTHY
+    elif faults.offline or CONTROLLER in faults.roles_away:
+        verdict = Verdict.OFFLINE
+    else:
+        verdict = Verdict.DEGRADED
+    sentence = f"{verdict.value}: {', '.join(clauses)}" if clauses else verdict.value
+    return Health(verdict, sentence, faults, moving, dict(sorted(leaders.items())))
+
+
+def _faults(image: ClusterImage) -> Faults:
+    members = image.members(STORAGE)
+    offline, under_min_isr, under_replicated = [], [], []
+    holders: set[int] = set()
+    reasons: dict[str, str] = {}
+    for topic_id, topic in image.topics_by_id.items():
+        configured = effective_topic_config(image, topic.name).min_insync_replicas
+        for index, state in enumerate(image.partitions_of(topic_id)):
+            if state is None:  # its topic has been made a moment ago
+                continue
+            name = f"{topic.name}-{index}"
+            holders.update(replica.node_id for replica in state.replicas)
+            wanted = len(state.replicas) - len(state.adding)
+            if state.leader < 0:
+                offline.append(name)
+                if len(reasons) < SHOWN_MAX:
+                    reasons[name] = _why_offline(state, members.keys())
+            elif len(state.isr) < (configured or default_min_in_sync(wanted)):
+                under_min_isr.append(name)
+            if len(state.isr) < wanted:
+                under_replicated.append(name)
+    roles = (CONTROLLER, GATEWAY, GROUP_COORDINATOR)
+    return Faults(
+        tuple(offline),
+        tuple(under_min_isr),
+        tuple(under_replicated),
+        tuple(sorted(holders - members.keys())),
+        {node_id: member.failed_dirs for node_id, member in sorted(members.items()) if member.failed_dirs},
+        tuple(role for role in roles if not image.members(role)),
+        reasons,
+    )
+
+
+def _why_offline(state: PartitionState, live: Iterable[int]) -> str:
+    """In words, with the way out."""
+    in_sync = [member.node_id for member in state.isr]
+    away = [node_id for node_id in in_sync if node_id not in live]
+    if away:
+        return f"{_nodes(away)} of its in-sync replicas {_is(away)} down: start {_it(away)}"
+    if state.withdrawn:
+        damaged = [member.node_id for member in state.withdrawn]
+        return f"its log on {_nodes(damaged)} is damaged (docs/inspect.md)"
+    return f"its in-sync replicas on {_nodes(in_sync)} may lack what was acknowledged: all replicas are asked for their logs"
+
+
+def _clauses(faults: Faults) -> Iterator[str]:
+    if faults.offline:
+        first = faults.offline[0]
+        yield f"{_partitions(faults.offline)} offline ({first}: {faults.reasons[first]})"
+    if faults.under_min_isr:
+        yield f"{_partitions(faults.under_min_isr)} below min.insync.replicas"
+    if faults.under_replicated:
+        yield f"{_partitions(faults.under_replicated)} under-replicated"
+    if faults.away:
+        yield f"{_nodes(faults.away)} {_is(faults.away)} down"
+    if faults.failed_directories:
+        yield f"{sum(faults.failed_directories.values())} log directories of {_nodes(faults.failed_directories)} do not work"
+    for role in faults.roles_away:
+        yield f"no {role.replace('_', ' ')} is there"
+
+
+def _partitions(names: tuple[str, ...]) -> str:
+    return "1 partition is" if len(names) == 1 else f"{len(names)} partitions are"
+
+
+def _nodes(node_ids: Iterable[int]) -> str:
+    return ", ".join(f"storage-{node_id}" for node_id in node_ids)
+
+
+def _is(node_ids: tuple[int, ...] | list[int]) -> str:
+    return "is" if len(node_ids) == 1 else "are"
+
+
+def _it(node_ids: list[int]) -> str:
+    return "it" if len(node_ids) == 1 else "them"

@@ -1,0 +1,61 @@
+"""The health of a local cluster: what its processes say of it, and which of them do not run. Pure."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from services.local.cluster import ProcessStatus
+
+HEALTHY, DEGRADED, OFFLINE, UNKNOWN, STOPPED = "healthy", "degraded", "offline", "unknown", "stopped"
+
+
+@dataclass(frozen=True)
+class ClusterHealth:
+    """`said` is the answer of a process at `/health`; None: nobody answered."""
+
+    verdict: str
+    sentence: str
+    said: dict[str, Any] | None
+
+    @property
+    def details(self) -> str:
+        """Counts of partitions, in one line. Empty: nobody told them."""
+        if self.said is None or not self.said["leaders"]:
+            return ""
+        counts = self.said["counts"]
+        leaders = ", ".join(f"storage-{node_id} {count}" for node_id, count in self.said["leaders"].items())
+        return (
+            f"partitions: {counts['offline']} offline, {counts['under_min_isr']} below min.insync.replicas, "
+            f"{counts['under_replicated']} under-replicated, {self.said['moving']} moving; leaders: {leaders}"
+        )
+
+
+def health_of(statuses: Sequence[ProcessStatus], answers: Sequence[tuple[str, str]]) -> ClusterHealth:
+    """`answers`: who answered at `/health`, and what. The first that knows the metadata counts: the elected controller's should
+    come first."""
+    if all(status.pid is None for status in statuses):
+        return ClusterHealth(STOPPED, f"{STOPPED}: no process runs; `make up` starts them", None)
+    said = _first_known(answers)
+    verdict = said["verdict"] if said is not None else UNKNOWN
+    clauses = [said["sentence"].partition(": ")[2]] if said is not None else ["no process tells the state of the cluster"]
+    down = [status.plan.name for status in statuses if status.pid is None]
+    waiting = [status for status in statuses if status.pid is not None and not status.ready]
+    if down:
+        clauses.append(f"{', '.join(down)} {'does' if len(down) == 1 else 'do'} not run (`make up`)")
+    clauses += [f"{status.plan.name} is not ready ({status.said[:80]})" for status in waiting]
+    if verdict == HEALTHY and (down or waiting):
+        verdict = DEGRADED
+    words = ", ".join(clause for clause in clauses if clause)
+    return ClusterHealth(verdict, f"{verdict}: {words}" if words else verdict, said)
+
+
+def _first_known(answers: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+    for _, text in answers:
+        try:
+            said = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(said, dict) and said.get("verdict") in (HEALTHY, DEGRADED, OFFLINE):
+            return said
+    return None

@@ -1,0 +1,91 @@
+"""The health of a cluster, as its image shows it."""
+
+from dataclasses import replace
+
+import pytest
+
+from libs.cluster.health import SHOWN_MAX, Verdict, health_of
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, InSync, Member, PartitionState, Replica
+from tests.controller.images import image_of, storage
+
+OTHERS = [Member(role, 1, 1, "") for role in (CONTROLLER, GATEWAY, GROUP_COORDINATOR)]
+NODES = [storage(node_id) for node_id in (1, 2, 3)]
+
+
+def partition(leader: int = 1, isr: tuple[int, ...] = (1, 2, 3), replicas: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
+    replicas_there = tuple(Replica(node_id, f"d{node_id}") for node_id in replicas)
+    return PartitionState(replicas_there, leader, int(leader >= 0), 0, 0, tuple(InSync(node_id, 1) for node_id in isr))
+
+
+def image(*states: PartitionState, members: list[Member] | None = None, **overrides: str) -> ClusterImage:
+    told = {("topic", "t"): overrides} if overrides else None
+    return image_of(*(NODES + OTHERS if members is None else members), topics={"t": states}, overrides=told)
+
+
+def test_a_cluster_whose_replicas_are_all_in_sync_is_healthy() -> None:
+    health = health_of(image(partition(1), partition(2), partition(1)))
+    assert (health.verdict, health.sentence) == (Verdict.HEALTHY, "healthy")
+    assert health.leaders == {1: 2, 2: 1, 3: 0}
+
+
+def test_a_process_without_metadata_says_that_it_does_not_know() -> None:
+    assert health_of(ClusterImage()).verdict is Verdict.UNKNOWN
+
+
+def test_replicas_that_are_not_in_sync_and_the_node_that_is_down_are_named() -> None:
+    health = health_of(image(partition(1, (1, 2)), partition(2, (1, 2)), members=[*NODES[:2], *OTHERS]))
+    assert health.verdict is Verdict.DEGRADED
+    assert health.sentence == "degraded: 2 partitions are under-replicated, storage-3 is down"
+    assert health.faults.under_replicated == ("t-0", "t-1")
+    assert not health.faults.under_min_isr
+
+
+@pytest.mark.parametrize(
+    ("isr", "configs", "refuses"), [((1,), {}, True), ((1, 2), {}, False), ((1, 2), {"min.insync.replicas": "3"}, True)]
+)
+def test_a_partition_below_min_insync_replicas_is_told(isr: tuple[int, ...], configs: dict[str, str], refuses: bool) -> None:
+    health = health_of(image(partition(1, isr), **configs))
+    assert ("1 partition is below min.insync.replicas" in health.sentence) == refuses
+    assert health.verdict is Verdict.DEGRADED
+
+
+@pytest.mark.parametrize(
+    ("state", "members", "reason"),
+    [
+        (partition(-1, (3,)), NODES[:2], "storage-3 of its in-sync replicas is down: start it"),
+        (partition(-1, (2, 3)), NODES[:1], "storage-2, storage-3 of its in-sync replicas are down: start them"),
+        (replace(partition(-1, (2,)), withdrawn=(InSync(2, 1),)), NODES, "its log on storage-2 is damaged (docs/inspect.md)"),
+        (partition(-1, (2,)), NODES, "its in-sync replicas on storage-2 may lack what was acknowledged"),
+    ],
+)
+def test_an_offline_partition_comes_with_why_and_what_to_do(state: PartitionState, members: list[Member], reason: str) -> None:
+    health = health_of(image(partition(1), state, members=[*members, *OTHERS]))
+    assert health.verdict is Verdict.OFFLINE
+    assert health.sentence.startswith(f"offline: 1 partition is offline (t-1: {reason}")
+    assert health.faults.reasons["t-1"].startswith(reason)
+
+
+def test_a_reassignment_is_no_fault() -> None:
+    moved = replace(partition(1, (1, 2), (1, 2, 3)), adding=(3,), removing=(2,))
+    health = health_of(image(moved))
+    assert (health.verdict, health.moving) == (Verdict.HEALTHY, 1)
+
+
+def test_directories_that_do_not_work_degrade() -> None:
+    failed = replace(NODES[1], failed_dirs=2)
+    assert health_of(image(partition(1), members=[NODES[0], failed, NODES[2], *OTHERS])).sentence == (
+        "degraded: 2 log directories of storage-2 do not work"
+    )
+
+
+def test_a_role_without_any_process_is_told_and_nobody_elects_without_a_controller() -> None:
+    health = health_of(image(partition(1), members=[*NODES, OTHERS[1]]))
+    assert health.sentence == "offline: no controller is there, no group coordinator is there"
+
+
+def test_lists_are_cut_and_counts_are_whole() -> None:
+    told = health_of(image(*[partition(-1, (3,)) for _ in range(50)], members=[*NODES[:2], *OTHERS])).as_json()
+    assert told["counts"] == {"offline": 50, "under_min_isr": 0, "under_replicated": 50}
+    assert told["partitions"]["offline"] == [f"t-{index}" for index in range(SHOWN_MAX)]  # type: ignore[index]
+    assert len(told["reasons"]) == SHOWN_MAX  # type: ignore[arg-type]

@@ -1,0 +1,53 @@
+"""The sentence at the top of `make status`."""
+
+import json
+from pathlib import Path
+
+from services.local.cluster import ProcessStatus
+from services.local.cluster_health import ClusterHealth, health_of
+from services.local.cluster_plan import plan_cluster
+from services.local.cluster_shape import Shape
+from services.local.run_directory import RunDirectory
+
+PLANS = {plan.name: plan for plan in plan_cluster(Shape(), RunDirectory("/run"), python=Path("python"), etcd=Path("etcd"))}
+
+
+def told(verdict: str, sentence: str) -> tuple[str, str]:
+    counts = {"offline": 0, "under_min_isr": 0, "under_replicated": 3}
+    return "controller-1", json.dumps(
+        {"verdict": verdict, "sentence": sentence, "counts": counts, "moving": 1, "leaders": {"1": 2}}
+    )
+
+
+def health(*answers: tuple[str, str], down: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> ClusterHealth:
+    statuses = [
+        ProcessStatus(plan, None if name in down else 7, name not in (*down, *waiting), "reads its log", 1)
+        for name, plan in PLANS.items()
+    ]
+    return health_of(statuses, answers)
+
+
+def test_the_clusters_own_words_stand_first() -> None:
+    assert health(told("healthy", "healthy")).sentence == "healthy"
+    found = health(told("degraded", "degraded: storage-2 is down"), down=("storage-2",))
+    assert found.sentence == "degraded: storage-2 is down, storage-2 does not run (`make up`)"
+    assert found.details == (
+        "partitions: 0 offline, 0 below min.insync.replicas, 3 under-replicated, 1 moving; leaders: storage-1 2"
+    )
+
+
+def test_a_process_that_is_down_or_not_ready_degrades_a_cluster_that_calls_itself_healthy() -> None:
+    found = health(told("healthy", "healthy"), down=("gateway-1",), waiting=("storage-3",))
+    assert found.sentence == "degraded: gateway-1 does not run (`make up`), storage-3 is not ready (reads its log)"
+
+
+def test_a_process_that_does_not_know_yet_is_passed_over() -> None:
+    unknown, garbage = told("unknown", "unknown: the metadata is not read yet"), ("gateway-1", "no answer")
+    assert health(unknown, garbage, told("healthy", "healthy")).verdict == "healthy"
+    found = health(unknown, garbage)
+    assert (found.verdict, found.details) == ("unknown", "")
+    assert found.sentence == "unknown: no process tells the state of the cluster"
+
+
+def test_a_cluster_that_is_down_says_what_starts_it() -> None:
+    assert health(down=tuple(PLANS)).sentence == "stopped: no process runs; `make up` starts them"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.local import probe, processes
-from services.local.cluster_plan import STOP_ORDER, ProcessPlan, plan_cluster
+from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.run_directory import ADVERTISED_HOST, RunDirectory
@@ -248,7 +248,11 @@ class Cluster:
         """Kills an etcd that hangs: stopping processes would wait for it. It keeps acknowledged writes however it ends."""
         plan = self.plans["etcd"]
         hung = {pid: name for pid, name in running.items() if name == plan.name}
-        if not hung or probe.ask(plan.probe_port, plan.probe_path, timeout_s=ANSWERS_WITHIN_S, host=plan.probe_host)[0]:
+        if not hung:
+            return []
+        # The port that it was started with: the shape may be lost.
+        port = next((port for pid in hung if (port := client_port(processes.command_line(pid)))), plan.probe_port)
+        if probe.ask(port, plan.probe_path, timeout_s=ANSWERS_WITHIN_S, host=plan.probe_host)[0]:
             return []
         print("etcd does not answer: it is ended before the others, since they would wait for it", flush=True)
         return self._end(hung, timeout_s=1.0)

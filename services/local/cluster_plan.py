@@ -1,6 +1,6 @@
 """Which processes make up a cluster, and what each is told. Pure: a shape goes in, command lines come out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,6 +54,12 @@ def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
         "--log-outputs=stderr",
     )
     return ProcessPlan("etcd", "etcd", argv, mark, (client, peer), client, "/health", f"client {HOST}:{client}")
+
+
+def client_port(argv: Sequence[str]) -> int | None:
+    """The port for clients in the arguments of an etcd."""
+    urls = (argument.partition("=")[2] for argument in argv if argument.startswith("--listen-client-urls="))
+    return next((int(url.rpartition(":")[2]) for url in urls), None)
 
 
 def _services(shape: Shape, run: RunDirectory, python: Path) -> Iterator[ProcessPlan]:

@@ -19,6 +19,7 @@ SLOW = (
     "tests/simulation/test_crash_points.py",
     "tests/simulation/test_planted_bugs.py",
     "tests/harness/test_cluster_harness.py",
+    "tests/local/test_status.py",
     # These compare with Apache Kafka, which takes Java.
     "tests/commitlog/test_cleaner_kafka.py",
     "tests/commitlog/test_kafka_reads_our_files.py",

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -170,14 +170,12 @@ def status(run: RunDirectory, *, as_json: bool) -> bool:
     return health.verdict == HEALTHY
 
 
-def _told_healths(statuses: Sequence[ProcessStatus]) -> list[tuple[str, str]]:
-    """The answers at `/health`, of the elected controller first, until one knows the cluster."""
-    asked = [status for status in statuses if status.pid is not None and status.plan.role != "etcd"]
-    asked.sort(key=lambda status: "active controller" not in status.said)
-    return [
-        (status.plan.name, probe.ask(status.plan.probe_port, "/health", timeout_s=2.0, host=status.plan.probe_host)[1])
-        for status in asked
-    ]
+def _told_healths(statuses: Sequence[ProcessStatus]) -> Iterator[str]:
+    """The answers at `/health`, each asked for when it is taken; that of the elected controller comes first."""
+    asked = [status.plan for status in statuses if status.pid is not None and status.plan.role != "etcd"]
+    elected = {status.plan.name for status in statuses if "active controller" in status.said}
+    for plan in sorted(asked, key=lambda plan: plan.name not in elected):
+        yield probe.ask(plan.probe_port, "/health", timeout_s=2.0, host=plan.probe_host)[1]
 
 
 def warn_of_unsafe_etcd() -> None:

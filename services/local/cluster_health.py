@@ -1,7 +1,7 @@
 """The health of a local cluster: what its processes say of it, and which of them do not run. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +31,9 @@ class ClusterHealth:
         )
 
 
-def health_of(statuses: Sequence[ProcessStatus], answers: Sequence[tuple[str, str]]) -> ClusterHealth:
-    """`answers`: who answered at `/health`, and what. The first that knows the metadata counts: the elected controller's should
-    come first."""
+def health_of(statuses: Sequence[ProcessStatus], answers: Iterable[str]) -> ClusterHealth:
+    """`answers`: what processes say at `/health`. The first that knows the metadata counts, and none after it is asked for: the
+    elected controller's should come first."""
     if all(status.pid is None for status in statuses):
         return ClusterHealth(STOPPED, f"{STOPPED}: no process runs; `make up` starts them", None)
     said = _first_known(answers)
@@ -50,8 +50,8 @@ def health_of(statuses: Sequence[ProcessStatus], answers: Sequence[tuple[str, st
     return ClusterHealth(verdict, f"{verdict}: {words}" if words else verdict, said)
 
 
-def _first_known(answers: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
-    for _, text in answers:
+def _first_known(answers: Iterable[str]) -> dict[str, Any] | None:
+    for text in answers:
         try:
             said = json.loads(text)
         except ValueError:

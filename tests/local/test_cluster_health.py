@@ -12,14 +12,12 @@ from services.local.run_directory import RunDirectory
 PLANS = {plan.name: plan for plan in plan_cluster(Shape(), RunDirectory("/run"), python=Path("python"), etcd=Path("etcd"))}
 
 
-def told(verdict: str, sentence: str) -> tuple[str, str]:
+def told(verdict: str, sentence: str) -> str:
     counts = {"offline": 0, "under_min_isr": 0, "under_replicated": 3}
-    return "controller-1", json.dumps(
-        {"verdict": verdict, "sentence": sentence, "counts": counts, "moving": 1, "leaders": {"1": 2}}
-    )
+    return json.dumps({"verdict": verdict, "sentence": sentence, "counts": counts, "moving": 1, "leaders": {"1": 2}})
 
 
-def health(*answers: tuple[str, str], down: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> ClusterHealth:
+def health(*answers: str, down: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> ClusterHealth:
     statuses = [
         ProcessStatus(plan, None if name in down else 7, name not in (*down, *waiting), "reads its log", 1)
         for name, plan in PLANS.items()
@@ -42,7 +40,7 @@ def test_a_process_that_is_down_or_not_ready_degrades_a_cluster_that_calls_itsel
 
 
 def test_a_process_that_does_not_know_yet_is_passed_over() -> None:
-    unknown, garbage = told("unknown", "unknown: the metadata is not read yet"), ("gateway-1", "no answer")
+    unknown, garbage = told("unknown", "unknown: the metadata is not read yet"), "no answer"
     assert health(unknown, garbage, told("healthy", "healthy")).verdict == "healthy"
     found = health(unknown, garbage)
     assert (found.verdict, found.details) == ("unknown", "")

@@ -16,8 +16,22 @@ from tests.support.polling import until
 async def stamping(cluster: StorageCluster) -> StorageCluster:
     await cluster.stop()
     cluster.config = replace(cluster.config, volume_stamp_s=0.05)
-    await cluster.start()
+    await start_and_stamp(cluster)
     return cluster
+
+
+async def start_and_stamp(cluster: StorageCluster) -> None:
+    """Starts a node of which no directory went back. Returns when the stamp that a start asks for is in the store."""
+    before = own_stamp(cluster)
+    await cluster.start()
+    await until_stamped(cluster, before)
+
+
+async def until_stamped(cluster: StorageCluster, before: int) -> None:
+    async def risen() -> bool:
+        return await stamp(cluster) > before
+
+    await until(risen)
 
 
 def volume(cluster: StorageCluster) -> Path:
@@ -27,6 +41,11 @@ def volume(cluster: StorageCluster) -> Path:
 def directory_id(cluster: StorageCluster) -> str:
     assert cluster.node is not None
     return cluster.node.disks.directory_ids[0]
+
+
+def own_stamp(cluster: StorageCluster) -> int:
+    file = volume(cluster) / "volume-stamp"
+    return int(file.read_text()) if file.exists() else 0
 
 
 async def stamp(cluster: StorageCluster) -> int:
@@ -43,11 +62,7 @@ async def went_back(cluster: StorageCluster) -> tuple[str, ...]:
 async def appended_and_stamped(cluster: StorageCluster, topic: bytes) -> None:
     before = await stamp(cluster)
     assert (await cluster.append(topic, batch(b"x"))).error == 0
-
-    async def risen() -> bool:
-        return await stamp(cluster) > before
-
-    await until(risen)
+    await until_stamped(cluster, before)
 
 
 def roll_back(cluster: StorageCluster, snapshot: Path) -> None:
@@ -88,13 +103,7 @@ async def test_a_volume_that_went_back_to_an_earlier_life_is_told_though_nothing
     await appended_and_stamped(cluster, topic)
     await cluster.stop()
     shutil.copytree(volume(cluster), snapshot)
-    before = int((snapshot / "volume-stamp").read_text())
-    await cluster.start()
-
-    async def risen() -> bool:
-        return await stamp(cluster) > before
-
-    await until(risen)
+    await start_and_stamp(cluster)
     await cluster.stop()
     roll_back(cluster, snapshot)
     await cluster.start()
@@ -107,11 +116,11 @@ async def test_restarts_and_a_store_that_is_behind_are_no_way_back(stamping: Sto
     await appended_and_stamped(cluster, topic)
     for _ in range(2):
         await cluster.stop()
-        await cluster.start()
+        await start_and_stamp(cluster)
         assert await went_back(cluster) == ()
     await cluster.stop()
-    own = int((volume(cluster) / "volume-stamp").read_text())
-    await cluster.start()
+    own = own_stamp(cluster)
+    await start_and_stamp(cluster)
     await cluster.store.txn([], [Put(keys.volume_stamp(directory_id(cluster)), b"1")])
     await cluster.stop()
     await cluster.start()

@@ -123,6 +123,8 @@ class HostedCluster(LocalCluster):
             environment["PENSTOCK_ETCD"] = plan.environment["PENSTOCK_ETCD"].replace(HOST, self._hosts.address["etcd"])
             environment["PENSTOCK_ADMIN_HOST"] = address
             environment["PENSTOCK_HOST_ID"] = plan.name
+            if plan.role == "gateway":
+                environment["PENSTOCK_LISTEN_HOST"] = environment["PENSTOCK_ADVERTISED_HOST"] = address
             if environment.pop("PENSTOCK_RPC_UNIX", None) is not None:
                 environment["PENSTOCK_RPC_TCP"] = f"{address}:{RPC_PORT}"
         command = (*self._hosts.inside(plan.name), *argv)

@@ -266,6 +266,20 @@ async def test_a_replica_that_is_not_here_yet_is_made_where_it_was_asked_for(bot
     assert home(both, topic) is target
 
 
+@pytest.mark.parametrize("which", [0, 1])
+async def test_a_replica_that_is_being_made_is_waited_for(both: StorageCluster, which: int) -> None:
+    """A topic is made, and its replica moved at once: Kafka's broker has it by then."""
+    topic = (77).to_bytes(16, "big")
+    await both.write(keys.topic("t"), encode(Topic("t", topic.hex(), 1)))
+    target = disks(both)[which]
+    await both.state(topic, epoch=1)
+    assert both.node is not None
+    await until(lambda: both.node.partitions.image.partition(topic, 0) is not None)  # type: ignore[union-attr]
+    assert (topic, 0) not in both.node.open_logs
+    assert await move(both, topic, target.path) == 0
+    await until(lambda: home(both, topic) is target)
+
+
 async def test_a_topic_that_is_deleted_on_its_way_leaves_nothing_anywhere(both: StorageCluster) -> None:
     topic = await both.topic("t")
     for number in range(30):

@@ -19,6 +19,9 @@ from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 
+OPENING_S = 5.0
+"""How long a request waits for a replica that this node is opening."""
+
 
 class LogDirAlterations:
     """The requests. `configured` has the paths of all log directories, also of those that do not open."""
@@ -77,6 +80,8 @@ class LogDirAlterations:
             opened = self._open_logs.get(key)
         if opened is None:
             self._requested.request(key, disk)
+            opened = await self._open_logs.opened(key, OPENING_S)  # its topic may have been made a moment ago
+        if opened is None:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         partition, source = opened
         if partition.offline:

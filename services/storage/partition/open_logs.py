@@ -4,6 +4,7 @@ A log is here from its opening until it is closed, whatever role its partition h
 log directories import partitions.
 """
 
+import asyncio
 from typing import Generic, TypeVar
 
 from services.storage.partition.partition import Key, Partition
@@ -18,6 +19,7 @@ class OpenLogs(Generic[D]):
     def __init__(self, partitions: PartitionTable) -> None:
         self._partitions = partitions
         self._by_key: dict[Key, tuple[Partition, D]] = {}
+        self._awaited: dict[Key, list[asyncio.Future[None]]] = {}
 
     def __contains__(self, key: Key) -> bool:
         return key in self._by_key
@@ -41,8 +43,27 @@ class OpenLogs(Generic[D]):
         """
         return self._partitions.by_key.get(partition.key) is partition and not partition.offline
 
+    async def opened(self, key: Key, within_s: float) -> tuple[Partition, D] | None:
+        """The log once it is open. None: it is not in time."""
+        opening = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(key, []).append(opening)
+        try:
+            async with asyncio.timeout(within_s):
+                if key not in self._by_key:
+                    await opening
+        except TimeoutError:
+            return None
+        finally:
+            waiting = [other for other in self._awaited.pop(key, ()) if other is not opening]
+            if waiting:
+                self._awaited[key] = waiting
+        return self._by_key.get(key)
+
     def put(self, partition: Partition, disk: D) -> None:
         self._by_key[partition.key] = partition, disk
+        for opening in self._awaited.get(partition.key, ()):
+            if not opening.done():
+                opening.set_result(None)
 
     def remove(self, key: Key) -> None:
         del self._by_key[key]

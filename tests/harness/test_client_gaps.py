@@ -1,11 +1,14 @@
 """The instruments of the client gaps: what a stream tells is read in full, and compared with the log."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from tests.bench.client_gaps.faults import Faults
 from tests.bench.client_gaps.log_comparison import compared, compared_with_feed
-from tests.bench.client_gaps.streams import COMMANDS, Stream
+from tests.bench.client_gaps.run import Load, Run
+from tests.bench.client_gaps.streams import COMMANDS, PROBES, Stream
 from tests.support.polling import eventually
 
 SAYS = "printf 'a 1 1000\\na 2 2000\\nf 3 3000 TimeoutError gone\\na '; sleep 0.2; printf '4 4000\\n'"
@@ -42,3 +45,15 @@ def test_records_that_a_consumer_passes_over_or_gets_twice_are_reported(monkeypa
         eventually(lambda: told.has_received(13))
         feed = {offset: offset - 3 for offset in range(9, 14)}
         assert compared_with_feed(told, feed) == {"received": 3, "passed_over": 1, "received_again": 1}
+
+
+def test_what_the_machine_did_itself_is_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(PROBES, "machine", lambda: (["true"], {}))
+    with stream(monkeypatch, tmp_path, SAYS) as told, Stream("machine", "disk", [], tmp_path / "probe") as probe:
+        run = Run(cast(Faults, None), [told], [probe], Load())
+        run.gaps_ms[told, "leader-killed"] = [90.0, 3000.0, 400.0]
+        run.gaps_ms[probe, "leader-killed"] = [11.0, 2900.0, 12.0]
+        figures = {str(figure["client"]): figure for figure in run.figures()}
+    assert figures["told"]["gap_ms"] == {"n": 3, "p50": 400.0, "max": 3000.0}
+    assert figures["told"]["undisturbed"] == {"n": 2, "p50": 245.0, "max": 400.0, "over_300_ms": 1}
+    assert figures["machine"]["gap_ms"] == {"n": 3, "p50": 12.0, "max": 2900.0}

@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewTopic
 
 from tests.bench.client_gaps.faults import CUTS, FAULTS, REPLICAS, RETURNED, TAKES_LEADERS, WITHIN_S, Faults
 from tests.bench.client_gaps.log_comparison import compared, compared_with_feed, read_all
-from tests.bench.client_gaps.streams import Stream
+from tests.bench.client_gaps.streams import MACHINE, Stream
 from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
@@ -26,6 +26,8 @@ CLIENT_REFRESHES = 4
 """How many refreshes of its Metadata a client has until the fault is healed."""
 AWAY_S_MIN = 2.5
 LIMIT_MS = 300
+MACHINE_LIMIT_MS = 100
+"""A repetition in which a small process waited longer for a processor or for the disk says nothing about the cluster."""
 REST_S = 12.0
 """librdkafka waits longer from attempt to attempt before it connects to a broker again, and forgets that after 10 s of none."""
 RESTED = ("gateway-killed", "rolling-restart")
@@ -48,6 +50,8 @@ class Run:
 
     faults: Faults
     streams: list[Stream]
+    probes: list[Stream]
+    """What the machine does meanwhile. Nothing waits for them."""
     load: Load
     gaps_ms: dict[tuple[Stream, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     failed: Counter[tuple[Stream, str]] = field(default_factory=Counter)
@@ -78,15 +82,23 @@ class Run:
     def figures(self) -> Iterator[dict[str, object]]:
         for (stream, name), gaps in self.gaps_ms.items():
             figure = {"case": name, "client": stream.client, "side": stream.mode, "refresh_ms": self.load.refresh_ms}
-            over = sum(gap > LIMIT_MS for gap in gaps)
-            own = [gap - shortest for gap, shortest in zip(gaps, self._shortest_ms(stream.mode, name), strict=True)]
-            figure |= {"gap_ms": summary(gaps), "over_300_ms": over, "own_ms": summary(own)}
-            yield figure | {"failed": self.failed[stream, name]}
+            figure |= {"gap_ms": summary(gaps), "over_300_ms": over_limit(gaps)}
+            if stream not in self.probes:
+                own = [gap - shortest for gap, shortest in zip(gaps, self._shortest_ms(stream.mode, name), strict=True)]
+                quiet = [gap for gap, disturbed in zip(gaps, self._disturbed(name), strict=True) if not disturbed]
+                figure |= {"own_ms": summary(own), "failed": self.failed[stream, name]}
+                figure |= {"undisturbed": {**summary(quiet), "over_300_ms": over_limit(quiet)} if quiet else {"n": 0}}
+            yield figure
 
     def _shortest_ms(self, mode: str, name: str) -> list[float]:
         """For each time that the fault was played, the shortest gap of any client on that side. It is the cluster's share."""
         of_side = [gaps for (stream, case), gaps in self.gaps_ms.items() if (stream.mode, case) == (mode, name)]
         return [min(together) for together in zip(*of_side, strict=True)]
+
+    def _disturbed(self, name: str) -> list[bool]:
+        """Whether the machine itself stood still, for each time that the fault was played."""
+        of_probes = [self.gaps_ms[probe, name] for probe in self.probes]
+        return [max(together) > MACHINE_LIMIT_MS for together in zip(*of_probes, strict=True)]
 
     @property
     def _away_s(self) -> float:
@@ -98,11 +110,11 @@ class Run:
         begun_us = time.time_ns() // 1000
         yield
         ended_us = time.time_ns() // 1000
-        for stream in self.streams:
+        for stream in (*self.streams, *self.probes):
             stream.read()
             times_ns = [at_us * 1000 for at_us in stream.times_us]
             self.gaps_ms[stream, name].append(longest_gap_ms(times_ns, begun_us * 1000, ended_us * 1000))
-            self.failed[stream, name] += len(stream.failures) - failed[stream]
+            self.failed[stream, name] += len(stream.failures) - failed.get(stream, 0)
 
     def _advance(self, seconds: float, within_s: float) -> None:
         """Returns when each stream has gone on for so many seconds' records."""
@@ -118,6 +130,10 @@ class Run:
         for stream in self.streams:
             stream.read()
         return self.streams
+
+
+def over_limit(gaps_ms: Sequence[float]) -> int:
+    return sum(gap > LIMIT_MS for gap in gaps_ms)
 
 
 def cluster_on(hosts: Hosts | None, directory: Path) -> LocalCluster:
@@ -155,7 +171,9 @@ def measure(
         feeder = stream("feeder", FEEDER, "produce", FEED, 0)
         producers = [stream(f"{client}-out", client, "produce", topics[client], load.refresh_ms) for client in clients]
         consumers = [stream(f"{client}-in", client, "consume", FEED, load.refresh_ms) for client in clients]
-        run = Run(Faults(cluster, admin, named, hosts), [*producers, *consumers], load)
+        on_disk = str(directory / "machine.probe")
+        probes = [stream(f"{MACHINE}-{mode}", MACHINE, mode, on_disk, load.refresh_ms) for mode in ("processor", "disk")]
+        run = Run(Faults(cluster, admin, named, hosts), [*producers, *consumers], probes, load)
         run.faults.leaders_returned()
         for name in chosen:
             for _ in range(repetitions):

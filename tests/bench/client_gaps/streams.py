@@ -30,7 +30,7 @@ class Stream:
         self.offsets: list[int] = []
         """Of received records."""
         self.failures: list[str] = []
-        command, environment = COMMANDS[client]()
+        command, environment = (COMMANDS | PROBES)[client]()
         directory.mkdir()
         self._file, self._stderr = directory / "lines", directory / "stderr"
         with open(self._file, "wb") as lines, open(self._stderr, "wb") as stderr:
@@ -108,3 +108,6 @@ COMMANDS: dict[str, Callable[[], Started]] = {
     "franz-go": _of_franz_go,
     "kafkajs": _of_kafkajs,
 }
+MACHINE = "machine"
+PROBES: dict[str, Callable[[], Started]] = {MACHINE: _of_python("machine_stream.py")}
+"""They use no cluster."""

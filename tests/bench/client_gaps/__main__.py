@@ -13,8 +13,8 @@ feeds. Each topic has one partition with three replicas, and node 1 leads them a
 One JSON line per refresh interval, client, side and fault: the longest time between two acknowledgements, or two received
 records, around each fault; median and maximum; how often it was above 300 ms; failed deliveries. "own_ms" is by how much it was
 longer than that of the quickest client on the same side: the rest is the cluster's share, and the machine's. The client "machine"
-is a small process that only wakes up, and one that only syncs a file: "undisturbed" has the repetitions in which neither waited
-for more than 100 ms.
+is a small process that only wakes up, and one that only replaces a file: "undisturbed" has the repetitions in which neither
+waited for more than 100 ms.
 
 "leaders-returned" follows each fault that takes the leader away: the node is in sync again and is elected. At the end a line per
 client compares with the log: acknowledged records that are not there, records that are there twice, records that its consumer

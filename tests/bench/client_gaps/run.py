@@ -28,6 +28,7 @@ AWAY_S_MIN = 2.5
 LIMIT_MS = 300
 MACHINE_LIMIT_MS = 100
 """A repetition in which a small process waited longer for a processor or for the disk says nothing about the cluster."""
+PROBES_PER_SECOND = 30
 REST_S = 12.0
 """librdkafka waits longer from attempt to attempt before it connects to a broker again, and forgets that after 10 s of none."""
 RESTED = ("gateway-killed", "rolling-restart")
@@ -132,6 +133,11 @@ class Run:
         return self.streams
 
 
+def probe(mode: str, directory: Path) -> Stream:
+    arguments = ["none", str(directory / "machine.probe"), "0", "0", str(PROBES_PER_SECOND)]
+    return Stream(MACHINE, mode, arguments, directory / f"{MACHINE}-{mode}")
+
+
 def over_limit(gaps_ms: Sequence[float]) -> int:
     return sum(gap > LIMIT_MS for gap in gaps_ms)
 
@@ -171,8 +177,7 @@ def measure(
         feeder = stream("feeder", FEEDER, "produce", FEED, 0)
         producers = [stream(f"{client}-out", client, "produce", topics[client], load.refresh_ms) for client in clients]
         consumers = [stream(f"{client}-in", client, "consume", FEED, load.refresh_ms) for client in clients]
-        on_disk = str(directory / "machine.probe")
-        probes = [stream(f"{MACHINE}-{mode}", MACHINE, mode, on_disk, load.refresh_ms) for mode in ("processor", "disk")]
+        probes = [stack.enter_context(probe(mode, directory)) for mode in ("processor", "disk")]
         run = Run(Faults(cluster, admin, named, hosts), [*producers, *consumers], probes, load)
         run.faults.leaders_returned()
         for name in chosen:

@@ -6,18 +6,30 @@ disk         that a write to the file TOPIC is on the disk
 
 import os
 import time
+from pathlib import Path
 
 from stream_lines import Arguments, Pace, acknowledged, arguments, until_sigterm, value
 
 
+def replace_file(path: Path) -> None:
+    """As a checkpoint is written: it waits for the file system's journal, and an overwritten block would not."""
+    beside = path.with_suffix(".tmp")
+    with open(beside, "wb") as file:
+        file.write(value(0))
+        file.flush()
+        os.fdatasync(file.fileno())
+    beside.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    os.fsync(directory)
+    os.close(directory)
+
+
 def tick(asked: Arguments) -> None:
-    fd = os.open(asked.topic, os.O_CREAT | os.O_WRONLY, 0o600) if asked.mode == "disk" else None
     pace = Pace(asked.per_second)
     while not over.is_set():
         for sequence in pace.due():
-            if fd is not None:
-                os.pwrite(fd, value(sequence), 0)
-                os.fdatasync(fd)
+            if asked.mode == "disk":
+                replace_file(Path(asked.topic))
             acknowledged(sequence)
         time.sleep(1 / asked.per_second)
 

@@ -34,6 +34,33 @@ async def test_row_1_an_impossible_frame_length_closes(rig: Rig, bystander: RawC
 
 
 @pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (bytes.fromhex("16030100f5010000f10303"), "TLS on a plaintext port"),
+        (bytes.fromhex("160303007a0200"), "TLS on a plaintext port"),
+        (b"GET /metrics HTTP/1.1\r\nHost: kafka\r\n\r\n", "HTTP on a Kafka port"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP on a Kafka port"),
+        (b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n", "PROXY protocol"),
+        (b"\r\n\r\n\0\r\nQUIT\n", "PROXY protocol"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH on a Kafka port"),
+        (b"\x7f\xff\xff\xff", "frame of 2147483647 bytes"),
+    ],
+)
+async def test_another_protocol_is_recognised_and_said_once(
+    rig: Rig, bystander: RawClient, caplog: pytest.LogCaptureFixture, sent: bytes, words: str
+) -> None:
+    for _ in range(3):
+        client = await rig.client(1)
+        client.send(sent)
+        assert await client.ended()
+    assert rig.closed("frame") == 3
+    lines = [record for record in caplog.records if record.getMessage() == "client connection closed"]
+    assert len(lines) == 1
+    assert lines[0].fields["detail"].startswith(words)  # type: ignore[attr-defined]
+    assert await serves(bystander)
+
+
+@pytest.mark.parametrize(
     ("api_key", "version", "reason"),
     [
         (999, 0, "malformed"),

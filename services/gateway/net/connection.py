@@ -20,6 +20,7 @@ from libs.wire.primitives import ProtocolError, Reader
 from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_timeouts import ConnectionTimeouts, TimeoutLimits
 from services.gateway.core.fetch_template import FetchTemplate
+from services.gateway.core.other_protocols import other_protocol
 from services.gateway.core.produce_template import ProduceTemplate
 from services.gateway.core.relay_template import RelayTemplate
 from services.gateway.core.request_budget import RequestBudget
@@ -77,6 +78,9 @@ class SharedByConnections(Protocol):
 
     @property
     def answered(self) -> Callable[[int, float, float, float], None]: ...
+
+    def log_closed(self, connection: "Connection", reason: str, detail: str, client_id: str) -> None:
+        """Logs why the gateway closes it."""
 
     def ended(self, connection: "Connection", reason: str) -> None:
         """Tells that nothing more is read from it. Answers may wait in its stream."""
@@ -202,7 +206,8 @@ class Connection:
                 if self.closed:
                     return
         except FrameError as error:
-            self.close("frame", str(error))
+            claim = reader.next_frame_claims
+            self.close("frame", (other_protocol(claim) if claim is not None else None) or str(error))
             return
         finally:
             connections.data_path.appends.flush()
@@ -521,10 +526,7 @@ class Connection:
     def _close(self, reason: str, detail: str) -> None:
         if reason not in ("drain", "idle"):
             client_id = next((e.client_id for e in self._session.outstanding() if e.client_id), "")
-            log.warning(
-                "client connection closed",
-                extra=fields(reason=reason, detail=detail, peer=self._stream.peer, client_id=client_id),
-            )
+            self._connections.log_closed(self, reason, detail, client_id)
         self._end(reason)
         if reason in UNREAD:
             self._abort(reason)

@@ -7,7 +7,7 @@ from dataclasses import astuple
 
 from libs.rpc.transport import Receiver, Stream
 from libs.runtime.memory import give_back_memory
-from libs.telemetry.log_limit import LogLimit
+from libs.telemetry.log_limit import LogLimit, LogLimits
 from libs.telemetry.logs import fields
 from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
@@ -23,7 +23,7 @@ from services.gateway.net.connection import Connection, Refused, host_of
 log = logging.getLogger(__name__)
 
 SWEEP_S = 1.0
-REFUSED_LOG_S = 10.0
+REFUSED_LOG_S = CLOSED_LOG_S = 10.0
 
 CHUNK_SIZES = ((64, 524_288), (1024, 65_536), (1 << 62, 16_384))
 """The receive chunk of a new connection, below so many open ones. No budget bounds the chunks: each connection may have one."""
@@ -57,6 +57,7 @@ class Connections:
         self._limits = limits
         meters.connections_max = limits.connections_max
         self._refused = {MAX_CONNECTIONS: LogLimit(REFUSED_LOG_S), MAX_CONNECTIONS_PER_IP: LogLimit(REFUSED_LOG_S)}
+        self._closed = LogLimits(CLOSED_LOG_S)
         self._open: dict[Connection, None] = {}  # a set would close them in another order at every run
         self._empty = asyncio.Event()
         self._accepted_any = asyncio.Event()
@@ -88,6 +89,14 @@ class Connections:
             limit = self._limits.connections_max if reason == MAX_CONNECTIONS else self._limits.per_ip_max
             log.warning("client connection refused", extra=fields(reason=reason, limit=limit, host=host, count=count))
         stream.abort(ConnectionRefusedError(reason))
+
+    def log_closed(self, connection: Connection, reason: str, detail: str, client_id: str) -> None:
+        """A client that is set up wrongly connects again and again: a host and reason has one line in `CLOSED_LOG_S`."""
+        if count := self._closed.count((connection.client_host, reason), self.loop.time()):
+            log.warning(
+                "client connection closed",
+                extra=fields(reason=reason, detail=detail, peer=connection.peer, client_id=client_id, count=count),
+            )
 
     def ended(self, connection: Connection, reason: str) -> None:
         self._open.pop(connection, None)

@@ -1,0 +1,29 @@
+"""Protocols that are not Kafka's, by the first bytes of a connection. Each one is a mistake that its sender can mend. Pure.
+
+Kafka's protocol begins with a length of four bytes. What others begin with reads as a length beyond any limit.
+"""
+
+from typing import Final
+
+TLS: Final = "TLS on a plaintext port: set security.protocol=PLAINTEXT in the client"
+HTTP: Final = "HTTP on a Kafka port: metrics and health are on the admin port"
+PROXY: Final = "PROXY protocol: this port does not read it, so switch it off in the load balancer"
+SSH: Final = "SSH on a Kafka port"
+
+_TLS_RECORD = b"\x16\x03"
+"""RFC 8446 §5.1: a handshake, and 3 as the major version."""
+_HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC", b"PRI ")
+_PROXY_HEADERS = (b"PROX", b"\r\n\r\n")
+"""Of its versions 1 and 2."""
+
+
+def other_protocol(length: int) -> str | None:
+    """What speaks, if `length` is no length: for a person. `length` is signed, of 32 bits."""
+    first = length.to_bytes(4, "big", signed=True)
+    if first.startswith(_TLS_RECORD):
+        return TLS
+    if first in _HTTP_METHODS:
+        return HTTP
+    if first in _PROXY_HEADERS:
+        return PROXY
+    return SSH if first == b"SSH-" else None

@@ -1,10 +1,11 @@
 """The main program of a child process of `libs.runtime.children`: it takes a job, does it, answers, and takes the next.
 
-`python -m libs.runtime.child DESCRIPTOR NICENESS NAME`, started by its parent only.
+`python -m libs.runtime.child DESCRIPTOR NICENESS NAME LOG_SETTINGS`, started by its parent only. The settings are JSON.
 """
 
 import contextlib
 import ctypes
+import json
 import os
 import pickle
 import signal
@@ -18,14 +19,14 @@ PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 
 
-def main(descriptor: int, nice: int, name: str) -> None:
+def main(descriptor: int, nice: int, name: str, log_settings: logs.LogSettings) -> None:
     # The parent may be killed at any time. A job that went on alone would write beside that of the next parent.
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     libc.prctl(PR_SET_NAME, name.encode()[:15])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides when we end
     os.nice(nice)
-    logs.configure("storage", name, os.environ.get("PENSTOCK_LOG_LEVEL", "info"))
+    logs.configure("storage", name, log_settings, shares_file=True)
     with socket.socket(fileno=descriptor) as connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
         while (message := _receive(connection)) is not None:
             _send(connection, _do(connection, message))  # the socket may be the first sign of a parent's death
@@ -67,4 +68,4 @@ def _exactly(connection: socket.socket, count: int) -> bytes | None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], logs.LogSettings(**json.loads(sys.argv[4])))

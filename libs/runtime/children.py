@@ -6,6 +6,7 @@ are pickled, since both ends are this program. Tests and the simulator replace t
 
 import asyncio
 import contextlib
+import json
 import pickle
 import socket
 import struct
@@ -13,9 +14,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
+
+from libs.telemetry.logs import LogSettings
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -80,10 +83,13 @@ class _Job:
 
 
 class ChildProcesses:
-    """At most `count` child processes, started when there is work. `nice`: how much they yield to other processes, 0 to 19."""
+    """At most `count` child processes, started when there is work. `nice`: how much they yield to other processes, 0 to 19.
+    `log_settings`: those of this process, whose log file they share."""
 
-    def __init__(self, name: str, count: int, *, nice: int = 0) -> None:
-        self._name, self._count, self._nice = name, count, nice
+    def __init__(self, name: str, count: int, *, nice: int = 0, log_settings: LogSettings | None = None) -> None:
+        self._count = count
+        self._arguments = (str(nice), name, json.dumps(asdict(log_settings or LogSettings())))
+        self._name = name
         self._waiting: deque[_Job] = deque()
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
@@ -118,7 +124,7 @@ class ChildProcesses:
                 child = self._idle.pop()
             elif len(self._all) < self._count:
                 try:
-                    child = _Child(self._name, self._nice, self._returned)
+                    child = _Child(self._arguments, self._returned)
                 except OSError as error:
                     if self._all:
                         return  # too many processes or files: a child that runs takes the job when it is done
@@ -142,7 +148,7 @@ class ChildProcesses:
 class _Child:
     """A child process and the socket to it. `returned` is called after each job that ended, and at the child's own end."""
 
-    def __init__(self, name: str, nice: int, returned: Callable[..., None]) -> None:
+    def __init__(self, arguments: Sequence[str], returned: Callable[..., None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._returned = returned
         self._job: _Job | None = None
@@ -153,7 +159,7 @@ class _Child:
         parent_socket, child_socket = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "libs.runtime.child", str(child_socket.fileno()), str(nice), name],
+                [sys.executable, "-m", "libs.runtime.child", str(child_socket.fileno()), *arguments],
                 pass_fds=(child_socket.fileno(),),
                 stdin=subprocess.DEVNULL,
             )

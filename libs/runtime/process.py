@@ -5,6 +5,7 @@ makes the real one, the simulator its own. `open_admin_port` serves metrics and 
 """
 
 import secrets
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -72,7 +73,12 @@ class Environment:
 def read_config(config_type: type[C], role: str) -> C:
     """The settings of this process; logging is set up by them. Ends the process if one is missing or wrong."""
     config = load_or_exit(config_type, role)
-    logs.configure(role, f"{role}-{config.node_id}", config.log_level)
+    try:
+        logs.configure(role, f"{role}-{config.node_id}", config.logging)
+    except ValueError as error:
+        sys.exit(f"{role}: {error}")
+    except OSError as error:
+        sys.exit(f"{role}: PENSTOCK_LOG_FILE {config.log_file} cannot be opened: {error.strerror}")
     return config
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from libs.telemetry.logs import LogSettings
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceConfig:
@@ -25,11 +27,24 @@ class ServiceConfig:
     """0: any free port."""
     log_level: str = "info"
     """`debug`, `info`, `warning` or `error`."""
+    log_format: str = "text"
+    """`text` (`key=value`) or `json`: one object a line."""
+    log_file: str = ""
+    """Where it logs. Empty: to stderr."""
+    log_file_bytes_max: int = 67_108_864
+    """From this size on the log file is renamed to `FILE.1`, and a new one begins."""
+    log_former_files_max: int = 3
+    """How many log files `FILE.1`, `FILE.2` and so on stay."""
     member_ttl_s: int = 3
     """The lease of its registration. The process is missed after that, if no controller notices before."""
     peers: tuple[str, ...] = ()
     """`host:port` of the RPC of other processes. They lend the metadata to a start with a new data directory while etcd is away.
     Storage nodes start with etcd only."""
+
+    @property
+    def logging(self) -> LogSettings:
+        """Raises ValueError."""
+        return LogSettings(self.log_level, self.log_format, self.log_file, self.log_file_bytes_max, self.log_former_files_max)
 
 
 def require_rpc_address(config: ServiceConfig, service: str) -> None:

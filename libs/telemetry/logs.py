@@ -1,17 +1,25 @@
-"""One line per event, `key=value`. What a client sent may stand in it, so it can never break the line, or the terminal.
+"""One line per event, `key=value` or JSON. What a client sent may stand in it, so it can never break the line, or the terminal.
 
 log = logging.getLogger(__name__)
 log.info("segment rolled", extra=fields(topic=name, partition=index))
 """
 
+import contextlib
 import datetime
+import json
 import logging
+import logging.handlers
+import os
 import re
 import sys
 import traceback
-from typing import TextIO
+from dataclasses import dataclass
+from typing import Final, TextIO
 
 LONGEST_VALUE = 256
+LONGEST_TRACE = 4000
+LEVELS: Final = ("debug", "info", "warning", "error")
+TEXT, JSON = "text", "json"
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@,+\-\[\]#]+\Z")
 _UNPRINTABLE = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069"\\]')
 
@@ -41,6 +49,29 @@ def _value(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE and _PLAIN.match(text) else f'"{escape(text)}"'
 
 
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How a process logs. Raises ValueError for what it cannot do."""
+
+    level: str = "info"
+    format: str = TEXT
+    file: str = ""
+    """Its path. Empty: stderr."""
+    file_bytes_max: int = 67_108_864
+    """From this size on it is renamed to `FILE.1`, and a new one begins."""
+    former_files_max: int = 3
+
+    def __post_init__(self) -> None:
+        if self.level.lower() not in LEVELS:
+            raise ValueError(f"PENSTOCK_LOG_LEVEL is {self.level!r}; expected {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
+        if self.format not in (TEXT, JSON):
+            raise ValueError(f"PENSTOCK_LOG_FORMAT is {self.format!r}; expected {TEXT} or {JSON}")
+        if self.file_bytes_max < 1:
+            raise ValueError(f"PENSTOCK_LOG_FILE_BYTES_MAX is {self.file_bytes_max}; expected 1 or more")
+        if self.former_files_max < 1:
+            raise ValueError(f"PENSTOCK_LOG_FORMER_FILES_MAX is {self.former_files_max}; expected 1 or more")
+
+
 class LineFormatter(logging.Formatter):
     """The format of a log line: `ts= level= service= node= event= …`. A traceback is in the same line, so that each line is one
     event."""
@@ -50,32 +81,112 @@ class LineFormatter(logging.Formatter):
         self._origin = f"service={_value(service)} node={_value(name)}"
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         parts = [
-            f"ts={at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z",
+            f"ts={_time(record)}",
             f"level={record.levelname.lower()}",
             self._origin,
             f'event="{escape(record.getMessage())}"',
         ]
-        if not record.name.startswith(("libs.", "services.")):
+        if not _is_ours(record):
             parts.append(f"logger={_value(record.name)}")
-        given = getattr(record, "fields", None)
-        if isinstance(given, dict):
-            parts += [f"{key}={_value(value)}" for key, value in given.items()]
+        parts += [f"{key}={_value(value)}" for key, value in _given(record).items()]
         if record.exc_info and record.exc_info[1] is not None:
-            error = record.exc_info[1]
-            parts.append(f'error="{escape(f"{type(error).__name__}: {error}")}"')
-            parts.append(f'trace="{escape("".join(traceback.format_exception(error)), 4000)}"')
+            error, trace = _error(record.exc_info[1])
+            parts.append(f'error="{escape(error)}"')
+            parts.append(f'trace="{escape(trace, LONGEST_TRACE)}"')
         return " ".join(parts)
 
 
-def configure(service: str, name: str, level: str, stream: TextIO | None = None) -> None:
-    """Sends the process' log to `stream` (stderr). Call once, from `__main__`."""
-    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
-    handler.setFormatter(LineFormatter(service, name))
+class JsonFormatter(logging.Formatter):
+    """The same line as one JSON object, for collectors. Numbers, booleans and lists stay what they are."""
+
+    def __init__(self, service: str, name: str) -> None:
+        super().__init__()
+        self._service, self._name = service, name
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "ts": _time(record),
+            "level": record.levelname.lower(),
+            "service": self._service,
+            "node": self._name,
+            "event": _shortened(record.getMessage()),
+        }
+        if not _is_ours(record):
+            line["logger"] = record.name
+        line |= {key: _plain(value) for key, value in _given(record).items() if key not in line}
+        if record.exc_info and record.exc_info[1] is not None:
+            error, trace = _error(record.exc_info[1])
+            line |= {"error": _shortened(error), "trace": _shortened(trace, LONGEST_TRACE)}
+        return json.dumps(line)
+
+
+FORMATTERS: Final = {TEXT: LineFormatter, JSON: JsonFormatter}
+
+
+def _time(record: logging.LogRecord) -> str:
+    at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.name.startswith(("libs.", "services."))
+
+
+def _given(record: logging.LogRecord) -> dict[str, object]:
+    given = getattr(record, "fields", None)
+    return given if isinstance(given, dict) else {}
+
+
+def _error(error: BaseException) -> tuple[str, str]:
+    return f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
+
+
+def _shortened(text: str, longest: int = LONGEST_VALUE) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(item, (bool, int, float, str)) for item in value):
+        return [_plain(item) for item in value]
+    return _shortened(str(value))
+
+
+class RotatedFile(logging.handlers.RotatingFileHandler):
+    """A log file of one process. If stdout and stderr go to it as well, as under `make up`, they follow it to the new file."""
+
+    def doRollover(self) -> None:
+        former = os.fstat(self._descriptor())
+        super().doRollover()
+        for descriptor in (1, 2):
+            with contextlib.suppress(OSError):  # it is closed: nobody writes there
+                if os.path.samestat(os.fstat(descriptor), former):
+                    os.dup2(self._descriptor(), descriptor)
+
+    def _descriptor(self) -> int:
+        assert self.stream is not None, "without delay=True it is always open"
+        return self.stream.fileno()
+
+
+def configure(service: str, name: str, settings: LogSettings, stream: TextIO | None = None, *, shares_file: bool = False) -> None:
+    """Sends the process' log where `settings` say, or else to `stream` (stderr). Call once, from `__main__`.
+
+    `shares_file`: another process rotates the file, and this one follows it. OSError: the file cannot be opened.
+    """
+    handler: logging.Handler
+    if not settings.file:
+        handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    elif shares_file:
+        handler = logging.handlers.WatchedFileHandler(settings.file, encoding="utf-8")
+    else:
+        former = settings.former_files_max
+        handler = RotatedFile(settings.file, maxBytes=settings.file_bytes_max, backupCount=former, encoding="utf-8")
+    handler.setFormatter(FORMATTERS[settings.format](service, name))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    root.setLevel(settings.level.upper())
     logging.captureWarnings(True)
     # Messages of other libraries below the level of a warning are left out.
     for chatty in ("asyncio", "aiohttp", "aiohttp.access", "etcd3", "grpc"):

@@ -83,6 +83,7 @@ def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: P
         "PENSTOCK_DATA_DIR": str(run.data_directory(name)),
         "PENSTOCK_ETCD": shape.etcd_endpoint(),
         "PENSTOCK_ADMIN_PORT": str(admin),
+        "PENSTOCK_LOG_FILE": str(run.log_file(name)),
         # glibc gives every thread its own heap by default, which costs tens of MB over all processes.
         "MALLOC_ARENA_MAX": "2",
         "PYTHONUNBUFFERED": "1",

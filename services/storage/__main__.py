@@ -47,7 +47,7 @@ def main() -> None:
             transport=SocketTransport(),
             metrics=metrics,
             offload=threads,
-            children=lambda name, count, nice: ChildProcesses(name, count, nice=nice),
+            children=lambda name, count, nice: ChildProcesses(name, count, nice=nice, log_settings=config.logging),
             new_directory_id=lambda: os.urandom(16),
             die=lifecycle.stop,
             open_files=OpenFiles(open_files_max(descriptors_max())),

@@ -151,7 +151,7 @@ def test_a_child_whose_parent_is_gone_ends_without_complaint(tmp_path: Path, *, 
     """The kernel closes the sockets of a killed parent before it kills the children."""
     ours, theirs = socket.socketpair()
     began, go_on = tmp_path / "began", tmp_path / "go on"
-    command = [sys.executable, "-m", "libs.runtime.child", str(theirs.fileno()), "0", "test"]
+    command = [sys.executable, "-m", "libs.runtime.child", str(theirs.fileno()), "0", "test", "{}"]
     child = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE)
     theirs.close()
     job = (add_one, 1) if leaves_unread else (wait_for, (str(began), str(go_on)))

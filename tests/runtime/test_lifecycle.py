@@ -117,7 +117,7 @@ async def test_a_step_that_fails_or_hangs_does_not_keep_the_others_from_closing(
 PROCESS = """
     import asyncio, sys
     from libs.runtime.lifecycle import run
-    from libs.telemetry.logs import configure
+    from libs.telemetry.logs import LogSettings, configure
 
     async def main(lifecycle):
         async def close():
@@ -128,7 +128,7 @@ PROCESS = """
         lifecycle.on_stop(close)
         print("up", flush=True)
 
-    configure("test", "test-1", "info")
+    configure("test", "test-1", LogSettings())
     run(main)
 """
 

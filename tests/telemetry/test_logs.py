@@ -1,15 +1,21 @@
 """A line is an event, whatever a client managed to get into it."""
 
 import io
+import json
 import logging
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.telemetry.logs import LONGEST_VALUE, configure, escape, fields
+from libs.telemetry.logs import JSON, LONGEST_VALUE, LogSettings, configure, escape, fields
 
 log = logging.getLogger("libs.example")
 
@@ -19,7 +25,7 @@ def lines() -> Iterator[io.StringIO]:
     root = logging.getLogger()
     before = root.handlers[:], root.level
     stream = io.StringIO()
-    configure("gateway", "gateway-1", "info", stream)
+    configure("gateway", "gateway-1", LogSettings(), stream)
     yield stream
     root.handlers[:], root.level = before
     logging.captureWarnings(False)
@@ -60,6 +66,99 @@ def test_other_libraries_are_named_and_mostly_quiet(lines: io.StringIO) -> None:
     logging.getLogger("kazoo").info("hello")
     assert "healthz" not in lines.getvalue()
     assert 'event="hello" logger=kazoo' in lines.getvalue()
+
+
+@pytest.fixture
+def root_logger() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    for handler in root.handlers:
+        if handler not in before[0]:
+            handler.close()
+    root.handlers[:], root.level = before
+    logging.captureWarnings(False)
+
+
+def test_as_json_a_line_is_one_object_and_numbers_stay_numbers(root_logger: None) -> None:
+    stream = io.StringIO()
+    configure("storage", "storage-2", LogSettings(format=JSON), stream)
+    log.info("segment rolled", extra=fields(topic='t"\n', partition=3, took=0.25, isr=[1, 2], path=Path("/data"), level="x"))
+    try:
+        raise ValueError("bad\nthing")
+    except ValueError:
+        log.exception("append failed")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("ts"))
+    assert first == {
+        "level": "info",
+        "service": "storage",
+        "node": "storage-2",
+        "event": "segment rolled",
+        "topic": 't"\n',
+        "partition": 3,
+        "took": 0.25,
+        "isr": [1, 2],
+        "path": "/data",
+    }
+    assert second["error"] == "ValueError: bad\nthing"
+    assert "test_logs.py" in second["trace"]
+
+
+ROTATES = """
+import logging, sys
+from libs.telemetry.logs import LogSettings, configure
+settings = LogSettings(file=sys.argv[1], file_bytes_max=2000, former_files_max=2)
+configure("gateway", "gateway-1", settings)
+for number in range(100):
+    logging.getLogger("libs.example").info(f"line {number}")
+print("the last words", file=sys.stderr)
+"""
+
+
+def test_a_log_file_is_rotated_and_stderr_follows_it(tmp_path: Path) -> None:
+    file = tmp_path / "gateway-1.log"
+    with open(file, "ab") as output:
+        subprocess.run([sys.executable, "-c", ROTATES, str(file)], stdout=output, stderr=output, check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gateway-1.log", "gateway-1.log.1", "gateway-1.log.2"]
+    assert all(path.stat().st_size < 2100 for path in tmp_path.iterdir())
+    last = file.read_text().splitlines()
+    assert last[-1] == "the last words"
+    assert 'event="line 99"' in last[-2]
+
+
+def test_a_child_process_follows_the_file_that_its_parent_rotates(root_logger: None, tmp_path: Path) -> None:
+    file = tmp_path / "storage-1.log"
+    configure("storage", "cleaner", LogSettings(file=str(file)), shares_file=True)
+    log.info("before")
+    file.rename(tmp_path / "storage-1.log.1")
+    log.info("after")
+    assert 'event="after"' in file.read_text()
+    assert "after" not in (tmp_path / "storage-1.log.1").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"level": "loud"}, "PENSTOCK_LOG_LEVEL is 'loud'; expected debug, info, warning or error"),
+        ({"format": "xml"}, "PENSTOCK_LOG_FORMAT is 'xml'; expected text or json"),
+        ({"file_bytes_max": 0}, "PENSTOCK_LOG_FILE_BYTES_MAX is 0; expected 1 or more"),
+        ({"former_files_max": 0}, "PENSTOCK_LOG_FORMER_FILES_MAX is 0; expected 1 or more"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        LogSettings(**wrong)
+
+
+@pytest.mark.parametrize("variable", ["PENSTOCK_LOG_LEVEL", "PENSTOCK_LOG_FILE"])
+def test_a_service_that_cannot_log_says_so_in_one_line_and_ends(variable: str, tmp_path: Path) -> None:
+    needed = {"PENSTOCK_NODE_ID": "1", "PENSTOCK_ETCD": "127.0.0.1:1", "PENSTOCK_DATA_DIR": str(tmp_path)}
+    environment = os.environ | needed | {"PENSTOCK_RPC_UNIX": str(tmp_path / "socket"), variable: "/nowhere/at.all"}
+    command = [sys.executable, "-m", "services.group_coordinator"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert re.fullmatch(rf"group_coordinator: {variable} .*/nowhere/at.all.*\n", ended.stderr)
 
 
 @given(st.text(max_size=400))

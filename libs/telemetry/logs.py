@@ -98,7 +98,8 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """The same line as one JSON object, for collectors. Numbers, booleans and lists stay what they are."""
+    """The same line as one JSON object, for collectors. Numbers, booleans and lists stay what they are. The process is `process`,
+    since `node` is a field of many events."""
 
     def __init__(self, service: str, name: str) -> None:
         super().__init__()
@@ -109,12 +110,12 @@ class JsonFormatter(logging.Formatter):
             "ts": _time(record),
             "level": record.levelname.lower(),
             "service": self._service,
-            "node": self._name,
+            "process": self._name,
             "event": _shortened(record.getMessage()),
         }
         if not _is_ours(record):
             line["logger"] = record.name
-        line |= {key: _plain(value) for key, value in _given(record).items() if key not in line}
+        line |= {f"{key}_" if key in line else key: _plain(value) for key, value in _given(record).items()}
         if record.exc_info and record.exc_info[1] is not None:
             error, trace = _error(record.exc_info[1])
             line |= {"error": _shortened(error), "trace": _shortened(trace, LONGEST_TRACE)}

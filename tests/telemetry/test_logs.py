@@ -93,13 +93,14 @@ def test_as_json_a_line_is_one_object_and_numbers_stay_numbers(root_logger: None
     assert first == {
         "level": "info",
         "service": "storage",
-        "node": "storage-2",
+        "process": "storage-2",
         "event": "segment rolled",
         "topic": 't"\n',
         "partition": 3,
         "took": 0.25,
         "isr": [1, 2],
         "path": "/data",
+        "level_": "x",
     }
     assert second["error"] == "ValueError: bad\nthing"
     assert "test_logs.py" in second["trace"]

@@ -1,6 +1,10 @@
 """Lines that anyone can cause: at most one an interval, for each key, and none is forgotten in the count."""
 
-from libs.telemetry.log_limit import LogLimit, LogLimits
+import logging
+
+import pytest
+
+from libs.telemetry.log_limit import LogBurst, LogLimit, LogLimits
 
 
 def test_a_line_an_interval_counts_the_events_since_the_last_one() -> None:
@@ -25,3 +29,13 @@ def test_of_too_many_keys_the_one_that_was_not_used_for_longest_is_forgotten() -
         limits.count(key, 0.0)
     assert limits.count("a", 1.0) == 0
     assert limits.count("b", 1.0) == 1
+
+
+def test_of_a_burst_of_lines_the_first_are_info_and_the_next_one_counts_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    burst = LogBurst(logging.getLogger("libs.example"), "leading", lines_max=2, interval_s=1.0)
+    for partition in range(5):
+        burst.write(0.5, partition=partition)
+    burst.write(1.6, partition=5)
+    shown = [record.fields for record in caplog.records]  # type: ignore[attr-defined]
+    assert shown == [{"partition": 0}, {"partition": 1}, {"partition": 5, "passed_over": 3}]

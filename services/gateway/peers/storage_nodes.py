@@ -50,6 +50,7 @@ class Nodes:
         self._transport = transport
         self._on_ready = on_ready
         self._storage: dict[int, StorageNode] = {}
+        self._members: frozenset[int] = frozenset()
         self._controllers = Controllers(hello, host_id, transport, self._unreachable_nodes)
         self._unreachable: set[tuple[str, int, int]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -57,6 +58,10 @@ class Nodes:
 
     def follow(self, image: ClusterImage) -> None:
         """Takes the members of a new image."""
+        gone = self._members - image.members(STORAGE).keys()
+        self._members = frozenset(image.members(STORAGE))
+        for node_id in sorted(gone):
+            log.info("storage node gone", extra=fields(node=node_id))
         for node_id, member in image.members(STORAGE).items():
             known = self._storage.get(node_id)
             if known is None or known.registered_incarnation != member.incarnation:

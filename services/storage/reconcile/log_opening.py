@@ -11,6 +11,7 @@ from functools import partial
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import DirectoryDamaged, LogDamaged, RecoveryTooLarge, SyncFailed
 from libs.commitlog.partition_log.log import Log
+from libs.telemetry.log_limit import LogBurst
 from libs.telemetry.logs import fields
 from services.storage.disks.disks import Disk
 from services.storage.partition.log_files import LogFiles
@@ -38,6 +39,7 @@ class LogOpening:
         self._fs, self._registry, self._clock = files
         self._recovery = recovery
         self._slots = asyncio.Semaphore(OPENINGS_MAX)
+        self._recovered_lines = LogBurst(log, "recovered")
         self._reported: dict[Key, tuple[str, str]] = {}  # topic and message
         self._damaged: dict[Key, tuple[LogDamaged, int]] = {}  # the damage, and when the directory last changed
 
@@ -109,5 +111,6 @@ class LogOpening:
         disk.opened(key, topic)
         self._reported.pop(key, None)
         if read_bytes:
-            log.info("recovered", extra=fields(path=opened.directory, scanned=read_bytes, cut=truncated_bytes))
+            details = {"scanned": read_bytes, "cut": truncated_bytes}
+            self._recovered_lines.write(asyncio.get_running_loop().time(), path=opened.directory, **details)
         return opened

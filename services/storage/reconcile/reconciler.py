@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
+from libs.telemetry.log_limit import LogBurst
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.config import BrokerConfigs
@@ -85,6 +86,7 @@ class Reconciler:
         self._name_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """A lock is there while somebody holds it or waits for it."""
         self._loop = asyncio.get_running_loop()
+        self._leading_lines = LogBurst(log, "leading")
         self._timers = Timers()
         self.frozen = FrozenPartitions(partitions, self._tasks.keys(), self._fetchers.stop_fetching, self._reconcile_again)
         self._replica_opening = ReplicaOpening(
@@ -304,9 +306,8 @@ class Reconciler:
             # epoch's start. After a crash in between, the batches themselves have the epoch.
             partition.log.epochs.assign(role.leader_epoch, partition.log_end_offset)
             partition.sync.request_round(partition)
-            log.info(
-                "leading", extra=fields(partition=partition, leader_epoch=role.leader_epoch, log_end=partition.log_end_offset)
-            )
+            details = {"leader_epoch": role.leader_epoch, "log_end": partition.log_end_offset}
+            self._leading_lines.write(self._loop.time(), partition=partition, **details)
         minimum = effective_min_in_sync(partition.config.min_insync_replicas, state.replication_factor)
         partition.replica.configure(synced=partition.config.synced, min_in_sync=minimum)
         partition.replica.become_leader(role)

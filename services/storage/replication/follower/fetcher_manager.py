@@ -12,6 +12,7 @@ from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE
 from libs.rpc.client import RpcClient
 from libs.runtime.process import Identity
+from libs.telemetry.log_limit import LogBurst
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from services.storage.config import BrokerConfigs
@@ -53,6 +54,7 @@ class FetcherManager:
         self._truncation = truncation
         self._starts = starts
         self._loop = asyncio.get_running_loop()
+        self._following_lines = LogBurst(log, "following")
         self._image = broker_configs.image
         self._registered = False
         self._followed: dict[Partition, FollowedPartition] = {}
@@ -102,7 +104,7 @@ class FetcherManager:
         fetcher.add(followed)
         self._connect_to_leader(fetcher)
         details = {"leader": role.leader, "leader_epoch": role.leader_epoch, "log_end": partition.log.log_end_offset}
-        log.info("following", extra=fields(partition=partition, **details))
+        self._following_lines.write(self._loop.time(), partition=partition, **details)
 
     def follows(self, partition: Partition, role: Follow) -> bool:
         followed = self._followed.get(partition)

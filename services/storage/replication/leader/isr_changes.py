@@ -19,6 +19,7 @@ from libs.rpc.contracts.controller import ALTER_PARTITIONS, AlteredPartition, Al
 from libs.rpc.errors import ContractError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.runtime.controllers import Controllers
+from libs.telemetry.log_limit import LogBurst
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.replication.leader.follower_progress import LagLimits
@@ -60,6 +61,7 @@ class IsrChanges:
         self._limits = limits
         self._lag = limits()
         self._loop = asyncio.get_running_loop()
+        self._changed_lines = LogBurst(log, "ISR changed")
         self._unsent: dict[Partition, Proposal] = {}
         self._refused_until: dict[Partition, float] = {}
         self._proposed = asyncio.Event()
@@ -181,7 +183,7 @@ class IsrChanges:
         replica.reported_isr = isr
         self._meters.isr_shrinks += bool(before.keys() - isr.keys())
         self._meters.isr_expands += bool(isr.keys() - before.keys())
-        log.info("ISR changed", extra=fields(partition=partition, isr=list(isr), was=list(before)))
+        self._changed_lines.write(self._loop.time(), partition=partition, isr=list(isr), was=list(before))
 
 
 def _new_isr(partition: Partition, proposal: Proposal) -> NewIsr:

@@ -14,6 +14,7 @@ from libs.rpc.schema import unpack
 from libs.rpc.server import Accept, Call
 from libs.wire.errors import ErrorCode
 from services.controller.administration.administration import NOT_CONTROLLER, OUTCOME_UNKNOWN, Administration
+from services.controller.administration.audit_log import log_changes
 from services.controller.administration.isr_changes import change_isrs, withdraw_replicas
 from services.controller.administration.node_registrations import unregister_node
 from services.controller.controller import Controller, NotElected
@@ -56,7 +57,7 @@ def _administrative(
         work = controller.administer(
             lambda administration, term: handle(administration, term, request), partial(_check_deadline, call)
         )
-        return _answer(call, work)
+        return _answer(call, _logged(request, work))
 
     return accept
 
@@ -73,9 +74,16 @@ def _with_survey(request_type: type[R], handle: Callable[[R, Callable[[], None]]
     """The handler of a request that surveys nodes before it waits for its turn."""
 
     def accept(call: Call) -> Coroutine[Any, Any, None]:
-        return _answer(call, handle(unpack(request_type, call.body), partial(_check_deadline, call)))
+        request = unpack(request_type, call.body)
+        return _answer(call, _logged(request, handle(request, partial(_check_deadline, call))))
 
     return accept
+
+
+async def _logged(request: object, work: Awaitable[object]) -> object:
+    reply = await work
+    log_changes(request, reply)
+    return reply
 
 
 def _check_deadline(call: Call) -> None:

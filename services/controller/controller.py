@@ -27,6 +27,7 @@ from libs.rpc.contracts.controller import (
 from libs.runtime.concurrent_jobs import run_until_one_fails
 from libs.telemetry.durations import Durations
 from services.controller.administration.administration import Administration
+from services.controller.administration.audit_log import log_members
 from services.controller.administration.cluster_id import new_cluster_id
 from services.controller.balancing.balancer import Balancer
 from services.controller.core.model.controller_states import CONTROLLER_TRANSITIONS, ControllerEvent, ControllerState
@@ -307,6 +308,8 @@ class Controller:
             self._reconcile_needed.set()
         if old.members(STORAGE) is not new.members(STORAGE) or old.partition_table is not new.partition_table:
             self._history_concerned.set()
+        if self._term is not None:
+            log_members(old, new)
         self._shard_owners.follow(old, new)
 
     async def _serve(self, leadership: Leadership) -> None:

@@ -67,7 +67,10 @@ async def test_assignments_and_validate_only_reach_the_controller() -> None:
     assignments = [create_wire.CreatableReplicaAssignment(1, [2]), create_wire.CreatableReplicaAssignment(0, [1])]
     topic = create_wire.CreatableTopic("t", -1, -1, assignments)
     await create(gateway, create_wire.CreateTopicsRequest([topic], validate_only=True))
-    assert gateway.requests[0][1] == CreateTopics((NewTopic("t", -1, -1, ((1, (2,)), (0, (1,)))),), validate_only=True)
+    request = gateway.requests[0][1]
+    assert request == CreateTopics((NewTopic("t", -1, -1, ((1, (2,)), (0, (1,)))),), validate_only=True)
+    assert isinstance(request, CreateTopics)
+    assert request.asked_by == context(7).asker
 
 
 async def test_a_refused_topic_has_the_words_of_the_controller_and_no_configs() -> None:

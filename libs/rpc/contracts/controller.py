@@ -1,10 +1,10 @@
 """The requests that the elected controller answers. Any other controller answers NOT_CONTROLLER (41) as the call's error.
 
 Every reply names the metadata revision of its effect: a caller that waits until its own image has reached it reads its own
-writes.
+writes. `asked_by` of a request is the client for whom a gateway asks, for the log.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 CREATE_TOPICS = "controller.create_topics"
 CREATE_INTERNAL_TOPIC = "controller.create_internal_topic"
@@ -34,6 +34,7 @@ class NewTopic:
 class CreateTopics:
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
+    asked_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class CreateInternalTopic:
     0 also where the topic exists; INVALID_REPLICATION_FACTOR where it takes more nodes than there are."""
 
     name: str
+    asked_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class TopicRef:
 @dataclass(frozen=True, slots=True)
 class DeleteTopics:
     topics: tuple[TopicRef, ...]
+    asked_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class MorePartitions:
 class CreatePartitions:
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
+    asked_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,7 @@ class ConfigResource:
 class AlterConfigs:
     resources: tuple[ConfigResource, ...]
     validate_only: bool = False
+    asked_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +229,7 @@ class ElectLeaders:
 
     election_type: int  # PREFERRED, UNCLEAN
     partitions: tuple[tuple[str, int], ...] | None
+    asked_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +259,7 @@ class Reassignment:
 class AlterReassignments:
     partitions: tuple[Reassignment, ...]
     allow_replication_factor_change: bool = True
+    asked_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +279,7 @@ class AlterReassignmentsReply:
 @dataclass(frozen=True, slots=True)
 class UnregisterBroker:
     node_id: int
+    asked_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,11 @@ class RequestContext:
     software_name: str = ""
     software_version: str = ""
 
+    @property
+    def asker(self) -> str:
+        """The client, for the logs of other services."""
+        return f"{self.client_id or '(no client id)'} from {self.peer or self.client_host}"
+
 
 class GatewayState(Protocol):
     """The gateway as its handlers see it."""

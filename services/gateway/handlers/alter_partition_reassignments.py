@@ -27,7 +27,7 @@ async def handle(
     response = AlterPartitionReassignmentsResponse(allow_replication_factor_change=request.allow_replication_factor_change)
     body = AlterReassignments(wanted, request.allow_replication_factor_change)
     try:
-        reply = await ask(gateway, ALTER_REASSIGNMENTS, body, AlterReassignmentsReply, request.timeout_ms)
+        reply = await ask(gateway, context, ALTER_REASSIGNMENTS, body, AlterReassignmentsReply, request.timeout_ms)
     except RequestFailed as failure:
         response.error_code, response.error_message = failure.error, failure.message
         return response

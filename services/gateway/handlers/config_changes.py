@@ -21,7 +21,7 @@ async def change_configs(
         return refused
     wanted = AlterConfigs(tuple(forwarded), validate_only)
     try:
-        reply = await ask(gateway, ALTER_CONFIGS, wanted, AlterConfigsReply, TIMEOUT_MS)
+        reply = await ask(gateway, context, ALTER_CONFIGS, wanted, AlterConfigsReply, TIMEOUT_MS)
     except RequestFailed as failure:
         return refused + [ConfigResult(r.resource_type, r.name, failure.error, failure.message) for r in forwarded]
     return refused + list(reply.resources)

@@ -22,7 +22,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Create
     wanted = CreatePartitions(tuple(_more(topic) for topic in request.topics), request.validate_only)
     results: Sequence[TopicResult]
     try:
-        results = (await ask(gateway, CREATE_PARTITIONS, wanted, TopicsReply, request.timeout_ms)).topics
+        results = (await ask(gateway, context, CREATE_PARTITIONS, wanted, TopicsReply, request.timeout_ms)).topics
     except RequestFailed as failure:
         results = [TopicResult(name, failure.error, failure.message) for name in dict.fromkeys(t.name for t in request.topics)]
     return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(r.name, r.error, r.message) for r in results])

@@ -28,7 +28,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Create
     wanted = CreateTopics(tuple(_new_topic(topic) for topic in request.topics), request.validate_only)
     results: Sequence[TopicResult]
     try:
-        results = (await ask(gateway, CREATE_TOPICS, wanted, TopicsReply, request.timeout_ms)).topics
+        results = (await ask(gateway, context, CREATE_TOPICS, wanted, TopicsReply, request.timeout_ms)).topics
     except RequestFailed as failure:
         results = [TopicResult(name, failure.error, failure.message) for name in dict.fromkeys(t.name for t in request.topics)]
     by_name = {topic.name: topic for topic in request.topics}

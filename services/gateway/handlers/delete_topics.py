@@ -28,7 +28,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
         refused = [DeletableTopicResult(ref.name, ref.topic_id, ErrorCode.INVALID_REQUEST) for ref in refs]
         return DeleteTopicsResponse(responses=refused)
     try:
-        reply = await ask(gateway, DELETE_TOPICS, DeleteTopics(refs), TopicsReply, request.timeout_ms)
+        reply = await ask(gateway, context, DELETE_TOPICS, DeleteTopics(refs), TopicsReply, request.timeout_ms)
     except RequestFailed as failure:
         failed = [DeletableTopicResult(ref.name, ref.topic_id, failure.error, failure.message) for ref in refs]
         return DeleteTopicsResponse(responses=failed)

@@ -30,7 +30,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ElectL
     elected: tuple[ElectedLeader, ...]
     try:
         body = ElectLeaders(election_type, partitions)
-        elected = (await ask(gateway, ELECT_LEADERS, body, ElectLeadersReply, request.timeout_ms)).partitions
+        elected = (await ask(gateway, context, ELECT_LEADERS, body, ElectLeadersReply, request.timeout_ms)).partitions
     except RequestFailed as failure:
         error = failure.error
         elected = tuple(ElectedLeader(name, index, failure.error, failure.message) for name, index in partitions or ())

@@ -42,7 +42,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: FindCo
     version = context.api_version
     keys = request.coordinator_keys if version >= 4 else [request.key]
     if request.key_type == GROUP:
-        await _wait_for_coordinators(gateway, keys)
+        await _wait_for_coordinators(gateway, context, keys)
         await gateway.probe_peer_gateways()
         coordinators = [_of_group(gateway, context, key) for key in keys]
     else:
@@ -59,14 +59,14 @@ async def handle(gateway: GatewayState, context: RequestContext, request: FindCo
     )
 
 
-async def _wait_for_coordinators(gateway: GatewayState, keys: list[str]) -> None:
+async def _wait_for_coordinators(gateway: GatewayState, context: RequestContext, keys: list[str]) -> None:
     """Returns when each key has a coordinator, or when that takes too long."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + CREATION_S_MAX
     if keys and not gateway.shards.count:
         request = CreateInternalTopic(GROUP_TOPIC)
         try:
-            await ask(gateway, CREATE_INTERNAL_TOPIC, request, TopicsReply, int(CREATION_S_MAX * 1000))
+            await ask(gateway, context, CREATE_INTERNAL_TOPIC, request, TopicsReply, int(CREATION_S_MAX * 1000))
         except RequestFailed:
             return
     while (shards := gateway.shards).count and any(shards.owner(shards.of(key)) is None for key in keys):

@@ -49,7 +49,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Metada
     if request.topics is not None and version < 12 and any(_needs_v12(topic) for topic in request.topics):
         return _refused(request.topics)
     names, ids = _requested(request.topics, gateway.image)
-    creation_errors = await _create_missing(gateway, request, names)
+    creation_errors = await _create_missing(gateway, context, request, names)
     await gateway.probe_peer_gateways()
     image = gateway.image
     view = ClusterView(image, lambda node_id: gateway.broker_endpoint(node_id, context))
@@ -100,7 +100,9 @@ def _known_topics(image: ClusterImage, names: list[str] | None, ids: list[bytes]
     return by_name + [topic for topic_id in ids if (topic := image.topics_by_id.get(topic_id)) is not None]
 
 
-async def _create_missing(gateway: GatewayState, request: MetadataRequest, names: list[str] | None) -> dict[str, ErrorCode]:
+async def _create_missing(
+    gateway: GatewayState, context: RequestContext, request: MetadataRequest, names: list[str] | None
+) -> dict[str, ErrorCode]:
     """Creates the requested topics that are named and do not exist. Returns the errors that the client should see, by name."""
     image = gateway.image
     missing = [name for name in names or () if name not in image.topics and is_legal(name)]
@@ -109,9 +111,9 @@ async def _create_missing(gateway: GatewayState, request: MetadataRequest, names
     errors: dict[str, ErrorCode] = {}
     ordinary = tuple(NewTopic(name, partitions=-1, replication_factor=-1) for name in missing if name not in INTERNAL_TOPICS)
     if ordinary:
-        errors |= await _create(gateway, CREATE_TOPICS, CreateTopics(ordinary))
+        errors |= await _create(gateway, CREATE_TOPICS, CreateTopics(ordinary, asked_by=context.asker))
     if GROUP_TOPIC in missing:
-        errors |= await _create(gateway, CREATE_INTERNAL_TOPIC, CreateInternalTopic(GROUP_TOPIC))
+        errors |= await _create(gateway, CREATE_INTERNAL_TOPIC, CreateInternalTopic(GROUP_TOPIC, context.asker))
     return errors
 
 

@@ -12,7 +12,7 @@ from services.gateway.peers.controller_requests import RequestFailed, ask
 
 async def handle(gateway: GatewayState, context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     try:
-        await ask(gateway, UNREGISTER_BROKER, UnregisterBroker(request.broker_id), UnregisterBrokerReply, TIMEOUT_MS)
+        await ask(gateway, context, UNREGISTER_BROKER, UnregisterBroker(request.broker_id), UnregisterBrokerReply, TIMEOUT_MS)
     except RequestFailed as failure:
         return UnregisterBrokerResponse(error_code=failure.error, error_message=failure.message)
     return UnregisterBrokerResponse()

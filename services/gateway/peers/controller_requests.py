@@ -1,10 +1,11 @@
 """Requests to the controller on a client's behalf, within the client's timeout. The client reads its own writes afterwards."""
 
+import dataclasses
 from typing import Protocol, TypeVar
 
 from libs.rpc.errors import RpcError, RpcFailure
 from libs.wire.errors import ErrorCode
-from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState
+from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
 
 TIMEOUT_S_MAX = 300.0
 
@@ -28,11 +29,21 @@ class RequestFailed(Exception):
         self.message = message
 
 
-async def ask(gateway: GatewayState, method: str, body: object, reply_type: type[R], timeout_ms: int) -> R:
+class AskedBy(Protocol):
+    """A contract that says for whom the gateway asks."""
+
+    @property
+    def asked_by(self) -> str: ...
+
+
+async def ask(
+    gateway: GatewayState, context: RequestContext, method: str, body: AskedBy, reply_type: type[R], timeout_ms: int
+) -> R:
     """The controller's reply, once this gateway's image shows its effect. Raises RequestFailed."""
+    asked = dataclasses.replace(body, asked_by=context.asker)  # type: ignore[type-var]
     timeout_s = min(max(timeout_ms, 1) / 1000, TIMEOUT_S_MAX)
     try:
-        reply = await gateway.controller(method, body, reply_type, timeout_s=timeout_s)
+        reply = await gateway.controller(method, asked, reply_type, timeout_s=timeout_s)
     except RpcError as error:
         code = ErrorCode(error.code) if error.code in _CODES and error.code != 0 else ErrorCode.UNKNOWN_SERVER_ERROR
         raise RequestFailed(code, error.message) from None

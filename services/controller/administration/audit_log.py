@@ -1,0 +1,116 @@
+"""The log lines of what clients changed, with who asked for it, and of processes that come and go.
+
+Only what was done is logged: neither refusals nor requests that validate only. One request has `LINES_MAX` lines at most.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from libs.cluster.image import ClusterImage
+from libs.rpc.contracts.controller import (
+    PREFERRED,
+    AlterConfigs,
+    AlterConfigsReply,
+    AlterReassignments,
+    AlterReassignmentsReply,
+    ConfigChange,
+    CreateInternalTopic,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    ElectLeadersReply,
+    TopicResult,
+    TopicsReply,
+    UnregisterBroker,
+    UnregisterBrokerReply,
+)
+from libs.telemetry.logs import fields
+
+log = logging.getLogger(__name__)
+
+LINES_MAX: Final = 50
+RESOURCES: Final = {2: "topic", 4: "broker", 32: "group"}
+SECRET: Final = ("password", "secret", "jaas", ".key")
+OPERATIONS: Final = ("=", "", "+=", "-=")
+"""Of ConfigChange, by number: set, delete, append, subtract."""
+
+
+class Done(NamedTuple):
+    event: str
+    details: dict[str, object]
+
+
+def log_changes(request: object, reply: object) -> None:
+    """Logs what a request that was carried out has changed. Requests of other services than gateways change nothing here."""
+    asked_by = getattr(request, "asked_by", "") or "unknown"
+    changes = list(_changes(request, reply))
+    for change in changes[:LINES_MAX]:
+        log.info(change.event, extra=fields(**change.details, asked_by=asked_by))
+    if len(changes) > LINES_MAX:
+        log.info("further changes of the same request", extra=fields(count=len(changes) - LINES_MAX, asked_by=asked_by))
+
+
+def log_members(old: ClusterImage, new: ClusterImage) -> None:
+    """Logs which processes registered, and which are members no more. The active controller calls it."""
+    if old.members_by_role is new.members_by_role:
+        return
+    for role in sorted(old.members_by_role.keys() | new.members_by_role.keys()):
+        before, after = old.members(role), new.members(role)
+        for node_id in sorted(before.keys() - after.keys()):
+            log.info("member gone", extra=fields(role=role, node=node_id, incarnation=before[node_id].incarnation))
+        for node_id, member in sorted(after.items()):
+            if node_id not in before or before[node_id].incarnation != member.incarnation:
+                log.info("member registered", extra=fields(role=role, node=node_id, incarnation=member.incarnation))
+
+
+def _changes(request: object, reply: object) -> Iterator[Done]:
+    match request, reply:
+        case CreateTopics(validate_only=False) | CreateInternalTopic(), TopicsReply():
+            for topic in _succeeded(reply):
+                if topic.replication_factor > 0:  # an internal topic that was there is a success too
+                    counts = {"partitions": topic.partitions, "replication_factor": topic.replication_factor}
+                    yield Done("topic created", {"topic": topic.name, "topic_id": topic.topic_id.hex(), **counts})
+        case DeleteTopics(), TopicsReply():
+            for topic in _succeeded(reply):
+                yield Done("topic deleted", {"topic": topic.name, "topic_id": topic.topic_id.hex()})
+        case CreatePartitions(validate_only=False), TopicsReply():
+            counts = {topic.name: topic.count for topic in request.topics}
+            for topic in _succeeded(reply):
+                yield Done("partitions added", {"topic": topic.name, "partitions": counts[topic.name]})
+        case AlterConfigs(validate_only=False), AlterConfigsReply():
+            altered = {(result.resource_type, result.name) for result in reply.resources if not result.error}
+            for resource in request.resources:
+                if (resource.resource_type, resource.name) in altered:
+                    kind = RESOURCES.get(resource.resource_type, str(resource.resource_type))
+                    configs = [_shown(change) for change in resource.changes]
+                    details: dict[str, object] = {kind: resource.name or "(all)", "configs": configs}
+                    yield Done("configs replaced" if resource.replace else "configs changed", details)
+        case AlterReassignments(), AlterReassignmentsReply():
+            moving = {(result.topic, result.partition) for result in reply.partitions if not result.error}
+            for wanted in request.partitions:
+                if (wanted.topic, wanted.partition) in moving:
+                    partition = f"{wanted.topic}-{wanted.partition}"
+                    if wanted.replicas is None:
+                        yield Done("reassignment cancelled", {"partition": partition})
+                    else:
+                        yield Done("reassignment begun", {"partition": partition, "replicas": list(wanted.replicas)})
+        case ElectLeaders(), ElectLeadersReply():
+            election = "preferred" if request.election_type == PREFERRED else "unclean"
+            for elected in reply.partitions:
+                if not elected.error:
+                    yield Done("leader elected", {"partition": f"{elected.topic}-{elected.partition}", "election": election})
+        case UnregisterBroker(), UnregisterBrokerReply():
+            yield Done("broker unregistered", {"node": request.node_id})
+
+
+def _succeeded(reply: TopicsReply) -> list[TopicResult]:
+    return [topic for topic in reply.topics if not topic.error]
+
+
+def _shown(change: ConfigChange) -> str:
+    if change.operation == 1 or change.value is None:
+        return f"-{change.name}"
+    hidden = any(word in change.name for word in SECRET)
+    return f"{change.name}{OPERATIONS[change.operation]}{'[hidden]' if hidden else change.value}"

@@ -1,6 +1,6 @@
 """The admin port that every service has: /healthz (alive), /readyz (caught up), /health (the cluster's, JSON), /metrics
-(Prometheus), /debug/NAME (JSON), and, where a service offers it, /debug/NAME/THING (JSON, also where it says why the thing cannot
-be shown)."""
+(Prometheus), /debug (an index), /debug/NAME (JSON), and, where a service offers it, /debug/NAME/THING (JSON, also where it says
+why the thing cannot be shown)."""
 
 import json
 import logging
@@ -72,6 +72,7 @@ class AdminServer:
                 web.get("/health", self._cluster_health),
                 web.get("/metrics", self._render_metrics),
                 web.get("/debug", self._debug_index),
+                web.get("/debug/", self._debug_index),
                 web.get("/debug/{name}", self._debug_one),
                 web.get("/debug/{name}/{thing:.*}", self._debug_lookup),
             ]
@@ -106,7 +107,8 @@ class AdminServer:
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _debug_index(self, request: "web.Request") -> "web.Response":
-        return _json(sorted(self._debug))
+        views = [f"/debug/{name}" for name in self._debug]
+        return _json(sorted(views + [f"/debug/{name}/NAME" for name in self._lookups]))
 
     async def _debug_one(self, request: "web.Request") -> "web.Response":
         view = self._debug.get(request.match_info["name"])

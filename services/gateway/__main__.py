@@ -18,8 +18,16 @@ async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
     lifecycle.on_stop(world.store.close)
     spare_ids = UnusedProducerIds(fs, config.data_dir, page_cache_id(config.data_dir))
     gateway = Gateway(config, world, metrics, die=lifecycle.stop, descriptors_max=descriptors_max(), spare_ids=spare_ids)
-    debug = {"gateway": gateway.debug}
-    await open_admin_port(config, lifecycle, metrics, ready=gateway.ready, image=lambda: gateway.image, debug=debug)
+    views = gateway.connection_views
+    await open_admin_port(
+        config,
+        lifecycle,
+        metrics,
+        ready=gateway.ready,
+        image=lambda: gateway.image,
+        debug={"gateway": gateway.debug, "connections": views.connections, "clients": views.clients},
+        lookups={"connections": views.connection, "clients": views.client},
+    )
     lifecycle.on_stop(gateway.stop)
     await gateway.start()
 

@@ -40,6 +40,7 @@ from services.gateway.fetch.pending_fetch import PendingFetch
 from services.gateway.groups.relay import java_address
 from services.gateway.meters import Meters
 from services.gateway.net.client_drain import drain_clients, other_gateways_serve, wait_until_removed
+from services.gateway.net.connection_views import ConnectionViews
 from services.gateway.net.connections import Connections
 from services.gateway.net.listeners import Listeners
 from services.gateway.net.stale_clients import StaleClients
@@ -117,6 +118,7 @@ class Gateway:
         )
         limits = ConnectionLimits(shares.connections_max, config.connections_per_ip_max)
         self._connections = Connections(config, self, self.data_path, self.meters, limits)
+        self.connection_views = ConnectionViews(self._connections)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
         self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
         port_base = config.advertised_port_base or config.port_base

@@ -55,7 +55,13 @@ def main() -> None:
         )
         node = StorageNode(config, environment)
         await open_admin_port(
-            config, lifecycle, metrics, ready=node.ready, image=lambda: node.partitions.image, debug=node.debug()
+            config,
+            lifecycle,
+            metrics,
+            ready=node.ready,
+            image=lambda: node.partitions.image,
+            debug=node.debug(),
+            lookups={"partitions": node.partitions.look_up},
         )
         lifecycle.on_stop(node.stop)
         try:

@@ -93,7 +93,8 @@ async def test_metrics_are_in_prometheus_format(get: Get) -> None:
 
 
 async def test_debug_views_are_json(get: Get) -> None:
-    assert json.loads((await get("/debug"))[1]) == ["odd", "partitions"]
+    index = ["/debug/odd", "/debug/odd/NAME", "/debug/partitions"]
+    assert json.loads((await get("/debug"))[1]) == json.loads((await get("/debug/"))[1]) == index
     assert json.loads((await get("/debug/partitions"))[1]) == {"t-0": {"epoch": 3, "id": "01ff", "isr": [1, 2]}}
     assert (await get("/debug/odd"))[0] == 200
     assert await get("/debug/nothing") == (404, "there is: odd, partitions\n")

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import threading
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,22 @@ import libs.rpc.disk_readers as disk_readers
 import libs.rpc.socket_stream as socket_stream
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
+from libs.runtime.admin import NotShown
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchHeader
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory, fetched
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
+
+
+async def test_one_partition_can_be_looked_up_by_its_name(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("lines", epoch=7)
+    await cluster.append(topic, batch(b"one", b"two"))
+    assert cluster.node is not None
+    shown: Any = await cluster.node.partitions.look_up("lines-0")
+    assert (shown["topic_id"], shown["leading"], shown["leader_epoch"], shown["log_end"]) == (topic.hex(), True, 7, 2)
+    assert shown["isr"] == [cluster.node.partitions.node_id]
+    assert await cluster.node.partitions.look_up("lines-1") == NotShown(404, {"error": "no replica of lines-1 is open here"})
 
 
 async def test_appended_bytes_come_back_through_a_passed_descriptor(cluster: StorageCluster) -> None:

@@ -141,6 +141,7 @@ class Connection:
         "_waits_for_room_since",
         "broker_id",
         "client_host",
+        "client_id",
         "closed",
         "draining",
         "half_frame_since",
@@ -148,6 +149,7 @@ class Connection:
         "last_active",
         "leaving",
         "listener",
+        "opened_at",
         "peer",
         "software_name",
         "software_version",
@@ -175,6 +177,7 @@ class Connection:
         self.broker_id = broker_id
         self.peer = stream.peer
         self.client_host = host_of(stream.peer)
+        self.client_id = ""
         self.listener = listener
         self.software_name = ""
         self.software_version = ""
@@ -184,7 +187,7 @@ class Connection:
         self.leaving = False
         self.draining = False
         # For the sweep, in loop time. 0.0: no frame is incomplete.
-        self.last_active = self._loop.time()
+        self.opened_at = self.last_active = self._loop.time()
         self.half_frame_since = 0.0
 
     # --- Receiver: calls of the stream --------------------------------------------------------------------------------
@@ -264,7 +267,7 @@ class Connection:
                 return
             exchange.api_version = version = header.api_version
             exchange.correlation_id = header.correlation_id
-            exchange.client_id = header.client_id
+            exchange.client_id = self.client_id = header.client_id
             api = served.api
             if not api.min_version <= version <= api.max_version and header.api_key is not ApiKey.API_VERSIONS:
                 self.close("version", f"{header.api_key.name} version {version}")
@@ -465,6 +468,20 @@ class Connection:
     @property
     def chunk_bytes(self) -> int:
         return self._reader.held
+
+    def debug(self) -> dict[str, object]:
+        """What it waits for, and what it holds."""
+        running = self._session.first_running
+        return {
+            "running_api": running.api_key if running is not None else None,
+            "outstanding": sum(1 for _ in self._session.outstanding()),
+            "held_bytes": self.held_bytes,
+            "unread_bytes": self._stream.pending_bytes,
+            "paused": self._paused,
+            "waits_for_room": bool(self._waits_for_room_since),
+            "half_frame": bool(self.half_frame_since),
+            "leaving": self.leaving or self.draining,
+        }
 
     def overdue_since(self) -> float:
         """The loop time from which the connection may be closed for the room that others wait for."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple
 
 from libs.rpc.transport import Receiver, Stream
@@ -68,6 +68,9 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._open)
 
     def accept(self, stream: Stream, broker_id: int) -> Receiver:
         host = host_of(stream.peer)

@@ -1,6 +1,7 @@
 """The partitions of this node by topic id, and the refusal for each one that it cannot serve."""
 
 from libs.cluster.image import ClusterImage
+from libs.runtime.admin import NotShown
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.core.replication.leadership import hosts
@@ -47,19 +48,15 @@ class PartitionTable:
         return state.leader == self.node_id and state.leader_incarnation <= self.incarnation
 
     def debug(self) -> object:
-        return {
-            str(partition): {
-                "leading": partition.leading,
-                "leader_epoch": partition.leader_epoch,
-                "log_start": partition.log_start_offset,
-                "high_watermark": partition.high_watermark,
-                "durable": partition.log.durable_offset,
-                "log_end": partition.log_end_offset,
-                "parked_produces": len(partition.parked),
-                "offline": partition.offline,
-            }
-            for partition in self.by_key.values()
-        }
+        return {str(partition): _shown(partition) for partition in self.by_key.values()}
+
+    async def look_up(self, name: str) -> object:
+        """One partition, as `TOPIC-NUMBER`, for the admin port."""
+        for partition in self.by_key.values():
+            if str(partition) == name:
+                isr = partition.replica.isr.committed if partition.leading else ()
+                return {**_shown(partition), "topic_id": partition.key[0].hex(), "isr": list(isr)}
+        return NotShown(404, {"error": f"no replica of {name} is open here"})
 
     def _refuse(self, key: Key) -> Refusal:
         topic_id, index = key
@@ -80,3 +77,16 @@ class PartitionTable:
 
 
 _OFFLINE = Refusal(int(ErrorCode.KAFKA_STORAGE_ERROR), "the log directory of this partition is offline")
+
+
+def _shown(partition: Partition) -> dict[str, object]:
+    return {
+        "leading": partition.leading,
+        "leader_epoch": partition.leader_epoch,
+        "log_start": partition.log_start_offset,
+        "high_watermark": partition.high_watermark,
+        "durable": partition.log.durable_offset,
+        "log_end": partition.log_end_offset,
+        "parked_produces": len(partition.parked),
+        "offline": partition.offline,
+    }

@@ -1,6 +1,7 @@
 """One cluster with the streams of some clients, the faults that it undergoes, and the figures."""
 
 import contextlib
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ LIMIT_MS = 300
 MACHINE_LIMIT_MS = 100
 """A repetition in which a small process waited longer for a processor or for the disk says nothing about the cluster."""
 PROBES_PER_SECOND = 30
+MEMORY = Path("/dev/shm")
+"""Where the streams write their lines: on the cluster's disk, the file system would write them with each sync of a log."""
 REST_S = 12.0
 """librdkafka waits longer from attempt to attempt before it connects to a broker again, and forgets that after 10 s of none."""
 RESTED = ("gateway-killed", "rolling-restart")
@@ -133,9 +136,9 @@ class Run:
         return self.streams
 
 
-def probe(mode: str, directory: Path) -> Stream:
+def probe(mode: str, directory: Path, lines: Path) -> Stream:
     arguments = ["none", str(directory / "machine.probe"), "0", "0", str(PROBES_PER_SECOND)]
-    return Stream(MACHINE, mode, arguments, directory / f"{MACHINE}-{mode}")
+    return Stream(MACHINE, mode, arguments, lines / f"{MACHINE}-{mode}")
 
 
 def over_limit(gaps_ms: Sequence[float]) -> int:
@@ -157,12 +160,15 @@ def measure(
     *,
     on_hosts: bool = False,
 ) -> Iterator[dict[str, object]]:
-    """The figures: a row for each client, side and fault, and one for each client beside the log. The cluster and the streams
-    leave their files in `directory`. `on_hosts`: each process of the cluster has a network of its own."""
+    """The figures: a row for each client, side and fault, and one for each client beside the log. The cluster leaves its files
+    in `directory`. `on_hosts`: each process of the cluster has a network of its own."""
     topics = {client: f"gaps-{client}" for client in clients}
     named = [FEED, *topics.values()]
     with ExitStack() as stack:
         directory.mkdir(parents=True, exist_ok=True)
+        lines = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-gaps-", dir=MEMORY if MEMORY.is_dir() else None))
+        )
         hosts = stack.enter_context(Hosts(NAMES)) if on_hosts else None
         cluster = stack.enter_context(cluster_on(hosts, directory))
         admin = Admin(cluster.bootstrap)
@@ -172,12 +178,12 @@ def measure(
 
         def stream(name: str, client: str, mode: str, topic: str, refresh_ms: int) -> Stream:
             arguments = [cluster.bootstrap, topic, "0", str(refresh_ms), str(load.per_second)]
-            return stack.enter_context(Stream(client, mode, arguments, directory / name))
+            return stack.enter_context(Stream(client, mode, arguments, lines / name))
 
         feeder = stream("feeder", FEEDER, "produce", FEED, 0)
         producers = [stream(f"{client}-out", client, "produce", topics[client], load.refresh_ms) for client in clients]
         consumers = [stream(f"{client}-in", client, "consume", FEED, load.refresh_ms) for client in clients]
-        probes = [stack.enter_context(probe(mode, directory)) for mode in ("processor", "disk")]
+        probes = [stack.enter_context(probe(mode, directory, lines)) for mode in ("processor", "disk")]
         run = Run(Faults(cluster, admin, named, hosts), [*producers, *consumers], probes, load)
         run.faults.leaders_returned()
         for name in chosen:

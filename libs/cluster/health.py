@@ -55,6 +55,8 @@ class Health:
     """Partitions that a reassignment moves. That is no fault."""
     leaders: Mapping[int, int]
     """By storage node, the number of partitions that it leads."""
+    since_ms: int | None = None
+    """The wall time from which the verdict is this one. None: nobody has seen it change."""
 
     def as_json(self) -> dict[str, object]:
         """For `/health` and tools. Lists of partitions are cut after `SHOWN_MAX`; `counts` has the whole numbers."""
@@ -67,6 +69,7 @@ class Health:
         return {
             "verdict": self.verdict.value,
             "sentence": self.sentence,
+            "since_ms": self.since_ms,
             "counts": {name: len(those) for name, those in partitions.items()},
             "partitions": {name: list(those[:SHOWN_MAX]) for name, those in partitions.items()},
             "reasons": dict(faults.reasons),

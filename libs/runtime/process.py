@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from libs.clock import Clock, SystemClock
 from libs.cluster.etcd.etcd_store import EtcdStore
-from libs.cluster.health import health_of
+from libs.cluster.health import Health
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
@@ -117,7 +117,7 @@ async def open_admin_port(
     metrics: Metrics,
     *,
     ready: Callable[[], tuple[bool, str]],
-    image: Callable[[], ClusterImage],
+    health: Callable[[], Health],
     debug: Mapping[str, Callable[[], object]],
     lookups: Mapping[str, Lookup] | None = None,
 ) -> None:
@@ -126,7 +126,7 @@ async def open_admin_port(
         config.admin_host,
         config.admin_port,
         ready=ready,
-        health=lambda: health_of(image()),
+        health=health,
         metrics=metrics,
         debug=debug,
         lookups=lookups,

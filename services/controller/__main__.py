@@ -1,13 +1,16 @@
 """Entry point of a controller: `python -m services.controller` builds every object and runs it."""
 
+import asyncio
+
 from libs.cluster.records import CONTROLLER
 from libs.commitlog.files.filesystem import OsFileSystem
-from libs.runtime.lifecycle import Lifecycle
+from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.process import open_admin_port, run_service, system_environment
 from libs.telemetry.metrics import Metrics
 from services.controller import meters, process
 from services.controller.config import ControllerConfig
 from services.controller.controller import Controller
+from services.controller.health_watch import HealthWatch
 
 
 async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
@@ -15,11 +18,13 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
 
     async def observe(controller: Controller) -> None:
         meters.register(metrics, controller)
-        await open_admin_port(
-            config, lifecycle, metrics, ready=controller.ready, image=lambda: controller.image, debug=controller.debug()
-        )
+        watch = HealthWatch(lambda: controller.image, lambda: controller.elected, environment.clock)
+        await open_admin_port(config, lifecycle, metrics, ready=controller.ready, health=watch.health, debug=controller.debug())
+        watching = asyncio.create_task(watch.run(), name="health watch")
+        lifecycle.on_stop(lambda: end_task(watching))
 
-    await process.serve(config, system_environment(config, CONTROLLER, OsFileSystem()), lifecycle, observe)
+    environment = system_environment(config, CONTROLLER, OsFileSystem())
+    await process.serve(config, environment, lifecycle, observe)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Entry point of a gateway: `python -m services.gateway` builds every object and runs it."""
 
+from libs.cluster.health import health_of
 from libs.cluster.records import GATEWAY
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.runtime.lifecycle import Lifecycle, descriptors_max
@@ -24,7 +25,7 @@ async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
         lifecycle,
         metrics,
         ready=gateway.ready,
-        image=lambda: gateway.image,
+        health=lambda: health_of(gateway.image),
         debug={"gateway": gateway.debug, "connections": views.connections, "clients": views.clients},
         lookups={"connections": views.connection, "clients": views.client},
     )

@@ -1,5 +1,6 @@
 """Entry point of a group coordinator: `python -m services.group_coordinator` builds every object and runs it."""
 
+from libs.cluster.health import health_of
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.runtime.lifecycle import Lifecycle
@@ -21,7 +22,7 @@ async def serve(config: GroupCoordinatorConfig, lifecycle: Lifecycle) -> None:
             lifecycle,
             metrics,
             ready=coordinator.ready,
-            image=lambda: coordinator.image,
+            health=lambda: health_of(coordinator.image),
             debug={"shards": coordinator.shards.debug, "groups": coordinator.group_views.groups},
             lookups={"groups": coordinator.group_views.group},
         )

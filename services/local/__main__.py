@@ -155,6 +155,8 @@ def status(run: RunDirectory, *, as_json: bool) -> bool:
         say(json.dumps({**(health.said or {}), **told, "processes": processes, "disks": [asdict(disk) for disk in disks]}))
         return health.verdict == HEALTHY
     say(health.sentence)
+    if health.since:
+        say(health.since)
     rows = [("NAME", "ROLE", "PID", "READY", "MEMORY", "ADDRESSES")]
     rows += [_row(of_one) for of_one in statuses]
     rows.append(("", "", "", "", _mebibytes(sum(of_one.memory_bytes or 0 for of_one in statuses)), "together"))

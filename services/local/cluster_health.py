@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from services.local.cluster import ProcessStatus
@@ -17,6 +18,12 @@ class ClusterHealth:
     verdict: str
     sentence: str
     said: dict[str, Any] | None
+
+    @property
+    def since(self) -> str:
+        """When the verdict became this one, in local time. Empty: the processes that answer have not seen it change."""
+        since_ms = self.said.get("since_ms") if self.said is not None and self.said["verdict"] == self.verdict else None
+        return "" if since_ms is None else f"since {datetime.fromtimestamp(since_ms / 1000):%Y-%m-%d %H:%M:%S}"
 
     @property
     def details(self) -> str:

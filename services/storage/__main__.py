@@ -5,6 +5,7 @@ import sys
 
 from libs.clock import SystemClock
 from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.health import health_of
 from libs.cluster.records import STORAGE
 from libs.commitlog.files.durable_files import make_directory
 from libs.commitlog.files.filesystem import OsFileSystem
@@ -59,7 +60,7 @@ def main() -> None:
             lifecycle,
             metrics,
             ready=node.ready,
-            image=lambda: node.partitions.image,
+            health=lambda: health_of(node.partitions.image),
             debug=node.debug(),
             lookups={"partitions": node.partitions.look_up},
         )

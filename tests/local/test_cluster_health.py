@@ -1,6 +1,7 @@
 """The sentence at the top of `make status`."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 from services.local.cluster import ProcessStatus
@@ -12,9 +13,10 @@ from services.local.run_directory import RunDirectory
 PLANS = {plan.name: plan for plan in plan_cluster(Shape(), RunDirectory("/run"), python=Path("python"), etcd=Path("etcd"))}
 
 
-def told(verdict: str, sentence: str) -> str:
+def told(verdict: str, sentence: str, since_ms: int | None = None) -> str:
     counts = {"offline": 0, "under_min_isr": 0, "under_replicated": 3}
-    return json.dumps({"verdict": verdict, "sentence": sentence, "counts": counts, "moving": 1, "leaders": {"1": 2}})
+    said = {"verdict": verdict, "sentence": sentence, "since_ms": since_ms, "counts": counts, "moving": 1, "leaders": {"1": 2}}
+    return json.dumps(said)
 
 
 def health(*answers: str, down: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> ClusterHealth:
@@ -37,6 +39,13 @@ def test_the_clusters_own_words_stand_first() -> None:
 def test_a_process_that_is_down_or_not_ready_degrades_a_cluster_that_calls_itself_healthy() -> None:
     found = health(told("healthy", "healthy"), down=("gateway-1",), waiting=("storage-3",))
     assert found.sentence == "degraded: gateway-1 does not run (`make up`), storage-3 is not ready (reads its log)"
+
+
+def test_since_when_is_told_where_it_is_known_and_of_that_verdict() -> None:
+    known = told("degraded", "degraded: storage-2 is down", since_ms=0)
+    assert health(known).since == f"since {datetime.fromtimestamp(0):%Y-%m-%d %H:%M:%S}"
+    assert health(told("degraded", "degraded: storage-2 is down")).since == ""
+    assert health(told("healthy", "healthy", since_ms=0), down=("gateway-1",)).since == ""
 
 
 def test_a_process_that_does_not_know_yet_is_passed_over() -> None:

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -59,8 +61,12 @@ def test_a_whole_cluster_is_healthy_and_says_so_to_programs(run: Path) -> None:
 def test_a_dead_storage_node_leaves_partitions_under_replicated(run: Path) -> None:
     kill(run, "storage-2")
     expected = "degraded: 2 partitions are under-replicated, storage-2 is down, storage-2 does not run (`make up`)"
+    killed_at = time.time()
     eventually(lambda: sentence(run) == expected)
-    assert command(run, "status").returncode == 1
+    done = command(run, "status")
+    assert done.returncode == 1
+    since = datetime.strptime(done.stdout.splitlines()[1], "since %Y-%m-%d %H:%M:%S")
+    assert killed_at - 1 < since.timestamp() < time.time()
     command(run, "up")
     eventually(lambda: sentence(run) == "healthy")
 

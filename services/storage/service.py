@@ -40,7 +40,7 @@ from services.storage.cleanup.delete_records import DeleteRecordsRequests
 from services.storage.config import BrokerConfigs, StorageConfig
 from services.storage.controlled_shutdown import hand_over
 from services.storage.core.effects import EffectHandlers
-from services.storage.core.replication.leadership import assigned_directory
+from services.storage.core.replication.leadership import assigned_directory, hosts
 from services.storage.disks.directory_assignments import DirectoryAssignments
 from services.storage.disks.disk_opening import open_disks
 from services.storage.disks.disk_reads import DiskReads
@@ -86,6 +86,7 @@ from services.storage.replication.leader.waiting_readers import WaitingReaders
 
 log = logging.getLogger(__name__)
 
+OPENING = "opening logs"
 CLOSED_PER_ROUND = 256
 MARK_S_MAX = 2.0
 """The longest wait of a stop for the mark on a failed disk."""
@@ -172,6 +173,8 @@ class StorageNode:
         self._image_saving = ImageSaving(environment.fs, config.data_dir, image_files, environment.clock.wall_ms)
 
     def ready(self) -> tuple[bool, str]:
+        if self._state == OPENING:
+            return False, self._opening_progress()
         if self._state != "serving":
             return False, self._state
         if not self.disks.usable:
@@ -211,11 +214,12 @@ class StorageNode:
         self._log_starts = LogStartOffsets(self.environment.fs, self.open_logs, self.checkpoints)
         logs = NodeLogs(self.disks, self.open_logs, self.checkpoints, self._log_starts, self.disk_reads)
         self.fetchers = self._make_fetchers(logs)
+        self._recovery = Recovery(self._recovery_processes)
         self.reconciler = reconciler = Reconciler(
             self.partitions,
             placement,
             self.open_logs,
-            LogOpening(self._log_files, Recovery(self._recovery_processes)),
+            LogOpening(self._log_files, self._recovery),
             PartitionClients(self.appends, self._waiting_readers, self.fetchers),
             before_removal=self._forget_deleted,
             on_effects=self._effects.add,
@@ -223,7 +227,7 @@ class StorageNode:
         )
         self.moves = self._make_moves(reconciler, self.checkpoints)
         self._stalled_disks = StalledDisks(self.open_logs, reconciler.reconsider, self.fetchers, self._withdrawals)
-        self._state = "opening logs"
+        self._state = OPENING
         self.image_follower.subscribe(reconciler.follow)
         reconciler.follow(type(self.image_follower.image)(), self.image_follower.image)
         await reconciler.settled()
@@ -245,6 +249,12 @@ class StorageNode:
         self._volume_stamps.start()
         self._state = "serving"
         log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(self.open_logs.all())))
+
+    def _opening_progress(self) -> str:
+        expected = sum(hosts(state, self._config.node_id) for _, _, state in self.image_follower.image.states())
+        progress = f"{OPENING}: {len(self.open_logs.all())} of {expected} are open"
+        left_bytes = self._recovery.left_bytes
+        return f"{progress}, {left_bytes / (1 << 20):.0f} MiB to recover" if left_bytes else progress
 
     async def _cluster_id(self) -> str:
         """The id of the cluster, which the first controller gives. Until then there is nothing to serve."""

@@ -19,6 +19,7 @@ from libs.runtime.children import ChildDied, ChildProcesses, Children, InlineChi
 from libs.wire.errors import ErrorCode
 from tests.commitlog.harness import append_some, open_log
 from tests.storage.cluster import StorageCluster, batch
+from tests.storage.held_children import HeldChildren
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
@@ -108,6 +109,22 @@ async def test_logs_with_much_to_read_are_read_in_child_processes(
     recovered = logged(caplog, "recovered")
     assert sorted(Path(line["path"]).name for line in recovered) == ["t-0", "t-1", "t-2"]
     assert all(line["scanned"] > 300_000 and line["cut"] == 0 for line in recovered)
+
+
+async def test_a_node_that_opens_logs_says_how_far_it_is(cluster: StorageCluster) -> None:
+    await crashed(cluster, partitions=2, batches=2000)
+    held = HeldChildren()
+    recover_by(cluster, lambda name, count, nice: held)
+    starting = asyncio.create_task(cluster.start())
+    await until(lambda: len(held.jobs) == 2)
+    assert cluster.node is not None
+    ready, why = cluster.node.ready()
+    assert not ready
+    assert re.fullmatch(r"opening logs: 0 of 2 are open, [1-9]\d* MiB to recover", why)
+    for job in held.jobs:
+        job.do()
+    await starting
+    assert cluster.node.ready() == (True, "")
 
 
 async def test_a_log_with_little_to_read_costs_no_process(cluster: StorageCluster) -> None:

@@ -37,6 +37,11 @@ class Recovery:
         self._started_at = 0.0
         self._ended_logs = self._ended_bytes = 0
 
+    @property
+    def left_bytes(self) -> int:
+        """What is still to be read of the logs that are being recovered."""
+        return sum(job.total_bytes - min(job.read_bytes, job.total_bytes) for job in self._jobs)
+
     async def run(self, request: OpenLogRequest, total_bytes: int) -> Recovered | None:
         """Recovers a log in a child. None: the child died, and the log is as before.
 
@@ -91,5 +96,4 @@ class Recovery:
                 if job.begun:
                     numbers = {"read_mib": job.read_bytes // MIB, "of_mib": job.total_bytes // MIB}
                     log.info("recovering", extra=fields(partition=job.name, **numbers))
-            rest = sum(job.total_bytes - min(job.read_bytes, job.total_bytes) for job in self._jobs)
-            log.info("recovery", extra=fields(done=self._ended_logs, left=len(self._jobs), left_mib=rest // MIB))
+            log.info("recovery", extra=fields(done=self._ended_logs, left=len(self._jobs), left_mib=self.left_bytes // MIB))

@@ -55,11 +55,12 @@ class FakeFollower:
         max_bytes: int = 1 << 20,
         partition_max_bytes: int = 1 << 20,
         inline: bool = True,
+        min_bytes: int = 1,
     ) -> list[tuple[Pulled, bytes]]:
         """Each partition of the answer with its share of the payload."""
         request = Pull(
             *(self.node_id, self.incarnation, self.session, self.sequence, max_wait_ms, max_bytes, partition_max_bytes),
-            *(tuple(named), tuple(dropped), inline, self.round),
+            *(tuple(named), tuple(dropped), inline, self.round, min_bytes),
         )
         self.sequence += 1
         response = await self.client.call(PULL, request, timeout_s=WAIT_S)

@@ -1,6 +1,7 @@
 """A follower's work, beside a leader that the test plays."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -152,9 +153,10 @@ async def test_the_work_of_a_follower_is_counted(cluster: StorageCluster, leader
 
 
 async def test_a_partition_that_comes_waits_neither_for_the_pull_under_way_nor_for_another_session(
-    cluster: StorageCluster, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+    cluster: StorageCluster, leader: FakeLeader
 ) -> None:
-    monkeypatch.setattr("services.storage.replication.follower.fetcher.WAIT_MS", 3_600_000)
+    waits = {"replica.fetch.wait.max.ms": "3600000", "replica.lag.time.max.ms": "3600000"}
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides(waits)))
     await followed(cluster, leader, "first")
     await until(lambda: leader.pulls)
     session = leader.pulls[-1].session
@@ -164,3 +166,36 @@ async def test_a_partition_that_comes_waits_neither_for_the_pull_under_way_nor_f
     leader.changed()
     await caught_up(cluster, second, log)
     assert leader.pulls[-1].session == session
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "asked"),
+    [
+        ("replica.fetch.max.bytes", 12_345, "partition_max_bytes", 12_345),
+        ("replica.fetch.response.max.bytes", 23_456, "max_bytes", 23_456),
+        ("replica.fetch.response.max.bytes", (1 << 31) - 1, "max_bytes", 64 << 20),
+        ("replica.fetch.min.bytes", 7, "min_bytes", 7),
+        ("replica.fetch.min.bytes", -7, "min_bytes", 1),
+        ("replica.fetch.wait.max.ms", 321, "max_wait_ms", 321),
+        ("replica.fetch.wait.max.ms", -1, "max_wait_ms", 1),
+        ("replica.lag.time.max.ms", 300, "max_wait_ms", 300),
+    ],
+)
+async def test_a_pull_keeps_the_configured_limits(
+    cluster: StorageCluster, leader: FakeLeader, name: str, value: int, field: str, asked: int
+) -> None:
+    await followed(cluster, leader, "limited")
+    await until(lambda: leader.pulls)
+    defaults = {"partition_max_bytes": 1 << 20, "max_bytes": 10 << 20, "min_bytes": 1, "max_wait_ms": 500}
+    assert getattr(leader.pulls[-1], field) == defaults[field]
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides({name: str(value)})))
+    await until(lambda: getattr(leader.pulls[-1], field) == asked)
+
+
+async def test_a_followers_limits_can_be_given_at_its_start(cluster: StorageCluster, leader: FakeLeader) -> None:
+    await cluster.stop()
+    cluster.config = replace(cluster.config, broker_configs=("replica.fetch.max.bytes=4096",))
+    await cluster.start()
+    await followed(cluster, leader, "limited")
+    await until(lambda: leader.pulls)
+    assert leader.pulls[-1].partition_max_bytes == 4096

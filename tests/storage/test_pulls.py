@@ -379,3 +379,35 @@ async def refusal(follower: FakeFollower, *named: object, max_wait_ms: int = 0) 
     with pytest.raises(RpcError) as refused:
         await follower.pull(*named, max_wait_ms=max_wait_ms)  # type: ignore[arg-type]
     return refused.value.code
+
+
+async def test_records_below_min_bytes_wait_for_more(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "least")
+    await two.pull(at(topic, 0))
+    one = batch(b"a")
+    waiting = asyncio.ensure_future(two.pull(max_wait_ms=60_000, min_bytes=len(one) + 1))
+    await until(lambda: pulls_parked(cluster))
+    await cluster.append(topic, one, acks=1)
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await cluster.append(topic, batch(b"b"), acks=1)
+    ((pulled, payload),) = await waiting
+    assert (pulled.log_end_offset, len(payload)) == (2, partition_of(cluster, topic).log.size)
+
+
+async def test_records_below_min_bytes_are_sent_when_the_wait_is_over(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "late")
+    await two.pull(at(topic, 0))
+    await cluster.append(topic, batch(b"a"), acks=1)
+    ((_, payload),) = await two.pull(max_wait_ms=50, min_bytes=1 << 20)
+    assert payload
+
+
+async def test_min_bytes_hold_back_no_error_and_no_high_watermark(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "urgent", [1, 2], durability="replicated")
+    assert len(await two.pull(at(topic, 0), max_wait_ms=60_000, min_bytes=1000)) == 1  # the first high watermark
+    await cluster.append(topic, batch(b"a"), acks=1)
+    ((pulled, _),) = await two.pull(at(topic, 1), max_wait_ms=60_000, min_bytes=1000)
+    assert pulled.high_watermark == 1
+    ((pulled, _),) = await two.pull(at(topic, 7), max_wait_ms=60_000, min_bytes=1000)
+    assert pulled.error == ErrorCode.OFFSET_OUT_OF_RANGE

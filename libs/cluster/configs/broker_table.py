@@ -145,6 +145,14 @@ _REPLICATION = (
               "an in-sync replica in that rack. Without it, all consumers read from leaders.", _is_rack_aware, read_only=True),
     ConfigDef("replica.lag.time.max.ms", LONG, "30000", "A follower leaves the ISR when it has not caught up with its leader "
               "for this time.", at_least(1), "high"),
+    ConfigDef("replica.fetch.max.bytes", INT, str(MIB), "The most bytes of one partition that a follower asks for in one pull. "
+              "A larger batch is sent all the same.", at_least(0)),
+    ConfigDef("replica.fetch.response.max.bytes", INT, str(10 * MIB), "The most bytes that a follower asks one leader for in one "
+              "pull, and never more than 64 MiB. A larger batch is sent all the same.", at_least(0)),
+    ConfigDef("replica.fetch.min.bytes", INT, "1", "A leader waits for so many bytes of records before it answers a follower, "
+              "or for replica.fetch.wait.max.ms. Above 1, it delays acks=all.", None, "high"),
+    ConfigDef("replica.fetch.wait.max.ms", INT, "500", "How long a leader waits for records before it answers a follower. "
+              "Never longer than replica.lag.time.max.ms.", None, "high"),
     ConfigDef("replica.lag.max.messages", LONG, "0", "A follower leaves the ISR at once when it is more records than this "
               "behind. 0 sets no limit. Kafka removed this config, since a burst of records threw healthy followers out.",
               at_least(0)),

@@ -6,6 +6,8 @@ has the next sequence, and names only the partitions that changed: in position o
 partition that is not named stays as it was. One pull of a session is in flight at a time. But a follower may send the next while
 one is parked, and the leader then drops the parked one without an answer.
 
+A leader holds back records while they are fewer than `min_bytes` in all. A round, an error and a divergence end that wait.
+
 A reply holds only partitions with news: batches, a high watermark or log start that the session was not sent yet, a divergence,
 an error. A leader parks a pull until there is something to send, or `max_wait_ms` is over. After batches, an error or a
 divergence the leader sends nothing more of that partition until a pull names it again.
@@ -28,6 +30,9 @@ from libs.rpc.contracts.storage import FileRange
 
 PULL = "storage.pull"
 PROGRESS = "storage.progress"
+
+INLINE_BYTES_MAX = 64 << 20
+"""The most bytes for which one pull may ask inline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class Pull:
     dropped: tuple[tuple[bytes, int], ...] = ()  # (topic id, partition) that the follower no longer pulls from this leader
     inline: bool = True  # False: file ranges, opened with OPEN_FILE (the two nodes share a kernel)
     round: int = 0  # the highest that an answer in this session named; 0: none
+    min_bytes: int = 1  # fewer bytes of records wait for more, until `max_wait_ms` is over
 
 
 @dataclass(frozen=True, slots=True)

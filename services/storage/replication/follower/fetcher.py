@@ -24,12 +24,11 @@ from services.storage.partition.partition import Key, Partition
 from services.storage.replication.follower.applying import Applying
 from services.storage.replication.follower.followed_partition import FollowedPartition
 from services.storage.replication.follower.leader_files import LeaderFiles
+from services.storage.replication.follower.pull_limits import PullLimits
 from services.storage.threads.turns import STRETCH_S
 
 log = logging.getLogger(__name__)
 
-WAIT_MS, RESPONSE_BYTES, PARTITION_BYTES = 500, 10 << 20, 1 << 20
-"""Kafka's replica.fetch.wait.max.ms, replica.fetch.response.max.bytes and replica.fetch.max.bytes."""
 ANSWER_S = 10.0
 """The timeout of an answer, beyond the wait."""
 GATHER_S = 0.01
@@ -46,6 +45,7 @@ class Puller:
     new_session: Callable[[], int]
     applying: Applying
     on_pulled: Callable[[int], None]
+    limits: Callable[[], PullLimits]
 
 
 class _PendingPull:
@@ -283,6 +283,7 @@ class ReplicaFetcher:
             followed = self.followed.get(key)
             if followed is not None and followed.fetching:
                 positions[key] = followed.pull_position()
+        limits = puller.limits()
         number = session.number
         sequence, partitions, dropped = session.next_pull(positions, unanswered=bool(self._calls))
         return Pull(
@@ -290,13 +291,14 @@ class ReplicaFetcher:
             puller.incarnation,
             number,
             sequence,
-            self._wait_ms(),
-            RESPONSE_BYTES,
-            PARTITION_BYTES,
+            self._wait_ms(limits.wait_ms),
+            limits.response_bytes,
+            limits.partition_bytes,
             partitions=partitions,
             dropped=dropped,
             inline=self._files.wants_bytes(),
             round=session.round,
+            min_bytes=limits.min_bytes,
         )
 
     # -- what was put off -------------------------------------------------------------------------------------------------
@@ -311,10 +313,10 @@ class ReplicaFetcher:
                 followed.happened(Event.BACKOFF_ENDED)
                 self._session.name_again(key)
 
-    def _wait_ms(self) -> int:
+    def _wait_ms(self, most: int) -> int:
         """The wait of a pull: not longer than until the next backoff ends."""
         resume_at = self._next_resume_at()
-        return WAIT_MS if resume_at is None else max(1, min(WAIT_MS, int((resume_at - self._loop.time()) * 1000)))
+        return most if resume_at is None else max(1, min(most, int((resume_at - self._loop.time()) * 1000)))
 
     def _next_resume_at(self) -> float | None:
         return min((followed.resume_at for followed in self._backing_off.values()), default=None)

@@ -25,6 +25,7 @@ from services.storage.replication.follower.fetcher import Puller, ReplicaFetcher
 from services.storage.replication.follower.followed_partition import FollowedPartition
 from services.storage.replication.follower.log_starts import FollowedLogStarts
 from services.storage.replication.follower.meters import FollowerMeters
+from services.storage.replication.follower.pull_limits import ConfiguredLimits
 from services.storage.replication.follower.throttle import FollowerThrottle
 from services.storage.replication.follower.truncation import Truncation
 
@@ -66,7 +67,8 @@ class FetcherManager:
         self._meters = FollowerMeters(metrics, self._fetchers.values)
         throttle = FollowerThrottle(broker_configs)
         applying = Applying(self._operate, starts, self._meters.copied, throttle)
-        self._puller = Puller(identity.node_id, identity.incarnation, count(1).__next__, applying, self._meters.pulled)
+        limits = ConfiguredLimits(broker_configs).now
+        self._puller = Puller(identity.node_id, identity.incarnation, count(1).__next__, applying, self._meters.pulled, limits)
 
     @property
     def followed(self) -> Mapping[Partition, FollowedPartition]:

@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from libs.cluster.records import STORAGE
+from libs.commitlog.files.page_cache import NotInPageCache
+from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from libs.rpc.call import Call
-from libs.rpc.contracts.replication import Progress, Pull
+from libs.rpc.contracts.replication import INLINE_BYTES_MAX, Progress, Pull
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
@@ -43,7 +45,6 @@ NOT_YET = (
     int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
 )
 """Errors that may be over when this node has the follower's image."""
-INLINE_BYTES_MAX = 64 << 20
 STOPPING_WAIT_S = 0.05
 """The wait of pulls at a node that stops: short, but not so short that followers pull at once again."""
 HIGH_WATERMARK_DELAY_S = 0.01
@@ -309,6 +310,25 @@ class Pulls:
                 return True
         return False
 
+    def _holds_back(self, session: PullSession, request: Pull) -> bool:
+        """Whether the records to send are too few for the pull, and there is nothing else that cannot wait."""
+        wanted, waiting = min(request.min_bytes, request.max_bytes), 0
+        for key in session.pending:
+            position = session.positions[key]
+            partition = self._partitions.serving(key)
+            if position.error or position.divergence is not None or not isinstance(partition, Partition):
+                return False
+            try:
+                with self._disk_reads.attempt((session, key)):
+                    offset, end = position.fetch_offset, partition.log_end_offset
+                    piece = partition.read(offset, request.partition_max_bytes, end, at_least_one_batch=True)
+            except (NotInPageCache, OffsetOutOfRange, LogDamaged, OSError):
+                return False  # the answer deals with it
+            waiting += piece.length if piece is not None else 0
+            if waiting >= wanted:
+                return False
+        return waiting > 0
+
     def _answer_moved(self) -> None:
         self._soon_handle = None
         moved, self._moved = self._moved, {}
@@ -340,6 +360,8 @@ class Pulls:
         """Answers a pull. False: there is nothing to send, and time to wait."""
         asks = request.round < session.asked
         if not (session.pending or final or asks):
+            return False
+        if request.min_bytes > 1 and not (final or asks) and self._holds_back(session, request):
             return False
         answer = PullAnswer(session, request, self._throttle, self._loop.time(), self._disk_reads.attempt)
         for key in list(session.pending):

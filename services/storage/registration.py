@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from libs.cluster.configs.definitions import without_secrets
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE, Member
@@ -128,7 +129,7 @@ class StorageRegistration:
             self._identity.member(),
             rack=config.rack,
             log_dirs=directory_ids,
-            configs=config.static,
+            configs=without_secrets(config.static),
             survived_from=self._survived_from,
             seen=self._marks.former,
             failed_dirs=self._failed_count(directory_ids),

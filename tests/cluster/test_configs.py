@@ -1,6 +1,7 @@
 """Configs: what may be set, what is in force, and how it is described."""
 
 import contextlib
+import re
 import typing
 from collections.abc import Mapping
 
@@ -15,9 +16,12 @@ from libs.cluster.configs.definitions import (
     TOPIC_CONFIGS,
     ConfigError,
     NotSupportedYet,
+    RetiredConfig,
     UnknownConfig,
     validate_broker,
+    validate_static,
     validate_topic,
+    without_secrets,
 )
 from libs.cluster.configs.describe import DescribedConfig, describe
 from libs.cluster.configs.resolve import (
@@ -28,7 +32,9 @@ from libs.cluster.configs.resolve import (
     effective_broker_value,
     effective_topic_config,
 )
+from libs.cluster.configs.retired_table import RETIRED, RETIRED_OF_TOPICS
 from libs.cluster.configs.values import LONG_MAX
+from tests.support.requirements import ROOT
 
 
 class Overrides(dict[tuple[str, str], dict[str, str]]):
@@ -142,8 +148,138 @@ def test_a_config_that_is_not_supported_yet_is_refused_and_never_ignored(name: s
 def test_an_unknown_config_is_refused() -> None:
     with pytest.raises(UnknownConfig, match="Unknown topic config name"):
         validate_topic("no.such", "1")
-    with pytest.raises(UnknownConfig):
-        validate_broker("no.such", "1", per_broker=True)
+
+
+def test_a_broker_config_may_have_any_name_as_in_kafka() -> None:
+    for per_broker in (True, False):
+        validate_broker("no.such", "1", per_broker=per_broker)
+    image = Overrides({("broker", "1"): {"no.such": "1"}, ("broker", ""): {"nor.that": "2"}})
+    entry = described("no.such", describe(image, 4, "1"))
+    assert (entry.value, entry.source, entry.sensitive, entry.read_only) == (None, Source.DYNAMIC_BROKER, True, True)
+    assert (entry.type, entry.documentation) == (0, None)
+    assert described("nor.that", describe(image, 4, "1")).source == Source.DYNAMIC_DEFAULT_BROKER
+    assert [each.name for each in describe(image, 4, "")] == ["nor.that"]
+
+
+def test_a_listeners_config_has_the_type_and_the_scope_of_the_config_without_its_prefix() -> None:
+    validate_broker("listener.name.plaintext.max.connections", "7", per_broker=False)
+    with pytest.raises(ConfigError, match="Not a number of type INT"):
+        validate_broker("listener.name.plaintext.max.connections", "x", per_broker=True)
+    validate_broker("listener.name.plaintext.ssl.keystore.location", "/x", per_broker=True)
+    with pytest.raises(ConfigError, match="broker id must be specified"):
+        validate_broker("listener.name.plaintext.ssl.keystore.location", "/x", per_broker=False)
+    name = "listener.name.plaintext.max.connections"
+    entry = described(name, describe(Overrides({("broker", "1"): {name: "7"}}), 4, "1"))
+    assert (entry.value, entry.type, entry.sensitive) == ("7", 3, False)
+    settings = [(each.name, each.value, each.source) for each in entry.synonyms]
+    assert settings == [(name, "7", Source.DYNAMIC_BROKER), ("max.connections", "2147483647", Source.DEFAULT)]
+    secret = "listener.name.sasl.plain.sasl.jaas.config"
+    entry = described(secret, describe(Overrides({("broker", "1"): {secret: "s"}}), 4, "1"))
+    assert (entry.value, entry.type, entry.sensitive) == (None, 9, True)
+
+
+def test_a_config_without_effect_is_accepted_kept_and_described_as_such() -> None:
+    for per_broker in (True, False):
+        validate_broker("log.cleaner.io.buffer.size", "600000", per_broker=per_broker)
+    image = Overrides({("broker", ""): {"log.cleaner.io.buffer.size": "600000"}})
+    entry = described("log.cleaner.io.buffer.size", describe(image, 4, "1"))
+    assert (entry.value, entry.source, entry.read_only) == ("600000", Source.DYNAMIC_DEFAULT_BROKER, False)
+    assert entry.documentation is not None
+    assert entry.documentation.startswith("No effect in Penstock.")
+    with pytest.raises(ConfigError, match="Value must be at least 0"):
+        validate_broker("log.cleaner.io.buffer.size", "-1", per_broker=True)
+
+
+def test_nothing_reads_a_config_without_effect() -> None:
+    code = "".join(
+        path.read_text()
+        for top in ("libs", "services")
+        for path in (ROOT / top).rglob("*.py")
+        if path.parent != ROOT / "libs" / "cluster" / "configs"
+    )
+    assert [config.name for config in BROKER_CONFIGS.values() if not config.effect and f'"{config.name}"' in code] == []
+
+
+@pytest.mark.parametrize("name", ["num.network.threads", "num.io.threads"])
+def test_threads_are_explained_by_what_takes_their_place(name: str) -> None:
+    documentation = described(name, describe(NONE, 4, "1")).documentation
+    assert documentation is not None
+    assert "event loop" in documentation
+    assert "take the place of more" in documentation
+
+
+def test_a_config_without_effect_has_the_scope_that_it_has_in_kafka() -> None:
+    with pytest.raises(ConfigError, match=r"Cannot update these configs dynamically: Set\(controller.quorum.voters\)"):
+        validate_broker("controller.quorum.voters", "1@x:1", per_broker=True)
+    with pytest.raises(ConfigError, match="using the listener prefix"):
+        validate_broker("ssl.keystore.location", "/x", per_broker=True)
+    validate_broker("sasl.kerberos.service.name", "x", per_broker=True)
+    with pytest.raises(ConfigError, match="Cannot update these configs at default cluster level, broker id must be specified"):
+        validate_broker("sasl.kerberos.service.name", "x", per_broker=False)
+
+
+def test_what_a_storage_node_can_be_started_with() -> None:
+    validate_static("controller.quorum.voters", "1@x:1")
+    validate_static("replica.fetch.max.bytes", "5")
+    with pytest.raises(ConfigError, match="Not a number of type INT"):
+        validate_static("num.io.threads", "many")
+    with pytest.raises(UnknownConfig, match=r"Unknown broker config name: no\.such"):
+        validate_static("no.such", "1")
+    with pytest.raises(ConfigError, match="--entity-default"):
+        validate_static("num.partitions", "3")
+    with pytest.raises(ConfigError, match="--entity-name"):
+        validate_static("decommission", "true")
+    with pytest.raises(ConfigError, match=r"settings\.md"):
+        validate_static("log.dir", "/x")
+
+
+@pytest.mark.parametrize("name", ["authorizer.class.name", "create.topic.policy.class.name", "remote.log.storage.system.enable"])
+def test_protection_that_would_be_missing_is_refused_at_a_start(name: str) -> None:
+    with pytest.raises(NotSupportedYet, match="is not supported yet by Penstock"):
+        validate_static(name, "true")
+
+
+@pytest.mark.parametrize(
+    ("name", "successor"),
+    [
+        (
+            "log.message.timestamp.difference.max.ms",
+            "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms",
+        ),
+        ("zookeeper.connect", "PENSTOCK_ETCD"),
+        ("control.plane.listener.name", "use controller.listener.names"),
+    ],
+)
+def test_a_retired_config_is_refused_with_its_successor(name: str, successor: str) -> None:
+    with pytest.raises(RetiredConfig, match=f"Kafka has removed {name}: .*{successor}"):
+        validate_broker(name, "5", per_broker=True)
+    with pytest.raises(RetiredConfig, match=successor):
+        validate_static(name, "5")
+
+
+def test_a_retired_config_of_topics_is_refused_with_its_successors() -> None:
+    after = "use message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+    with pytest.raises(UnknownConfig, match=f"Unknown topic config name: message.timestamp.difference.max.ms.*{after}"):
+        validate_topic("message.timestamp.difference.max.ms", "5")
+
+
+def test_successors_are_names_that_exist() -> None:
+    for table, known in ((RETIRED, BROKER_CONFIGS), (RETIRED_OF_TOPICS, TOPIC_CONFIGS)):
+        assert not table.keys() & known.keys()
+        for name, successor in table.items():
+            for used in re.findall(r"(?:use|and) ([a-z]+\.[a-z.]+[a-z]|listeners)", successor):
+                assert used in known, name
+
+
+def test_secrets_are_not_shown() -> None:
+    name = "listener.name.tls.ssl.key.password"
+    assert without_secrets({name: "s", "ssl.key.password": "s", "num.io.threads": "9"}) == {
+        name: "[hidden]",
+        "ssl.key.password": "[hidden]",
+        "num.io.threads": "9",
+    }
+    entry = described("ssl.key.password", describe(NONE, 4, "1", static={"ssl.key.password": "[hidden]"}))
+    assert (entry.value, entry.source, entry.sensitive) == (None, Source.STATIC_BROKER, True)
 
 
 def test_a_fixed_broker_config_cannot_be_changed_while_it_runs() -> None:

@@ -67,9 +67,11 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
         (BROKER, "9", ConfigChange("log.retention.ms", SET, "1"), ErrorCode.BROKER_ID_NOT_REGISTERED),
         (BROKER, "1", ConfigChange("log.retention.ms", SET, "soon"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ConfigChange("node.id", SET, "2"), ErrorCode.INVALID_REQUEST),
-        (BROKER, "1", ConfigChange("node.id", DELETE, None), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ConfigChange("log.message.timestamp.difference.max.ms", SET, "2"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "", ConfigChange("ssl.client.auth", SET, "none"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ConfigChange("ssl.keystore.location", SET, "/x"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ConfigChange("num.partitions", SET, "2"), ErrorCode.INVALID_REQUEST),
-        (BROKER, "1", ConfigChange("no.such", SET, "2"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ConfigChange("no.such", APPEND, "2"), ErrorCode.INVALID_CONFIG),
         (BROKER, "1", ConfigChange("group.max.size", SET, "2"), ErrorCode.INVALID_REQUEST),
         (BROKER, "", ConfigChange("group.max.size", SET, "0"), ErrorCode.INVALID_REQUEST),
         (BROKER, "", ConfigChange("group.consumer.session.timeout.ms", SET, "60001"), ErrorCode.INVALID_REQUEST),
@@ -88,6 +90,16 @@ def test_a_bad_change_is_refused_with_kafkas_code(kind: int, name: str, change: 
     result = alter(image(), kind, name, change)
     assert result.result.error == error
     assert result.values is None
+
+
+@pytest.mark.parametrize("name", ["node.id", "no.such", "num.partitions"])
+def test_a_config_that_is_not_set_may_be_removed_whatever_it_is(name: str) -> None:
+    assert alter(image(), BROKER, "1", ConfigChange(name, DELETE, None)).values == {}
+
+
+def test_broker_configs_without_effect_and_of_plug_ins_are_kept() -> None:
+    changes = (ConfigChange("log.cleaner.io.buffer.size", SET, "600000"), ConfigChange("no.such", SET, "2"))
+    assert alter(image(), BROKER, "1", *changes).values == {"log.cleaner.io.buffer.size": "600000", "no.such": "2"}
 
 
 def test_one_bad_change_undoes_its_resource_and_no_other() -> None:

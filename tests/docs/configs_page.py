@@ -8,9 +8,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from libs.cluster.configs.definitions import BROKER_CONFIGS, GROUP_CONFIGS, OF_STORAGE, TOPIC_CONFIGS, ConfigDef, ConfigType
+from libs.cluster.configs.definitions import AT_START, BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, ConfigDef, ConfigType
 from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
 from libs.cluster.configs.resolve import MIN_IN_SYNC
+from libs.cluster.configs.retired_table import RETIRED, ZOOKEEPER, successor_of
 from libs.cluster.configs.values import LONG_MAX
 from services.gateway.protocol_docs.differences import DIFFERENCES, Difference
 from services.gateway.protocol_docs.protocol_page import write_page
@@ -35,7 +36,12 @@ $configs --describe --all --topic orders
 ```
 
 A change takes effect without a restart. `--delete-config` returns to the default. A value that is not valid is refused with
-INVALID_CONFIG. Penstock never ignores a config: a value that it does not act on yet is refused too.
+INVALID_CONFIG, or INVALID_REQUEST where it is a broker's, as in Kafka.
+
+All configs of topics, brokers and groups that Kafka 4.2 knows are here. Nothing acts on those [without effect](#without-effect):
+they are accepted, kept and described as such, so that scripts that set them work. A topic's or group's config that is not
+supported yet takes only its default, so that nobody takes it for done. [Retired](#retired) names are refused, and the refusal
+names their successors.
 
 The value in force is the first of these that is set:
 
@@ -64,10 +70,14 @@ _BROKERS = """
 - **one or all**: at run time, for one broker or for all.
 - **all**: at run time, for the whole cluster only, since no single broker decides it.
 - **one**: at run time, for one broker only.
+- **listener**: at run time, for one listener of one broker, as `listener.name.NAME.` and the config's name.
 - **start**: only when a storage node starts, by `PENSTOCK_BROKER_CONFIGS`.
 - **fixed**: DescribeConfigs shows it; it cannot be set as a config. A setting of a process may decide it.
 
 What is **one or all** can be given at a storage node's start too.
+
+As in Kafka, a broker config may have a name that nobody knows, for the sake of plug-ins. It is kept and has no effect. Like a
+password's, its value is described as null. The metadata store and its backups hold such values as they were given.
 
 | config | type | default | valid values | what it does | change | differences |
 |---|---|---|---|---|---|---|
@@ -90,6 +100,26 @@ They are broker configs too. All can be changed at run time, for the whole clust
 
 | config | type | default | valid values | what it does | differences |
 |---|---|---|---|---|---|
+"""
+
+_WITHOUT_EFFECT = """
+### Without effect
+
+Kafka's brokers act on these, and Penstock does not. DescribeConfigs says so in their documentation. They can be set where Kafka
+lets them be set, and hold any value that Kafka's bounds allow. All of them can be given at a storage node's start. Those that are
+**refused** take only their default there, since a cluster that ignored them would lack what they promise.
+
+| config | type | default | valid values | what takes its place | change |
+|---|---|---|---|---|---|
+"""
+
+_RETIRED = """
+### Retired
+
+Kafka has removed these broker configs. To set one answers INVALID_CONFIG, with what is below.
+
+| config | successor |
+|---|---|
 """
 
 _GROUPS = """
@@ -121,7 +151,10 @@ _UNSET = "none"
 def page() -> str:
     coordinators = {config.name for config in COORDINATOR_CONFIGS}
     defaults = default_of()
-    others = [config for name, config in BROKER_CONFIGS.items() if name not in coordinators and name not in defaults]
+    others = [
+        config for name, config in BROKER_CONFIGS.items() if name not in coordinators and name not in defaults and config.effect
+    ]
+    without_effect = [config for config in BROKER_CONFIGS.values() if not config.effect]
     return "".join(
         [
             _TOP,
@@ -133,6 +166,10 @@ def page() -> str:
             *_lines(_default_row(BROKER_CONFIGS[name], topic) for name, topic in sorted(defaults.items())),
             _COORDINATORS,
             *_lines((*_common(BROKER_CONFIGS[name]), _ids(BROKER_CONFIGS[name])) for name in sorted(coordinators)),
+            _WITHOUT_EFFECT,
+            *_lines((*_common(config), change_of(config)) for config in without_effect),
+            _RETIRED,
+            *_lines((f"`{name}`", f"{successor[0].upper()}{successor[1:]}.") for name, successor in _retired()),
             _GROUPS,
             *_lines((*_common(config), _from(config), _ids(config)) for config in GROUP_CONFIGS.values()),
             _DIFFERENCES,
@@ -146,10 +183,21 @@ def default_of() -> dict[str, ConfigDef]:
     return {name: config for config in TOPIC_CONFIGS.values() for name in config.synonyms}
 
 
+def _retired() -> list[tuple[str, str]]:
+    """Each retired broker config with its successor, and last those of ZooKeeper."""
+    successor = successor_of(ZOOKEEPER)
+    assert successor is not None
+    return [*sorted(RETIRED.items()), (f"{ZOOKEEPER}*", successor)]
+
+
 def change_of(config: ConfigDef) -> str:
     """The place and the time at which a broker config can be set."""
+    if not config.effect and not config.served:
+        return "refused"
+    if config.per_listener:
+        return "listener"
     if config.read_only:
-        return "start" if config.name in OF_STORAGE else "fixed"
+        return "start" if config.name in AT_START else "fixed"
     if config.cluster_wide:
         return "all"
     return "one" if config.one_broker else "one or all"
@@ -185,7 +233,7 @@ def _default_row(config: ConfigDef, topic: ConfigDef) -> tuple[str, ...]:
 def meaning(config: ConfigDef) -> str:
     """Penstock's use of a config."""
     notes = []
-    if not config.served:
+    if not config.served and config.effect:
         notes.append("**Not supported yet**: only the default is accepted.")
     if config.served_values:
         notes.append(f"Only {' or '.join(f'`{value}`' for value in config.served_values)} is accepted.")

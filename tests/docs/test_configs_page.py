@@ -37,6 +37,11 @@ def test_every_config_says_what_it_does_in_short_sentences(table: dict[str, Conf
         ("decommission", "one"),
         ("log.roll.hours", "start"),
         ("listeners", "fixed"),
+        ("num.io.threads", "one or all"),
+        ("ssl.client.auth", "one"),
+        ("ssl.keystore.location", "listener"),
+        ("controller.quorum.voters", "start"),
+        ("authorizer.class.name", "refused"),
     ],
 )
 def test_where_a_broker_config_can_be_set(name: str, change: str) -> None:

@@ -143,6 +143,15 @@ async def test_broker_configs_can_be_given_at_a_nodes_start(cluster: StorageClus
     assert known(cluster, topic) == set()
 
 
+async def test_a_node_may_be_started_with_configs_without_effect_and_registers_no_secret(cluster: StorageCluster) -> None:
+    await cluster.stop()
+    cluster.config = replace(cluster.config, broker_configs=("num.io.threads=9", "ssl.key.password=secret"))
+    await cluster.start()
+    member = await cluster.member()
+    assert member is not None
+    assert member.configs == {"num.io.threads": "9", "ssl.key.password": "[hidden]"}
+
+
 @pytest.mark.parametrize(
     "entry",
     [
@@ -153,6 +162,8 @@ async def test_broker_configs_can_be_given_at_a_nodes_start(cluster: StorageClus
         "num.partitions=3",
         "node.id=4",
         "log.roll.ms=0",
+        "log.message.timestamp.difference.max.ms=5",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     ],
 )
 def test_an_invalid_broker_config_ends_a_nodes_start(cluster: StorageCluster, entry: str) -> None:

@@ -324,7 +324,7 @@ def test_every_config_that_is_served_has_its_proof() -> None:
 def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clusters() -> None:
     """Each changeable broker config has a user. Add that of a new config here."""
     defaults = {name for config in TOPIC_CONFIGS.values() for name in config.synonyms}
-    changeable = {config.name for config in BROKER_CONFIGS.values() if not config.read_only}
+    changeable = {config.name for config in BROKER_CONFIGS.values() if not config.read_only and config.effect}
     of_coordinators = {config.name for config in COORDINATOR_CONFIGS}  # tests/group_coordinator/test_settings.py
     assert changeable - defaults - of_coordinators == {
         "num.partitions",  # controller: creating topics
@@ -340,6 +340,8 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
         *("self.balancing.imbalance.percentage", "decommission"),
         "producer.id.expiration.ms",  # storage: upkeep
         *("replica.lag.time.max.ms", "replica.lag.max.messages"),  # storage: ISR changes
+        # storage: pulls of followers
+        *("replica.fetch.max.bytes", "replica.fetch.response.max.bytes", "replica.fetch.min.bytes", "replica.fetch.wait.max.ms"),
         *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),  # storage: throttles
         "replica.alter.log.dirs.io.max.bytes.per.second",  # storage: moves between log directories
         # storage: cleaning

@@ -1,14 +1,15 @@
-"""Broker configs with a meaning here: defaults of topic configs, and configs of gateways, storage nodes and controllers.
+"""All broker configs. Here are those with an effect: defaults of topic configs, and configs of gateways, storage nodes and
+controllers. The others are in `no_effect_table.py`.
 
-Two things differ from Kafka. Configs of the whole cluster (`num.partitions`, `auto.create.topics.enable`, all of groups, …) can
-be changed while it runs, but only as the cluster-wide default, since no single broker decides them. And configs of Kafka's
-internals (threads, ZooKeeper, KRaft, Java security) do not exist.
+One thing differs from Kafka: configs of the whole cluster (`num.partitions`, `auto.create.topics.enable`, all of groups, …) can
+be changed while it runs, but only as the cluster-wide default, since no single broker decides them.
 """
 
 from dataclasses import replace
 from typing import Final
 
 from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
+from libs.cluster.configs.no_effect_table import WITHOUT_EFFECT
 from libs.cluster.configs.topic_table import MIB, TOPIC_CONFIGS
 from libs.cluster.configs.values import Check, ConfigDef, ConfigType, at_least, not_zero, one_of
 
@@ -111,7 +112,7 @@ _CLEANER = (
               "threads together. When it is full, the rest of a log waits for the next pass."),
     ConfigDef("log.cleaner.backoff.ms", LONG, "15000", "How long compaction waits when there is nothing to do.", at_least(0)),
 )  # fmt: skip
-"""The configs of log.cleaner.* that have a meaning here. Those of the buffers with which Kafka reads have none."""
+"""The configs of log.cleaner.* that have an effect."""
 
 _STATIC = (
     ConfigDef("node.id", INT, None, "The storage node's id, which is the broker id that clients see.", at_least(0), "high"),
@@ -119,6 +120,7 @@ _STATIC = (
     ConfigDef("broker.rack", STRING, None, "The rack or zone of this storage node."),
     ConfigDef("listeners", LIST, None, "The addresses that the gateway listens on for this broker id.", None, "high"),
     ConfigDef("advertised.listeners", LIST, None, "The addresses that clients are told for this broker id.", None, "high"),
+    ConfigDef("log.dir", LIST, None, "The same as log.dirs.", None, "high"),
     ConfigDef("log.dirs", LIST, None, "The directories in which the storage node keeps its logs.", None, "high"),
     ConfigDef("socket.request.max.bytes", INT, "104857600", "The largest request that a gateway reads.", at_least(1), "high"),
     ConfigDef("fetch.max.bytes", INT, "57671680", "The most bytes in the answer to one Fetch.", at_least(1024)),
@@ -184,11 +186,12 @@ BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
             *_COORDINATORS,
             *COORDINATOR_CONFIGS,
             *_BALANCING,
+            *WITHOUT_EFFECT,
             *(replace(config, read_only=True) for config in _STATIC),
         ],
         key=lambda c: c.name,
     )
 }
 
-OF_STORAGE: Final = frozenset(config.name for config in _OF_STORAGE)
-"""The broker configs on which a storage node acts. They may be given to it at its start."""
+AT_START: Final = frozenset(config.name for config in (*_OF_STORAGE, *WITHOUT_EFFECT))
+"""The broker configs that may be given to a storage node at its start: it acts on them, or nothing does."""

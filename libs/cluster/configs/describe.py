@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from libs.cluster.configs.broker_names import base_name, broker_config
 from libs.cluster.configs.definitions import BROKER, BROKER_CONFIGS, GROUP, TOPIC, TOPIC_CONFIGS, ConfigDef, ConfigError
 from libs.cluster.configs.group_settings import group_settings
 from libs.cluster.configs.resolve import (
@@ -21,7 +22,8 @@ from libs.cluster.configs.values import show
 
 @dataclass(frozen=True, slots=True)
 class DescribedConfig:
-    """One entry of a DescribeConfigs answer. `synonyms` starts with the setting in force."""
+    """One entry of a DescribeConfigs answer. `synonyms` starts with the setting in force, and has the value of a sensitive config
+    too, which is for nobody to see."""
 
     name: str
     value: str | None
@@ -30,7 +32,7 @@ class DescribedConfig:
     sensitive: bool
     synonyms: tuple[Setting, ...]
     type: int
-    documentation: str
+    documentation: str | None
 
 
 def describe(
@@ -96,7 +98,20 @@ def describe_broker(image: Overrides, broker_id: int, *, static: Mapping[str, st
             continue
         value = settings[0].value if settings and settings[0].name == config.name else config.default
         entries.append(_entry(config, value, settings))
-    return entries
+    return entries + [_unlisted(image, name, broker_id, static) for name in sorted(_unlisted_names(image, broker_id, static))]
+
+
+def _unlisted_names(image: Overrides, broker_id: int, static: Mapping[str, str] | None) -> set[str]:
+    """The configs of a broker that are set and in no table."""
+    layers = (image.overrides("broker", str(broker_id)), image.overrides("broker", ""), static or {})
+    return {name for values in layers for name in values if name not in BROKER_CONFIGS}
+
+
+def _unlisted(image: Overrides, name: str, broker_id: int, static: Mapping[str, str] | None) -> DescribedConfig:
+    base = base_name(name)
+    names = (name,) if base is None else (name, base)
+    settings = _from_first_name(broker_settings(image, names, broker_id, static), names)
+    return _entry(broker_config(name), settings[0].value if settings else None, settings)
 
 
 def describe_cluster_default(image: Overrides) -> list[DescribedConfig]:
@@ -104,10 +119,9 @@ def describe_cluster_default(image: Overrides) -> list[DescribedConfig]:
     own."""
     values = image.overrides("broker", "")
     entries = []
-    for name in sorted(values.keys() & BROKER_CONFIGS.keys()):
-        config = BROKER_CONFIGS[name]
+    for name in sorted(values):
+        config = broker_config(name)
         settings = [Setting(name, values[name], Source.DYNAMIC_DEFAULT_BROKER)]
-        settings += [s for s in broker_settings(image, (name,), NO_BROKER, None) if s.source == Source.DEFAULT]
         entries.append(_entry(config, values[name], settings))
     return entries
 
@@ -133,5 +147,15 @@ def _from_first_name(settings: list[Setting], names: tuple[str, ...]) -> list[Se
 
 def _entry(config: ConfigDef, value: str | None, settings: list[Setting]) -> DescribedConfig:
     source = settings[0].source if settings else Source.DEFAULT
-    doc = config.doc if config.served else f"{config.doc} Not supported yet by Penstock: only the default is accepted."
-    return DescribedConfig(config.name, value, source, config.read_only, False, tuple(settings), config.type, doc)
+    if config.sensitive:
+        value = None
+    read_only = config.read_only or not config.listed
+    return DescribedConfig(config.name, value, source, read_only, config.sensitive, tuple(settings), config.type, _doc(config))
+
+
+def _doc(config: ConfigDef) -> str | None:
+    if not config.listed:
+        return None
+    if not config.served:
+        return f"{config.doc} Not supported yet by Penstock: only the default is accepted."
+    return config.doc if config.effect else f"No effect in Penstock. {config.doc}"

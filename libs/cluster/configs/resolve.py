@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
 
+from libs.cluster.configs.broker_names import broker_config
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, UNITS_MS, ConfigDef, ConfigError
 from libs.cluster.configs.values import ConfigValue
 
@@ -179,12 +180,12 @@ class _Layers:
         """
         for source, values in self._layers:
             for name in names:
-                if (text := own_value(BROKER_CONFIGS[name], values)) is not None:
+                if (text := own_value(broker_config(name), values)) is not None:
                     yield Setting(name, text, source)
         for name in names:
-            default = BROKER_CONFIGS[name].default
-            if default is not None:
-                yield Setting(name, BROKER_CONFIGS[name].canonical(default), Source.DEFAULT)
+            config = broker_config(name)
+            if config.default is not None:
+                yield Setting(name, config.canonical(config.default), Source.DEFAULT)
 
     def sets(self, name: str) -> bool:
         """Whether anybody set the broker config `name`."""

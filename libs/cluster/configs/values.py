@@ -36,6 +36,10 @@ class UnknownConfig(ConfigError):
     """A config name that does not exist."""
 
 
+class RetiredConfig(ConfigError):
+    """A config name that Kafka has removed; the message names its successors."""
+
+
 class NotSupportedYet(ConfigError):
     """A value that Kafka accepts and Penstock does not support yet. It is refused, so that it is not ignored silently."""
 
@@ -43,6 +47,7 @@ class NotSupportedYet(ConfigError):
 class ConfigType(IntEnum):
     """The type codes of DescribeConfigs (v3+)."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -85,7 +90,18 @@ class ConfigDef:
     """For broker configs only: it has one value for the whole cluster, so it cannot be set for a single broker."""
     one_broker: bool = False
     """For broker configs only: it is a property of one broker, so it cannot be set for all brokers."""
+    per_listener: bool = False
+    """For broker configs only: it is set under a listener's prefix, `listener.name.NAME.`, while the cluster runs."""
     hidden: bool = False
+    effect: bool = True
+    """False: Kafka has it, and nothing here acts on it. It is accepted, kept and described. `doc` says what takes its place."""
+    listed: bool = True
+    """False: its name is in no table. See `broker_config`."""
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether its value is a secret. As in Kafka, that of an unknown config might be one."""
+        return self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
     def parse(self, text: str) -> ConfigValue:
         """The value of `text`, as Kafka reads it. Raises ConfigError. It may be a value that Penstock does not support."""
@@ -224,6 +240,9 @@ def some_of(*allowed: str) -> Check:
         f"at least one of {', '.join(f'`{name}`' for name in allowed)}",
         lambda value: each(value) if value else f"must not be empty. Valid values include: {', '.join(allowed)}",
     )
+
+
+not_empty: Final = Check("any but empty", lambda value: None if value else "String must be non-empty")
 
 
 def list_of(*allowed: str) -> Check:

@@ -5,8 +5,10 @@ v1 sources and synonyms · v3 types and documentation · v4 flexible.
 Resources: topics, brokers, the cluster-wide broker default ("" as a broker's name), and groups, which need not exist. A broker's
 own port describes that broker only, as in Kafka. The bootstrap port describes any.
 
-Differences from Kafka: only the broker configs that Penstock supports are described. Broker loggers and client metrics answer
-INVALID_REQUEST until they are built.
+All broker configs of Kafka are described, also those without an effect here, which the documentation says. The value of a secret
+and of an unknown config is null, as in Kafka.
+
+Difference from Kafka: broker loggers and client metrics answer INVALID_REQUEST until they are built.
 """
 
 from libs.cluster.configs.definitions import BROKER, GROUP, TOPIC
@@ -89,7 +91,10 @@ def _started_with(image: ClusterImage, broker_id: int) -> dict[str, str]:
 
 
 def _entry(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    synonyms = [DescribeConfigsSynonym(s.name, s.value, s.source) for s in config.synonyms] if request.include_synonyms else []
+    synonyms = [
+        DescribeConfigsSynonym(each.name, None if config.sensitive else each.value, each.source)
+        for each in (config.synonyms if request.include_synonyms else ())
+    ]
     return DescribeConfigsResourceResult(
         name=config.name,
         value=config.value,

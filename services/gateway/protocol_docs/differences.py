@@ -416,18 +416,32 @@ DIFFERENCES: Final = (
     ),
     # Configs
     Difference(
-        "broker-configs-left-out",
+        "broker-configs-of-processes",
         ApiKey.DESCRIBE_CONFIGS,
-        "Only the broker configs that Penstock supports are described. Listeners and log.dirs have no value, since each process"
-        " has its own.",
+        "Listeners, log.dir and log.dirs have no value, since each process has its own.",
+    ),
+    Difference(
+        "broker-configs-without-effect",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        "Broker configs without effect here are accepted by type and bounds alone, and their documentation says so "
+        "(docs/use/configs.md). Kafka also refuses more than twice the threads of before, and classes that it does not find.",
+    ),
+    Difference(
+        "broker-configs-not-acted-on",
+        ApiKey.DESCRIBE_CONFIGS,
+        "A storage node does not start with an authorizer, a policy, a quota callback or remote storage, since a cluster that "
+        "ignored them would lack what they promise.",
+        unseen="it takes a start: tests/cluster/test_configs.py",
     ),
     Difference(
         "broker-configs-changeable",
         ApiKey.DESCRIBE_CONFIGS,
         "Configs of the whole cluster can be changed while it runs, where Kafka's brokers read them at their start: "
         "num.partitions, default.replication.factor, auto.create.topics.enable, delete.topic.enable, "
-        "auto.leader.rebalance.enable, leader.imbalance.*, and for groups group.*, offset.* and offsets.*. Listeners cannot be "
-        "changed. group.min.session.timeout.ms and its max, which Kafka does not bound, are at least 1.",
+        "auto.leader.rebalance.enable, leader.imbalance.*, and for groups group.*, offset.* and offsets.*. So can a node's "
+        "replica.lag.time.max.ms, replica.fetch.max.bytes, replica.fetch.response.max.bytes, replica.fetch.min.bytes and "
+        "replica.fetch.wait.max.ms. Listeners cannot be changed. group.min.session.timeout.ms and its max, which Kafka does not "
+        "bound, are at least 1.",
     ),
     Difference(
         "broker-configs-protocols",
@@ -525,7 +539,8 @@ DIFFERENCES: Final = (
     Difference(
         "alter-configs-unknown-broker-config",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        "An unknown broker config answers INVALID_CONFIG. Kafka accepts any name, for the sake of its plug-ins.",
+        "A broker config that Kafka has removed answers INVALID_CONFIG, with its successors. Kafka keeps it like any name that "
+        "it does not know. To append to an unknown broker config answers INVALID_CONFIG. Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "alter-configs-repeated-resource",

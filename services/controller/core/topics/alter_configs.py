@@ -17,8 +17,8 @@ from libs.cluster.configs.definitions import (
     ConfigError,
     ConfigType,
     NotSupportedYet,
+    RetiredConfig,
     UnknownConfig,
-    require_dynamic,
     validate_broker,
     validate_group,
     validate_together,
@@ -158,8 +158,7 @@ def _apply(resource: ConfigResource, change: ConfigChange, values: dict[str, str
             assert change.value is not None  # refused above
             value = change.value
         case 1:
-            _check_removable(resource, change.name)
-            values.pop(change.name, None)
+            values.pop(change.name, None)  # as in Kafka, a config that is not set, not known or fixed is no error
             return
         case 2 | 3:
             value = _edited_list(resource, change, values.get(change.name))
@@ -173,20 +172,11 @@ def _apply(resource: ConfigResource, change: ConfigChange, values: dict[str, str
                 validate_broker(change.name, value, per_broker=bool(resource.name))
             case _:
                 validate_group(change.name, value)
-    except (UnknownConfig, NotSupportedYet) as error:
+    except (UnknownConfig, RetiredConfig, NotSupportedYet) as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
     except ConfigError as error:
         raise _broken(resource, error) from None
     values[change.name] = value
-
-
-def _check_removable(resource: ConfigResource, name: str) -> None:
-    """Raises Refused for a fixed value. To remove a config that is not set or not known changes nothing and is no error."""
-    if resource.resource_type == BROKER and name in BROKER_CONFIGS:
-        try:
-            require_dynamic(name, per_broker=bool(resource.name))
-        except ConfigError as error:
-            raise _broken(resource, error) from None
 
 
 def _broken(resource: ConfigResource, error: ConfigError) -> Refused:

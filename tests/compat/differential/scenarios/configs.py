@@ -1,5 +1,7 @@
 """DescribeConfigs, IncrementalAlterConfigs, AlterConfigs of topics and brokers."""
 
+from functools import partial
+
 from tests.compat.differential.scenario import ABSENT, Differs, Fields, Scenario, Step, World
 from tests.compat.differential.systems import STUCK
 
@@ -22,6 +24,16 @@ BALANCING = "|".join(
 
 SET_FOR_GROUPS = "group_initial_rebalance_delay_ms|group_max_size|group_consumer_max_size"
 """Kafka was told at its start, Penstock when it ran: test_differences.py."""
+
+STARTED_WITH = "|".join(
+    name.replace(".", "_")
+    for name in (
+        *("process.roles", "controller.listener.names", "controller.quorum.voters", "transaction.state.log.min.isr"),
+        *("transaction.state.log.replication.factor", "share.coordinator.state.topic.min.isr"),
+        "share.coordinator.state.topic.replication.factor",
+    )
+)
+"""What a broker of Kafka's must be told at its start: tests/compat/kafka/broker.py."""
 
 TOPICS = (
     Differs("topic-configs-own", "results.*.configs.durability|record_validation", kafka=ABSENT),
@@ -50,8 +62,8 @@ DESCRIBING = (
         DESCRIBE,
         describe(BROKER, "1"),
         differs=(
-            Differs("broker-configs-left-out", "results.1.configs.*", penstock=ABSENT),
-            Differs("broker-configs-left-out", "results.1.configs.listeners|log_dirs.value|config_source"),
+            Differs("broker-configs-of-processes", "results.1.configs.listeners|log_dir|log_dirs.value|config_source"),
+            Differs("broker-configs-of-processes", f"results.1.configs.{STARTED_WITH}.value|config_source"),
             Differs("broker-configs-changeable", "results.1.configs.*.read_only"),
             Differs("broker-configs-changeable", f"results.1.configs.{SET_FOR_GROUPS}.config_source", 4, 3),
             Differs("broker-configs-protocols", "results.1.configs.group_coordinator_rebalance_protocols.value"),
@@ -117,6 +129,43 @@ def change(
         return {"resources": [resource] * times, "validate_only": validate_only}
 
     return ask
+
+
+OF_BROKERS = (
+    ("log.cleaner.io.buffer.size", "600000"),
+    ("log.cleaner.io.buffer.size", "-1"),
+    ("log.cleaner.io.buffer.size", "many"),
+    ("log.cleaner.io.buffer.load.factor", "7"),
+    ("num.io.threads", "9"),
+    ("num.network.threads", "0"),
+    ("max.connections.per.ip", "7"),
+    ("controller.quorum.fetch.timeout.ms", "5"),
+    ("log.initial.task.delay.ms", "5"),
+    ("authorizer.class.name", "x"),
+    ("ssl.client.auth", "required"),
+    ("ssl.client.auth", "perhaps"),
+    ("sasl.jaas.config", "x"),
+    ("ssl.keystore.location", "/x"),
+    ("listener.name.plaintext.ssl.keystore.location", "/x"),
+    ("listener.name.plaintext.max.connections", "70"),
+    ("listener.name.plaintext.max.connections", "many"),
+    ("listener.name.plaintext.num.io.threads", "9"),
+    ("no.such.config", "1"),
+    ("no.such.config", ""),
+)
+"""Configs of brokers without effect here, or that nobody knows, each with a value."""
+
+KEPT = ("log.cleaner.io.buffer.size", "num.replica.fetchers", "no.such.config", "listener.name.x.max.connections")
+
+SECRETS = ("listener.name.x.ssl.key.password", "listener.name.x.y.sasl.jaas.config")
+
+
+def kept(resource: str, names: tuple[str, ...], world: World) -> list[Step]:
+    """Sets them, and asks what is in force then."""
+    return [
+        Step(CHANGE, 1, change(*((name, SET, "1") for name in names), kind=BROKER, name=resource)(world)),
+        Step(DESCRIBE, 4, describe(BROKER, resource, list(names), include_synonyms=True, include_documentation=True)(world)),
+    ]
 
 
 CHANGING = (
@@ -230,11 +279,61 @@ CHANGING = (
             Differs("broker-configs-changeable", "responses.*.error_message", penstock=None),
         ),
     ),
+    *(
+        Scenario(
+            f"{name} of {'one broker' if resource else 'all brokers'} is set to {value}",
+            CHANGE,
+            change((name, SET, value), kind=BROKER, name=resource, validate_only=True),
+        )
+        for resource in ("1", "")
+        for name, value in OF_BROKERS
+    ),
     Scenario(
-        "an unknown config of a broker",
+        "more than twice the threads",
         CHANGE,
-        change(("no.such.config", SET, "1"), kind=BROKER, name="1", validate_only=True),
+        change(("num.io.threads", SET, "100"), kind=BROKER, name="1", validate_only=True),
+        differs=(
+            Differs("broker-configs-without-effect", "responses.*.error_code", 42, 0),
+            Differs("broker-configs-without-effect", "responses.*.error_message", penstock=None),
+        ),
+    ),
+    Scenario(
+        "a limit of followers",
+        CHANGE,
+        change(("replica.fetch.max.bytes", SET, "100"), kind=BROKER, name="1", validate_only=True),
+        differs=(
+            Differs("broker-configs-changeable", "responses.*.error_code", 42, 0),
+            Differs("broker-configs-changeable", "responses.*.error_message", penstock=None),
+        ),
+    ),
+    Scenario(
+        "a retired config of a broker",
+        CHANGE,
+        change(("log.message.timestamp.difference.max.ms", SET, "1"), kind=BROKER, name="1", validate_only=True),
         differs=(Differs("alter-configs-unknown-broker-config", "responses.*.error_code", 0, 40),),
+    ),
+    Scenario(
+        "append to an unknown config of a broker",
+        CHANGE,
+        change(("no.such.config", APPEND, "1"), kind=BROKER, name="1", validate_only=True),
+        differs=(Differs("alter-configs-unknown-broker-config", "responses.*.error_code", -1, 40),),
+    ),
+    *(
+        Scenario(f"{name} of a broker, removed", CHANGE, change((name, REMOVE, None), kind=BROKER, name="1", validate_only=True))
+        for name in ("node.id", "replica.fetch.max.bytes", "no.such.config")
+    ),
+    *(
+        Scenario(
+            f"configs without effect and unknown ones of {'one broker' if resource else 'all brokers'}, and back",
+            CHANGE,
+            change(*((name, REMOVE, None) for name in names), kind=BROKER, name=resource),
+            versions=(1,),
+            before=partial(kept, resource, names),
+        )
+        for resource, names in (
+            ("1", (*KEPT, *SECRETS)),
+            ("", KEPT),
+        )
     ),
     Scenario(
         "a broker's loggers",

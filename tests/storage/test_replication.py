@@ -6,6 +6,9 @@ from random import Random
 
 import pytest
 
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides
 from libs.wire.record_batches.batches import iter_batches
 from tests.storage.cluster import batch
 from tests.storage.three_nodes import Nodes, nodes
@@ -91,3 +94,23 @@ async def test_whichever_node_is_elected_whenever_all_logs_become_the_last_leade
         for node_id in (1, 2, 3)
     }
     assert len(contents) == 1
+
+
+async def test_followers_come_to_an_end_by_pulls_that_ask_for_next_to_nothing(three: Nodes) -> None:
+    """As in Kafka, a whole batch is sent at least, whatever replica.fetch.max.bytes and its like say."""
+    least = {"replica.fetch.max.bytes": "0", "replica.fetch.response.max.bytes": "0"}
+    await three[1].write(keys.config("broker", ""), encode(ConfigOverrides(least)))
+    topics = [await three.topic(name, leader=leader) for name, leader in (("one", 1), ("two", 1), ("three", 2))]
+    for number in range(5):
+        for topic, leader in zip(topics, (1, 1, 2), strict=True):
+            assert (await three[leader].append(topic, batch(b"%d" % number))).error == 0
+    for topic in topics:
+        await three.alike(topic)
+
+
+async def test_followers_come_to_an_end_though_min_bytes_are_never_reached(three: Nodes) -> None:
+    never = {"replica.fetch.min.bytes": str(1 << 30), "replica.fetch.wait.max.ms": "20"}
+    await three[1].write(keys.config("broker", ""), encode(ConfigOverrides(never)))
+    topic = await three.topic("least", leader=1)
+    assert (await three[1].append(topic, batch(b"a"))).error == 0
+    await three.alike(topic)

@@ -400,6 +400,10 @@ REPLACING = (
     ),
     Scenario("a broker that is not there", REPLACE, replace(("log.retention.ms", "5"), kind=BROKER, name="7")),
     Scenario("a broker", REPLACE, replace(("log.retention.ms", "900000000"), kind=BROKER, name="1", validate_only=True)),
+    *(
+        Scenario(f"{name} of a broker", REPLACE, replace((name, "9"), kind=BROKER, name="1", validate_only=True))
+        for name in ("no.such.config", "num.io.threads", "controller.quorum.fetch.timeout.ms", "ssl.keystore.location")
+    ),
     Scenario(
         "a broker's loggers", REPLACE, replace(("no.such.logger", "INFO"), kind=BROKER_LOGGER, name="1", validate_only=True)
     ),

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.local.processes import read_pid
+from tests.compat.clients.admin import Admin
 from tests.support.polling import eventually
 from tests.support.ports import reserve_ports
 from tests.support.requirements import ROOT, require
@@ -86,6 +87,19 @@ def test_without_storage_nodes_partitions_are_offline_and_the_way_out_is_told(ru
     assert "start " in sentence(run)
     command(run, "up")
     eventually(lambda: sentence(run) == "healthy")
+
+
+def test_a_sole_replica_whose_node_is_down_is_offline_and_its_node_is_named(run: Path) -> None:
+    bootstrap = json.loads(command(run, "status", "--json").stdout)["bootstrap_servers"]
+    admin = Admin(bootstrap)
+    admin.create_all([NewTopic("sole", 1, replica_assignment=[[2]])])
+    kill(run, "storage-2")
+    words = "1 partition is offline (sole-0: storage-2 of its in-sync replicas is down: start it)"
+    eventually(lambda: words in sentence(run))
+    command(run, "up")
+    eventually(lambda: sentence(run) == "healthy")
+    admin.delete("sole")
+    admin.close()
 
 
 @pytest.mark.parametrize("name", ["gateway-1", "group_coordinator-1", "etcd"])

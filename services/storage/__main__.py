@@ -22,6 +22,12 @@ from services.storage.environment import Environment
 from services.storage.service import StorageNode
 from services.storage.threads.one_thread import threads
 
+OTHER_CLUSTER = (
+    "keep it, its records may be the only ones. If etcd's data was lost: make down, make rebuild, make up. "
+    "If it is no cluster of yours: choose another directory by PENSTOCK_LOG_DIRS"
+)
+OTHER_NODE = "keep it for that node, and give this one a directory of its own by PENSTOCK_LOG_DIRS"
+
 
 def main() -> None:
     config = read_config(StorageConfig, STORAGE)
@@ -68,17 +74,21 @@ def main() -> None:
         try:
             await node.start()
         except DirectoryOwnerMismatch as error:
-            setting = "PENSTOCK_LOG_DIRS" if config.log_dirs else "PENSTOCK_DATA_DIR"
-            raise CannotRun(
-                f"log directory belongs to another {error.owner}",
-                path=error.path,
-                theirs=error.theirs,
-                ours=error.ours,
-                way_out=f"it is sound: empty it if nobody misses what it holds, or choose another one by {setting}",
-            ) from error
+            raise refusal(error) from error
 
     run(serve)
     fs.close(lock)
+
+
+def refusal(error: DirectoryOwnerMismatch) -> CannotRun:
+    """The one line that tells an operator what is wrong with the log directories, and what to do."""
+    return CannotRun(
+        f"log directory belongs to another {error.owner}",
+        path=error.path,
+        theirs=error.theirs,
+        ours=error.ours,
+        way_out=OTHER_CLUSTER if error.owner == "cluster" else OTHER_NODE,
+    )
 
 
 if __name__ == "__main__":

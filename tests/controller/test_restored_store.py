@@ -1,5 +1,6 @@
 """Partitions of a metadata store that was restored from a backup: their logs decide who leads."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,14 +11,18 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import InSync, MetadataMark, PartitionState, Replica
 from libs.cluster.store import Put
-from libs.rpc.contracts.controller import NewTopic
+from libs.rpc.contracts.controller import UNCLEAN, ElectLeaders, NewTopic
 from services.controller.core.elections.doubt import EPOCHS_SKIPPED, in_doubt
 from services.controller.core.elections.leader_election import ReplicaLogEnd, elect_by_logs, log_end_query
 from services.controller.core.model.replica_health import LiveNode
 from services.controller.core.partitions.partition_reconciler import SteadyPartitions, reconcile
 from services.controller.core.partitions.partition_states import follows_the_table
+from services.controller.elections.log_end_survey import Key, LogEndsByPartition
+from services.controller.term.restored_store import WAY_OUT
+from tests.cluster.conftest import run_virtually
 from tests.controller.images import storage
 from tests.controller.running_controller import register, running_controller, story, vanish
+from tests.support.requirements import ROOT
 
 STATE = PartitionState(tuple(Replica(n, "d") for n in (1, 2, 3)), 1, 1, 4, 9, (InSync(1, 1), InSync(2, 1)))
 
@@ -114,3 +119,44 @@ def state_of(image: ClusterImage, topic_id: bytes) -> PartitionState:
     state = image.partition(topic_id, 0)
     assert state is not None
     return state
+
+
+async def both_have_the_same(image: ClusterImage, candidates: Mapping[Key, Sequence[InSync]]) -> LogEndsByPartition:
+    return {key: {member: ReplicaLogEnd(4, 10) for member in asked} for key, asked in candidates.items()}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["all nodes are started", "one is lost for good"])
+def test_what_the_controller_advises_after_a_restoration_gives_each_partition_a_leader(
+    lost: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        await register(store, storage(1), storage(2))
+        async with running_controller(store) as running:
+            await running.elected()
+            topic_id = (await running.create(NewTopic("t", 1, 2))).topics[0].topic_id
+            await vanish(store.peer(), 1, 2)
+            before = await running.image_when(lambda image: state_of(image, topic_id).leader == -1)
+        async with running_controller(store, 2, survey=both_have_the_same) as running:
+            await running.elected()
+            seen = MetadataMark(before.revision + 100, (1, 2, 3))
+            await register(store, replace(storage(1, 2), seen=seen, survived_from=1))
+            await running.image_when(lambda image: state_of(image, topic_id).leader_epoch >= EPOCHS_SKIPPED)
+            logged = [each.__dict__["fields"] for each in caplog.records if each.message.startswith("metadata store is an older")]
+            assert [fields["way_out"] for fields in logged] == [WAY_OUT]
+            assert state_of(running.image, topic_id).leader == -1
+            if lost:
+                reply = await running.controller.elect_leaders(ElectLeaders(UNCLEAN, (("t", 0),)))
+                assert [each.error for each in reply.partitions] == [0]
+            else:
+                await register(store, replace(storage(2, 2), survived_from=1))
+            await running.image_when(lambda image: state_of(image, topic_id).leader >= 0)
+
+    run_virtually(scenario())
+
+
+def test_the_page_that_the_advice_names_says_what_helps_where_a_node_is_lost() -> None:
+    page, _, heading = WAY_OUT.rpartition(": ")[2].partition(", ")
+    section = (ROOT / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    assert "kafka-leader-election --election-type unclean" in section
+    assert "delete the topic" in section

@@ -9,6 +9,7 @@ import sys
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from services.storage.__main__ import OTHER_CLUSTER
 from tests.support.requirements import ROOT
 
 
@@ -196,8 +197,14 @@ def test_wipe_names_the_log_directories_that_it_leaves_and_the_next_cluster_says
     assert not any("Traceback" in line or "damaged" in line for line in said)
     refusal = next(line for line in said if "belongs to another cluster" in line)
     assert f"path={elsewhere}" in refusal
-    assert "PENSTOCK_LOG_DIRS" in refusal
+    assert f'way_out="{OTHER_CLUSTER}"' in refusal
     assert "" not in said
+
+    before = {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")}
+    assert "choose another directory by PENSTOCK_LOG_DIRS" in OTHER_CLUSTER
+    monkeypatch.setenv("PENSTOCK_LOG_DIRS", str(tmp_path / "disk" / "others"))
+    assert penstock("up")[-1] == f"bootstrap.servers=127.0.0.1:{penstock.port}"
+    assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")} == before
 
 
 def test_an_option_that_is_no_number_is_refused_as_make_names_it_and_leaves_no_folder(penstock, tmp_path):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.lost_directories import way_out
 from libs.cluster.records import STORAGE, NodeRecord, PartitionState
 from libs.telemetry.durations import Durations
 from services.controller.core.directories.lost_directories import NewDirectories, nodes_with_new_directories, with_new_directories
@@ -32,7 +33,6 @@ Change = tuple[bytes, int, PartitionState]
 """A partition's new state."""
 
 DEFERRAL_S_MAX = 1.0
-WAY_OUT = "bring the directory back, or accept the loss: kafka-leader-election --election-type unclean"
 
 
 class PartitionReconciler:
@@ -53,7 +53,8 @@ class PartitionReconciler:
         self._deferred: dict[Key, float] = {}
         self.elections = Durations()
         """The times of elections, from the decision until the image shows the leader."""
-        self._reported: set[tuple[bytes, int]] = set()
+        self._reported: dict[Key, str] = {}
+        """The advice that was logged for each partition whose directory is lost."""
         self._leaderless: dict[tuple[bytes, int], None] = {}
         self._reconciled = ClusterImage()
         self._rules = TopicElectionConfigs(self._reconciled)
@@ -160,11 +161,13 @@ class PartitionReconciler:
         self, image: ClusterImage, topic_id: bytes, index: int, state: PartitionState, nodes: tuple[int, ...]
     ) -> None:
         if not nodes:
-            self._reported.discard((topic_id, index))
-        elif (topic_id, index) not in self._reported:
-            self._reported.add((topic_id, index))
+            self._reported.pop((topic_id, index), None)
+            return
+        advice = way_out(state, nodes, image.members(STORAGE))
+        if self._reported.get((topic_id, index)) != advice:
+            self._reported[topic_id, index] = advice
             topic = image.topics_by_id[topic_id].name
-            details = {"topic": topic, "partition": index, "nodes": list(nodes), "leader": state.leader, "way_out": WAY_OUT}
+            details = {"topic": topic, "partition": index, "nodes": list(nodes), "leader": state.leader, "way_out": advice}
             log.error(
                 "the log directory of a last in-sync replica is gone: the partition waits for it", extra={"fields": details}
             )

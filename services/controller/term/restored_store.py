@@ -26,7 +26,10 @@ NONCES = 1 << 53
 RETRY_S = 0.5
 ENTRY_EVERY_S = 1.0
 """So often at most an entry follows changes of partitions. Later changes of a lost branch are not noticed."""
-WAY_OUT = "start all nodes that host replicas; if one is lost: kafka-leader-election --election-type unclean"
+WAY_OUT = (
+    "start all nodes that host replicas; "
+    "for one that is lost for good: docs/operate/restoring-metadata.md, A storage node that is lost too"
+)
 
 
 class RestoredStore:

@@ -20,7 +20,10 @@ from services.storage.disks.disks import Disk
 
 log = logging.getLogger(__name__)
 
-WAY_OUT = "bring the newer volume back, or start all nodes with replicas; else kafka-leader-election --election-type unclean"
+WAY_OUT = (
+    "bring the newer volume back, or start all nodes with replicas; "
+    "only if one is lost for good: kafka-leader-election --election-type unclean"
+)
 
 
 class VolumeStamps:

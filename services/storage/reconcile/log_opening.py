@@ -31,7 +31,7 @@ def repair_hint(path: str) -> str:
     """The advice for a log that lost synced records."""
     look = f"python -m libs.commitlog verify {path}"
     give_up = f"python -m libs.commitlog accept-loss {path}"
-    return f"{look}; put back what is missing, then touch {path}; or go on without it: {give_up}"
+    return f"{look}; put back what is missing, then touch {path}; or, if no other replica has it, go on without it: {give_up}"
 
 
 class LogOpening:
@@ -72,7 +72,7 @@ class LogOpening:
         path = disk.directory.partition_path(topic, key[1])
         details = {"topic": topic, "partition": key[1], "path": path, "reason": error}
         if isinstance(error, LogDamaged):
-            log.error("partition is offline: synced records are missing", extra=fields(**details, do=repair_hint(path)))
+            log.error("partition is offline: synced records are missing", extra=fields(**details, way_out=repair_hint(path)))
         else:
             log.error("log cannot be opened", extra=fields(**details))
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from libs.cluster.records import PartitionState, Topic
+from libs.cluster.records import STORAGE, PartitionState, Topic
 from libs.commitlog.model.errors import DirectoryDamaged, LogDamaged
 from libs.commitlog.partition_log.log import Log
 from libs.telemetry.logs import fields
@@ -76,7 +76,10 @@ class ReplicaOpening:
             disk = self._disks.choose(key, partial(choose_directory, assigned=target))
         if disk is None or disk.sync.failed:
             self._partitions.broken.add(key)
-            missing_directories.report(key, topic, state, self._partitions.node_id, failed=self._disks.some_unusable)
+            members = self._partitions.image.members(STORAGE)
+            missing_directories.report(
+                key, topic, state, self._partitions.node_id, members=members, failed=self._disks.some_unusable
+            )
             return None
         try:
             opened = await self._open_or_copy_anew(disk, key, topic, state)

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import ResourceType
 
 from libs.cluster.saved_metadata import IMAGE_FILE, parse_file
+from services.storage.__main__ import OTHER_CLUSTER
 from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
@@ -79,6 +80,8 @@ def start_on_an_empty_etcd(cluster: LocalCluster) -> None:
         cluster.start(name)
     eventually(lambda: "log directory belongs to another cluster" in cluster.log("storage-1"))
     eventually(lambda: not cluster.is_running("storage-1"))
+    assert f'way_out="{OTHER_CLUSTER}"' in cluster.log("storage-1")
+    assert "make down, make rebuild, make up" in OTHER_CLUSTER, "which the test does from here on"
     for name in ("controller-1", "etcd"):
         cluster.kill(name)
 

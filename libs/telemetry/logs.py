@@ -20,6 +20,8 @@ LONGEST_VALUE = 256
 LONGEST_TRACE = 4000
 LEVELS: Final = ("debug", "info", "warning", "error")
 TEXT, JSON = "text", "json"
+LONGEST_OF = {"way_out": 4000}
+"""Advice that is cut is wrong: it may name a path several times, with a topic's name in it."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@,+\-\[\]#]+\Z")
 _UNPRINTABLE = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069"\\]')
 
@@ -44,9 +46,9 @@ def _write_out(match: re.Match[str]) -> str:
     return {10: "\\n", 13: "\\r", 9: "\\t"}.get(code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
-def _value(value: object) -> str:
+def _value(value: object, longest: int = LONGEST_VALUE) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= LONGEST_VALUE and _PLAIN.match(text) else f'"{escape(text)}"'
+    return text if len(text) <= longest and _PLAIN.match(text) else f'"{escape(text, longest)}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class LineFormatter(logging.Formatter):
         ]
         if not _is_ours(record):
             parts.append(f"logger={_value(record.name)}")
-        parts += [f"{key}={_value(value)}" for key, value in _given(record).items()]
+        parts += [f"{key}={_value(value, _longest(key))}" for key, value in _given(record).items()]
         if record.exc_info and record.exc_info[1] is not None:
             error, trace = _error(record.exc_info[1])
             parts.append(f'error="{escape(error)}"')
@@ -115,7 +117,8 @@ class JsonFormatter(logging.Formatter):
         }
         if not _is_ours(record):
             line["logger"] = record.name
-        line |= {f"{key}_" if key in line else key: _plain(value) for key, value in _given(record).items()}
+        given = _given(record).items()
+        line |= {f"{key}_" if key in line else key: _plain(value, _longest(key)) for key, value in given}
         if record.exc_info and record.exc_info[1] is not None:
             error, trace = _error(record.exc_info[1])
             line |= {"error": _shortened(error), "trace": _shortened(trace, LONGEST_TRACE)}
@@ -139,6 +142,10 @@ def _given(record: logging.LogRecord) -> dict[str, object]:
     return given if isinstance(given, dict) else {}
 
 
+def _longest(key: str) -> int:
+    return LONGEST_OF.get(key, LONGEST_VALUE)
+
+
 def _error(error: BaseException) -> tuple[str, str]:
     return f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
 
@@ -147,12 +154,12 @@ def _shortened(text: str, longest: int = LONGEST_VALUE) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-def _plain(value: object) -> object:
+def _plain(value: object, longest: int = LONGEST_VALUE) -> object:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, (bool, int, float, str)) for item in value):
         return [_plain(item) for item in value]
-    return _shortened(str(value))
+    return _shortened(str(value), longest)
 
 
 class RotatedFile(logging.handlers.RotatingFileHandler):

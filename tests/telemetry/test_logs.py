@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.telemetry.logs import JSON, LONGEST_VALUE, LogSettings, configure, escape, fields
+from services.storage.reconcile.log_opening import repair_hint
 
 log = logging.getLogger("libs.example")
 
@@ -48,6 +49,12 @@ def test_a_hostile_client_id_stays_within_its_field(lines: io.StringIO) -> None:
     assert text.count("\n") == 1
     assert r"x\n2026 level=error event=\"forged\" \x1b[31m\x07\u202e\x85yyy" in text
     assert len(text) < 700
+
+
+def test_the_advice_of_a_line_is_whole_however_long_its_paths_are(lines: io.StringIO) -> None:
+    path = f"/data/logs/{'t' * 249}-0"
+    log.error("partition is offline", extra=fields(path=path, way_out=repair_hint(path)))
+    assert f'accept-loss {path}"' in lines.getvalue()
 
 
 def test_an_exception_is_one_line_too(lines: io.StringIO) -> None:

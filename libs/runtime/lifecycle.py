@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import resource
@@ -19,6 +20,13 @@ ANEW_S = 5.0
 """The longest draining of a process that starts anew: nobody can take anything over from it."""
 ABORTED = 70
 """Exit code when draining was cut short: EX_SOFTWARE."""
+OF_THE_HOST = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO),
+        *(errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EADDRINUSE, errno.EADDRNOTAVAIL),
+    }
+)
+"""Errors that are the host's, and not the program's: the one that runs it can mend them, and has no use for a traceback."""
 
 OnStop = Callable[[], Awaitable[None]]
 
@@ -113,6 +121,8 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
         case StartAnew() as reason:
             log.error("starting anew", extra=fields(reason=reason))
             drain_s = min(drain_s, ANEW_S)
+        case OSError(errno=number) as failure if number in OF_THE_HOST:
+            log.error("stopping after a failure", extra=fields(error=f"{type(failure).__name__}: {failure}"))
         case BaseException() as failure:
             log.error("stopping after a failure", exc_info=failure)
     clean = await lifecycle.drain(drain_s)

@@ -4,6 +4,8 @@
 makes the real one, the simulator its own. `open_admin_port` serves metrics and health; `libs/runtime/registration.py` registers.
 """
 
+import logging
+import os
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,8 +32,12 @@ from libs.runtime.lifecycle import Lifecycle, run
 from libs.runtime.metadata_marks import MetadataMarks
 from libs.runtime.peers import Peers
 from libs.runtime.service_config import ServiceConfig
+from libs.runtime.setting_names import unknown
 from libs.telemetry import logs
+from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
+
+log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=ServiceConfig)
 
@@ -71,7 +77,8 @@ class Environment:
 
 
 def read_config(config_type: type[C], role: str) -> C:
-    """The settings of this process; logging is set up by them. Ends the process if one is missing or wrong."""
+    """The settings of this process; logging is set up by them. Ends the process if one is missing or wrong, and warns of
+    variables that no service knows."""
     config = load_or_exit(config_type, role)
     try:
         logs.configure(role, f"{role}-{config.node_id}", config.logging)
@@ -79,6 +86,8 @@ def read_config(config_type: type[C], role: str) -> C:
         sys.exit(f"{role}: {error}")
     except OSError as error:
         sys.exit(f"{role}: PENSTOCK_LOG_FILE {config.log_file} cannot be opened: {error.strerror}")
+    for variable, alike in unknown(os.environ):
+        log.warning("there is no such setting", extra=fields(variable=variable, did_you_mean=alike, see="docs/settings.md"))
     return config
 
 

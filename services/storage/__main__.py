@@ -10,18 +10,21 @@ from libs.cluster.records import STORAGE
 from libs.commitlog.files.durable_files import make_directory
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
-from libs.commitlog.model.errors import DirectoryLocked, DirectoryOwnerMismatch
+from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.children import ChildProcesses
+from libs.runtime.identity import IncarnationDamaged
 from libs.runtime.lifecycle import CannotRun, Lifecycle, descriptors_max, run
 from libs.runtime.page_caches import page_cache_id
 from libs.runtime.process import open_admin_port, read_config, system_identity
 from libs.telemetry.metrics import Metrics
 from services.storage.config import StorageConfig
 from services.storage.environment import Environment
+from services.storage.registration import NodeIdTaken
 from services.storage.service import StorageNode
 from services.storage.threads.one_thread import threads
 
+REFUSALS = (DirectoryOwnerMismatch, DirectoryLocked, DirectoryRetired, DirectoryDamaged, NodeIdTaken)
 OTHER_CLUSTER = (
     "keep it, its records may be the only ones. If etcd's data was lost: make down, make rebuild, make up. "
     "If it is no cluster of yours: choose another directory by PENSTOCK_LOG_DIRS"
@@ -39,6 +42,8 @@ def main() -> None:
         identity = system_identity(config, STORAGE, fs, clock)
     except DirectoryLocked:
         sys.exit(f"storage: {config.data_dir} is in use by another storage process")
+    except IncarnationDamaged as error:
+        sys.exit(f"storage: {error}")
     except OSError as error:
         sys.exit(f"storage: {config.data_dir} cannot be written: {error}")
 
@@ -73,15 +78,17 @@ def main() -> None:
         lifecycle.on_stop(node.stop)
         try:
             await node.start()
-        except DirectoryOwnerMismatch as error:
+        except REFUSALS as error:
             raise refusal(error) from error
 
     run(serve)
     fs.close(lock)
 
 
-def refusal(error: DirectoryOwnerMismatch) -> CannotRun:
-    """The one line that tells an operator what is wrong with the log directories, and what to do."""
+def refusal(error: Exception) -> CannotRun:
+    """The one line that tells an operator what is wrong, and what to do."""
+    if not isinstance(error, DirectoryOwnerMismatch):
+        return CannotRun("storage node cannot start", reason=error)
     return CannotRun(
         f"log directory belongs to another {error.owner}",
         path=error.path,

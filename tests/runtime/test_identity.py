@@ -9,7 +9,7 @@ import pytest
 
 from libs.clock import WallMs
 from libs.commitlog.files.filesystem import OsFileSystem
-from libs.runtime.identity import next_incarnation
+from libs.runtime.identity import IncarnationDamaged, next_incarnation
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "127.0.0.1:9"
@@ -22,7 +22,7 @@ def test_an_incarnation_rises_even_when_the_clock_goes_back(tmp_path: Path) -> N
     third = next_incarnation(fs, data_dir, WallMs(9000))
     assert (first, second, third) == (5000, 5001, 9000)
     Path(f"{data_dir}/incarnation").write_text("nonsense")
-    with pytest.raises(SystemExit, match="does not hold a number"):
+    with pytest.raises(IncarnationDamaged, match="does not hold a number"):
         next_incarnation(fs, data_dir, WallMs(9000))
 
 

@@ -1,6 +1,7 @@
 """Start, drain, exit."""
 
 import asyncio
+import errno
 import signal
 import subprocess
 import sys
@@ -73,6 +74,18 @@ async def test_a_process_with_impossible_settings_says_what_to_mend_without_a_tr
     assert await supervise(main, Lifecycle()) == 1
     [line] = [LineFormatter("storage", "storage-1").format(record) for record in caplog.records]
     assert line.endswith(' event="log directory belongs to another node" path=/data')
+
+
+async def test_an_error_of_the_host_is_one_sentence_and_another_one_has_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(given: Lifecycle) -> None:
+        raise errors.pop()
+
+    errors = [OSError(errno.EBADF, "Bad file descriptor"), PermissionError(errno.EACCES, "Permission denied", "/data")]
+    assert await supervise(main, Lifecycle()) == 1
+    assert await supervise(main, Lifecycle()) == 1
+    sentence, traced = [LineFormatter("storage", "storage-1").format(record) for record in caplog.records]
+    assert sentence.endswith(' event="stopping after a failure" error="PermissionError: [Errno 13] Permission denied: \'/data\'"')
+    assert "Traceback" in traced
 
 
 async def test_a_start_that_fails_closes_what_was_open_and_says_so(caplog: pytest.LogCaptureFixture) -> None:

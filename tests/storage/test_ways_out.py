@@ -16,7 +16,7 @@ from libs.cluster.records import STORAGE, InSync, PartitionState, Replica, Topic
 from libs.commitlog import __main__ as commitlog
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import DirectoryOwnerMismatch
-from libs.commitlog.partition_log.directory import STRAY_SUFFIX
+from libs.commitlog.partition_log.directory import STRAY_SUFFIX, LogDirectory
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.controller import UNCLEAN, DeleteTopics, ElectLeaders, NewTopic, TopicRef
 from libs.rpc.server import Hello
@@ -25,7 +25,7 @@ from libs.wire.errors import ErrorCode
 from services.controller.core.elections.doubt import in_doubt
 from services.controller.elections.log_end_survey import LogSurvey
 from services.controller.recovery.disk_reading import DiskReading
-from services.storage.__main__ import OTHER_NODE, refusal
+from services.storage.__main__ import OTHER_NODE, REFUSALS, refusal
 from services.storage.disks.missing_directories import NO_LONGER
 from services.storage.disks.volume_stamps import WAY_OUT as WENT_BACK
 from services.storage.reconcile.log_opening import repair_hint
@@ -239,6 +239,35 @@ async def test_a_directory_of_another_node_is_kept_and_another_one_is_used_as_ad
     cluster.config = replace(cluster.config, log_dirs=(f"{theirs}-of-2",))
     await cluster.start()
     assert files(theirs) == before
+
+
+@pytest.mark.parametrize("how", ["locked", "retired", "copied", "damaged"])
+async def test_a_log_directory_that_cannot_be_used_is_refused_in_one_sentence(cluster: StorageCluster, how: str) -> None:
+    """It ended in a traceback."""
+    await with_two_directories(cluster)
+    await cluster.stop()
+    one, two = cluster.config.directories
+    held = None
+    match how:
+        case "locked":
+            held = LogDirectory.open(two, OsFileSystem(), new_id=bytes(16), node_id=1)
+        case "retired":
+            retire(one)
+            retire(two)
+        case "copied":
+            shutil.rmtree(two)
+            shutil.copytree(one, two)
+        case "damaged":
+            Path(two, "meta.properties").write_text("directory.id=nothing\n")  # noqa: ASYNC240
+    with pytest.raises(REFUSALS) as raised:
+        await cluster.start()
+    refused = refusal(raised.value)
+    assert str(refused) == "storage node cannot start"
+    assert one in str(refused.facts["reason"]) or two in str(refused.facts["reason"])
+    assert cluster.node is not None
+    cluster.node = None
+    if held is not None:
+        held.close()
 
 
 def files(path: str) -> dict[str, int]:

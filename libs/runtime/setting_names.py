@@ -1,0 +1,30 @@
+"""The names of all settings, of whatever service: a process that is given another one warns of it.
+
+The services' `config.py` have the settings. `tests/runtime/test_settings_of_services.py` holds the names to them.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+_NAMES = """
+    admin_host admin_port advertised_host advertised_port_base broker_configs config connection_bytes_max
+    connection_requests_max connections_max connections_per_ip_max crowded_s_max data_dir default_durability
+    default_partitions default_replication_factor drain_s_max election_ttl_s etcd fenced_broker_s_max fetch_bytes_max
+    fetch_wait_ms_max frame_bytes_max half_frame_s_max hand_over_s high_watermark_checkpoint_s host_id idle_s_max
+    lag_series_max listen_host listener_name log_dirs log_level member_ttl_s node_id open_file_idle_s open_files_max
+    parked_bytes_max patience_s peers port_base queued_request_bytes_max rack recovery_checkpoint_s recovery_processes
+    request_partitions_max rpc_max_frame rpc_tcp rpc_unix sendfile_bytes_min sync_hang_s unread_answer_bytes_max
+    unread_answers_s_max volume_stamp_s
+"""
+NAMES = frozenset(_NAMES.split())
+OF_TESTS = ("PENSTOCK_CHAOS_", "PENSTOCK_GROUPS_AGAINST", "PENSTOCK_REQUIRE_ALL", "PENSTOCK_TEST_")
+"""What tests and their set-up read begins with one of these."""
+
+
+def unknown(variables: Iterable[str], prefix: str = "PENSTOCK_") -> Iterator[tuple[str, str]]:
+    """Variables that no service reads, each with the setting that is most like it, or an empty text."""
+    known = [name.upper() for name in sorted(NAMES)]
+    for variable in sorted(variables):
+        name = variable.removeprefix(prefix)
+        if variable.startswith(prefix) and name not in known and not variable.startswith(OF_TESTS):
+            yield variable, next((f"{prefix}{alike}" for alike in difflib.get_close_matches(name, known, n=1)), "")

@@ -66,6 +66,9 @@ class SocketTransport:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listening.bind(target)
             listening.listen(BACKLOG)
+        except OSError as error:
+            listening.close()
+            raise OSError(error.errno, error.strerror or str(error), address) from error
         except BaseException:
             listening.close()
             raise

@@ -23,7 +23,7 @@ ABORTED = 70
 OF_THE_HOST = frozenset(
     {
         *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO),
-        *(errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EADDRINUSE, errno.EADDRNOTAVAIL),
+        *(errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EADDRINUSE, errno.EADDRNOTAVAIL),
     }
 )
 """Errors that are the host's, and not the program's: the one that runs it can mend them, and has no use for a traceback."""

@@ -28,7 +28,7 @@ from libs.runtime.address_book import AddressBook
 from libs.runtime.admin import AdminServer, Lookup
 from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
-from libs.runtime.lifecycle import Lifecycle, run
+from libs.runtime.lifecycle import CannotRun, Lifecycle, run
 from libs.runtime.metadata_marks import MetadataMarks
 from libs.runtime.peers import Peers
 from libs.runtime.service_config import ServiceConfig
@@ -80,10 +80,10 @@ def read_config(config_type: type[C], role: str) -> C:
     """The settings of this process; logging is set up by them. Ends the process if one is missing or wrong, and warns of
     variables that no service knows."""
     config = load_or_exit(config_type, role)
+    if problem := config.problem():
+        sys.exit(f"{role}: {problem}")
     try:
         logs.configure(role, f"{role}-{config.node_id}", config.logging)
-    except ValueError as error:
-        sys.exit(f"{role}: {error}")
     except OSError as error:
         sys.exit(f"{role}: PENSTOCK_LOG_FILE {config.log_file} cannot be opened: {error.strerror}")
     for variable, alike in unknown(os.environ):
@@ -103,9 +103,12 @@ def system_identity(config: ServiceConfig, role: str, fs: FileSystem, clock: Clo
 
 
 def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Environment:
-    """The environment of a real process: sockets, etcd, the system's clock. Raises OSError if the data directory is unusable."""
+    """The environment of a real process: sockets, etcd, the system's clock. Raises CannotRun without a data directory."""
     clock, transport = SystemClock(), SocketTransport()
-    identity = system_identity(config, role, fs, clock)
+    try:
+        identity = system_identity(config, role, fs, clock)
+    except OSError as error:
+        raise CannotRun("data directory cannot be used", path=config.data_dir, reason=error) from error
     peers = Peers(
         AddressBook(fs, config.data_dir),
         config.peers,

@@ -1,8 +1,12 @@
 """The settings that every service has. A service's `config.py` adds its own."""
 
+import os
 from dataclasses import dataclass
 
 from libs.telemetry.logs import LogSettings
+
+PORT_MAX = 65_535
+SOCKET_PATH_MAX = 107
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,32 @@ class ServiceConfig:
     def logging(self) -> LogSettings:
         """Raises ValueError."""
         return LogSettings(self.log_level, self.log_format, self.log_file, self.log_file_bytes_max, self.log_former_files_max)
+
+    def problem(self) -> str | None:
+        """What is wrong with the settings of a process, in a sentence. Services in tests and simulations have no such bounds."""
+        if self.node_id < 1:
+            return f"PENSTOCK_NODE_ID is {self.node_id}; expected 1 or more"
+        if not self.data_dir:
+            return "PENSTOCK_DATA_DIR is empty; expected a path"
+        if not self.etcd:
+            return "PENSTOCK_ETCD is empty; expected host:port of each member of etcd"
+        rpc_tcp = (self.rpc_tcp,) if self.rpc_tcp else ()
+        for variable, addresses in (("ETCD", self.etcd), ("PEERS", self.peers), ("RPC_TCP", rpc_tcp)):
+            for address in addresses:
+                host, _, port = address.rpartition(":")
+                if not host or not port.isdecimal() or not 0 <= int(port) <= PORT_MAX:
+                    return f"PENSTOCK_{variable} has {address!r}; expected host:port"
+        if len(os.fsencode(self.rpc_unix)) > SOCKET_PATH_MAX:
+            return f"PENSTOCK_RPC_UNIX is longer than {SOCKET_PATH_MAX} bytes, which the address of a socket holds"
+        if not 0 <= self.admin_port <= PORT_MAX:
+            return f"PENSTOCK_ADMIN_PORT is {self.admin_port}; expected 0 to {PORT_MAX}"
+        if self.member_ttl_s < 1:
+            return f"PENSTOCK_MEMBER_TTL_S is {self.member_ttl_s}; expected 1 or more"
+        try:
+            self.logging  # noqa: B018  it checks itself
+        except ValueError as error:
+            return str(error)
+        return None
 
 
 def require_rpc_address(config: ServiceConfig, service: str) -> None:

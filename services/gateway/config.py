@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from libs.runtime.service_config import ServiceConfig
+from libs.runtime.service_config import PORT_MAX, ServiceConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,3 +74,8 @@ class GatewayConfig(ServiceConfig):
     """The number of segment files that are kept open. At most one for sixteen of the limit of open files."""
     open_file_idle_s: float = 30.0
     """A file that is not read for so long is closed. A deleted segment takes disk space while it is open."""
+
+    def problem(self) -> str | None:
+        if not 1 <= self.port_base < PORT_MAX:
+            return f"PENSTOCK_PORT_BASE is {self.port_base}; expected 1 to {PORT_MAX - 1}"
+        return ServiceConfig.problem(self)

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import errno
 import fcntl
 import json
 import os
@@ -269,10 +270,13 @@ def _absolute(given: str) -> Path:
 
 def main(arguments: list[str]) -> int:
     given = parse(arguments)
+    place = getattr(given, "run", ROOT)
     try:
         if given.command == "setup":
             set_up(development=given.dev)
             return 0
+        if not given.run:
+            raise LauncherError("RUN= is empty: name the folder that the cluster lives in")
         run = RunDirectory(given.run)
         match given.command:
             case "up":
@@ -296,7 +300,8 @@ def main(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as reason:
-        print(f"penstock: {reason.filename or given.run}: {reason.strerror or reason}", file=sys.stderr)
+        what_to_do = f". Make room, then `make {given.command}` again" if reason.errno == errno.ENOSPC else ""
+        print(f"penstock: {reason.filename or place}: {reason.strerror or reason}{what_to_do}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -4,6 +4,7 @@ Used by the command line, and as a library by the tests. State lives in the run 
 launcher may stop what another one started.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -28,6 +29,8 @@ STOP_WITHIN_S = 15.0  # all of them together, but
 STOP_AT_LEAST_S = 3.0  # so long is given to those of each role
 ANSWERS_WITHIN_S = 5.0  # an etcd that does not hangs
 LOG_TAIL_BYTES = 4000
+FULL_BYTES = 1 << 20
+NO_SPACE = os.strerror(errno.ENOSPC).lower()
 NEXT = "The others are left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
 
 
@@ -189,12 +192,18 @@ class Cluster:
             said_by[plan.name] = said
             now = time.monotonic()
             if self.pid_of(plan.name) is None:
-                raise LauncherError(
-                    f"{plan.name} ended while starting; the others are left running. {NEXT} {self._log_tail(plan.name)}"
-                )
+                raise LauncherError(self._why_ended(plan.name))
             if now > deadline:
                 raise LauncherError(f"{plan.name} is not ready in time ({said}). {NEXT} {self._log_tail(plan.name)}")
             over.wait(POLL_S)
+
+    def _why_ended(self, name: str) -> str:
+        tail = self._log_tail(name)
+        free_bytes = shutil.disk_usage(self.run.path).free
+        if free_bytes < FULL_BYTES or NO_SPACE in tail.lower():
+            room = f"{free_bytes / 2**20:.1f} MiB are free below {self.run.path}"
+            return f"{name} ended while starting, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
+        return f"{name} ended while starting. {NEXT} {tail}"
 
     def _spawn(self, plan: ProcessPlan) -> int:
         self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -44,6 +44,9 @@ class StorageConfig(ServiceConfig):
     """The longest message between processes, in bytes."""
 
     def __post_init__(self) -> None:
+        for path in self.log_dirs:
+            if self.log_dirs.count(path) > 1:
+                raise ValueError(f"PENSTOCK_LOG_DIRS names {path} twice")
         for name, value in self.static.items():
             try:
                 validate_static(name, value)

@@ -48,10 +48,18 @@ def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> N
 
     three.kill("storage-3")
 
+    def partitions(topic: str) -> dict[int, PartitionMetadata]:
+        return admin.client.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
+
     def of_three() -> dict[int, PartitionMetadata]:
-        return admin.client.list_topics("three", timeout=WAIT_S).topics["three"].partitions
+        return partitions("three")
+
+    def leaderless() -> int:
+        """The number of partitions of the other topic that lack a leader: one of them lay on node 3 alone."""
+        return sum(p.leader < 0 for p in partitions("one").values())
 
     eventually(lambda: all(set(p.isrs) == {1, 2} and p.leader in (1, 2) for p in of_three().values()), WAIT_S)
+    eventually(lambda: leaderless() == 1, WAIT_S)
     missing, under, at, described, gone = shown(
         bootstrap,
         ("--under-replicated-partitions", "--topic", "three"),
@@ -67,7 +75,7 @@ def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> N
     assert set(at) == {0, 1, 2}
     (alone,) = [index for index, (_, replicas, _) in described.items() if replicas == {"3"}]
     assert {index: (leader, replicas) for index, (leader, replicas, _) in gone.items()} == {alone: ("none", {"3"})}
-    (unled,) = [p for p in admin.client.list_topics("one", timeout=WAIT_S).topics["one"].partitions.values() if p.leader < 0]
+    (unled,) = [p for p in partitions("one").values() if p.leader < 0]
     assert (unled.id, unled.error.name()) == (alone, "LEADER_NOT_AVAILABLE")
 
     three.kill("storage-2")
@@ -80,6 +88,6 @@ def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> N
     for name in ("storage-2", "storage-3"):
         three.start(name)
     three.wait_ready()
-    eventually(lambda: all(set(p.isrs) == {1, 2, 3} for p in of_three().values()), WAIT_S)
+    eventually(lambda: all(set(p.isrs) == {1, 2, 3} for p in of_three().values()) and leaderless() == 0, WAIT_S)
     assert shown(bootstrap, ("--under-replicated-partitions",), ("--unavailable-partitions",)) == [{}, {}]
     admin.close()

@@ -11,7 +11,7 @@ import pytest
 
 from services.storage.produce.appends import Appends
 from tests.simulation.replication.memory_log import epoch_of
-from tests.simulation.replication.mutants import BUGS, RARE
+from tests.simulation.replication.mutants import BUGS, CAUGHT_WITHIN, RARE
 from tests.simulation.replication.run import FAULTY_S, ReplicationRun, run_one
 
 REPOSITORY = Path(__file__).parents[3]
@@ -98,4 +98,4 @@ def test_a_partition_that_takes_nothing_after_all_has_healed_is_not_well(monkeyp
 @pytest.mark.parametrize("name", [name for name in BUGS.caught if name not in RARE])
 def test_a_bug_planted_into_replication_is_caught(name: str) -> None:
     """`make simulate KIND=planted` has those that take more seeds, too."""
-    assert BUGS.seeds_to_catch(name, seeds=range(500)).violation is not None
+    assert BUGS.seeds_to_catch(name, seeds=range(CAUGHT_WITHIN)).violation is not None

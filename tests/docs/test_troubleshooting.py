@@ -90,3 +90,17 @@ def test_the_index_names_every_page() -> None:
     linked = set(re.findall(r"\]\(([^)#]+)\)", INDEX.read_text()))
     assert pages - linked == {"README.md"}
     assert {"understand/README.md", "adr/"} <= linked
+
+
+def test_the_readme_says_what_is_needed_before_it_needs_it() -> None:
+    readme = (ROOT / "README.md").read_text()
+    order = [
+        "needs Linux, Python 3.11",
+        "Debian's package `kcat`",
+        "\nmake up\n",
+        "| kcat ",
+        "kafka.apache.org/downloads",
+        "kafka-topics.sh",
+    ]
+    places = [readme.index(words) for words in order]
+    assert places == sorted(places)

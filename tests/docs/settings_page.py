@@ -28,10 +28,11 @@ _TOP = """# Settings
 
 Made by `python -m tests.docs.settings_page` from the `config.py` of each service; do not edit.
 
-Each service reads environment variables and the TOML file that `PENSTOCK_CONFIG` names. In the file a setting is called as in the
-second column. The environment wins. Lists are comma separated in the environment. A service that lacks a setting, or cannot read
-one, says so in one line and ends. It warns of a `PENSTOCK_…` variable that no service knows. All of them are read at the start; Kafka's broker and topic configs, which `kafka-configs`
-changes while all runs, are another matter: [use/configs.md](use/configs.md).
+Each service reads environment variables and the TOML file that `PENSTOCK_CONFIG` names. In the file a setting is called as in
+the second column. The environment wins. Lists are comma separated in the environment. A service that lacks a setting, or
+cannot read one, says so in one line and ends. It warns of a `PENSTOCK_…` variable that no service knows. All of them are read
+at the start; Kafka's broker and topic configs, which `kafka-configs` changes while all runs, are another matter:
+[use/configs.md](use/configs.md).
 
 ## Under `make up`
 

@@ -79,7 +79,7 @@ async def test_a_partition_whose_directory_is_gone_is_not_begun_anew(
     assert not (log_directory(cluster) / "damaged-0").exists()
     [line] = said(caplog)
     assert "offsets up to 4 were synced" in str(line["reason"])
-    assert f"accept-loss {log_directory(cluster)}/damaged-0" in line["do"]
+    assert f"accept-loss {log_directory(cluster)}/damaged-0" in line["way_out"]
 
     # Nor by the start after that, whatever checkpoints were written meanwhile.
     checkpoint = log_directory(cluster) / HIGH_WATERMARKS

@@ -18,6 +18,7 @@ from libs.coordinator.driver import ShardDriver
 from libs.coordinator.shard import Shard
 from libs.rpc.client_connection import ClientConnection
 from libs.rpc.contracts.replication import Pulled, PulledFrom
+from libs.runtime.identity import IncarnationDamaged
 from services.controller.core.elections import leader_election as elections
 from services.controller.core.reassignment import reassignment
 from services.controller.term.fenced_writer import FencedWriter
@@ -268,7 +269,7 @@ GUARDED: dict[str, Bug] = {
 def violations_of(seed: int, faulty_s: float = FAULTY_S) -> list[str]:
     try:
         return run_one(seed, faulty_s=faulty_s, until_caught=True).violations
-    except (SystemExit, DirectoryDamaged) as refusal:  # of a process, to start with the files that it finds
+    except (IncarnationDamaged, DirectoryDamaged) as refusal:  # of a process, to start with the files that it finds
         return [f"a process does not start: {refusal}"]
 
 

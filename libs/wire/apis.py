@@ -48,6 +48,8 @@ from libs.wire.messages import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     unregister_broker,
 )
@@ -97,7 +99,7 @@ class Api:
     time.
 
     `before_authentication`: the API is answered on a connection that has not authenticated yet. Nothing reads it before SASL
-    (issue 16); a test holds that it is ApiVersions alone.
+    (issue 16); a test holds that these are ApiVersions and SASL's own two.
     """
 
     key: ApiKey
@@ -215,6 +217,7 @@ _TABLE: Final = (
          group_ids=_described_groups, refused=refused.describe_groups_response, is_repeatable=True, elements_max=GROUPS_MAX),
     _row(ApiKey.LIST_GROUPS, "ListGroups", list_groups, Kind.ALL_GROUP_OWNERS,
          is_repeatable=True, elements_max=GROUP_ELEMENTS_MAX),
+    _row(ApiKey.SASL_HANDSHAKE, "SaslHandshake", sasl_handshake, before_authentication=True),
     Api(ApiKey.API_VERSIONS, "ApiVersions", *SERVED_VERSIONS[ApiKey.API_VERSIONS], Kind.GATEWAY, _read_api_versions,
         _write_api_versions, before_authentication=True),
     _row(ApiKey.CREATE_TOPICS, "CreateTopics", create_topics, _CONTROLLER),
@@ -226,6 +229,7 @@ _TABLE: Final = (
     _row(ApiKey.ALTER_CONFIGS, "AlterConfigs", alter_configs, _CONTROLLER),
     _row(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", alter_replica_log_dirs),
     _row(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", describe_log_dirs),
+    _row(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", sasl_authenticate, before_authentication=True),
     _row(ApiKey.CREATE_PARTITIONS, "CreatePartitions", create_partitions, _CONTROLLER),
     _row(ApiKey.DELETE_GROUPS, "DeleteGroups", delete_groups, _OWNER, group_ids=_deleted_groups,
          refused=refused.delete_groups_response, needs_new_id=True, elements_max=GROUPS_MAX),

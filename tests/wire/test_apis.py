@@ -58,8 +58,9 @@ def test_only_requests_to_owners_have_rules_for_being_sent_to_one() -> None:
     assert [api.name for api in APIS.values() if api.parks and api.is_repeatable] == []
 
 
-def test_only_api_versions_is_answered_before_authentication() -> None:
-    assert [api.key for api in APIS.values() if api.before_authentication] == [ApiKey.API_VERSIONS]
+def test_only_api_versions_and_sasl_itself_are_answered_before_authentication() -> None:
+    before = {api.key for api in APIS.values() if api.before_authentication}
+    assert before == {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 
 
 def test_handlers_of_the_controllers_apis_ask_the_controller_and_of_the_others_two_that_create_topics() -> None:

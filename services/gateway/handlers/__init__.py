@@ -45,6 +45,8 @@ from services.gateway.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     unregister_broker,
 )
@@ -94,6 +96,8 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.OFFSET_DELETE], begin=offset_delete.begin),
     ServedApi(APIS[ApiKey.OFFSET_FETCH], offset_fetch.handle, begin=offset_fetch.begin),
     ServedApi(APIS[ApiKey.OFFSET_FOR_LEADER_EPOCH], offset_for_leader_epoch.handle),
+    ServedApi(APIS[ApiKey.SASL_AUTHENTICATE], sasl_authenticate.handle),
+    ServedApi(APIS[ApiKey.SASL_HANDSHAKE], sasl_handshake.handle),
     ServedApi(APIS[ApiKey.SYNC_GROUP], begin=sync_group.begin),
     ServedApi(APIS[ApiKey.UNREGISTER_BROKER], unregister_broker.handle),
 )

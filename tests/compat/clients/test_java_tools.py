@@ -1,6 +1,7 @@
 """Apache Kafka's own command-line tools. Each start of a JVM takes seconds, so a test does several things with one topic."""
 
 import re
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import ResourceType
@@ -124,6 +125,16 @@ def test_the_api_versions_tool_sees_every_broker(bootstrap: str) -> None:
     assert set(re.findall(r"\(id: (\d)", said)) == {"1", "2", "3"}
     assert re.search(r"Produce\(0\): 0 to 13 \[usable: 13\]", said)
     assert re.search(r"Fetch\(1\): 4 to 18 \[usable: 18\]", said)
+
+
+def test_a_client_that_expects_sasl_hears_that_nobody_asks_for_it(bootstrap: str, tmp_path: Path) -> None:
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    settings = tmp_path / "sasl.properties"
+    settings.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    listing = ("kafka-topics", "--bootstrap-server", bootstrap, "--list", "--command-config", str(settings))
+    refused = run_tool(*listing, check=False)
+    assert refused.returncode == 1
+    assert "Unexpected handshake request with client mechanism PLAIN, enabled mechanisms are []" in refused.text
 
 
 def test_a_transactional_java_producer_is_refused_at_once(bootstrap: str, admin: Admin, topic: str) -> None:

@@ -18,6 +18,7 @@ from tests.compat.differential.scenarios import (
     produce,
     produce_opened,
     reassignment,
+    security,
     topic_administration,
 )
 
@@ -39,5 +40,6 @@ ALL = (
     *classic_groups.SCENARIOS,
     *consumer_groups.SCENARIOS,
     *cluster.SCENARIOS,
+    *security.SCENARIOS,
     *framing.SCENARIOS,
 )

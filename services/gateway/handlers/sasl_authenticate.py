@@ -1,0 +1,19 @@
+"""SaslAuthenticate (36), versions 0-2.
+
+v1 the session's lifetime · v2 flexible.
+
+Every listener is PLAINTEXT, where a connection counts as authenticated from its start. As in Kafka, each token is answered with
+ILLEGAL_SASL_STATE, and the connection goes on.
+
+Differences from Kafka: none.
+"""
+
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+
+_MESSAGE = "SaslAuthenticate request received after successful authentication"
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_MESSAGE)

@@ -22,11 +22,14 @@ from libs.wire.messages import (
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -53,7 +56,7 @@ from libs.wire.messages import (
     sync_group,
     unregister_broker,
 )
-from libs.wire.primitives import MAX_ELEMENTS, Reader, Writer
+from libs.wire.primitives import MAX_ELEMENTS, ProtocolError, Reader, Writer
 from libs.wire.served_versions import SERVED_VERSIONS
 
 GROUP_ELEMENTS_MAX: Final = 100_000
@@ -61,6 +64,9 @@ GROUP_ELEMENTS_MAX: Final = 100_000
 for seconds, and it was taken for dead. No batch has room for more offsets than that."""
 GROUPS_MAX: Final = 20_000
 """The most groups of one request. A gateway takes 0.15 s to split so many."""
+
+ACLS_MAX: Final = 20_000
+"""The most ACLs, or filters of ACLs, of one request. Each has its answer."""
 
 
 class Kind(Enum):
@@ -163,6 +169,32 @@ def _write_api_versions(writer: Writer, response: api_versions.ApiVersionsRespon
     api_versions.write_response(writer, response, version if APIS[ApiKey.API_VERSIONS].serves(version) else 0)
 
 
+def _read_describe_acls(reader: Reader, version: int) -> describe_acls.DescribeAclsRequest:
+    request = describe_acls.read_request(reader, version)
+    _check_acl(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
+    return request
+
+
+def _read_create_acls(reader: Reader, version: int) -> create_acls.CreateAclsRequest:
+    request = create_acls.read_request(reader, version)
+    for acl in request.creations:
+        _check_acl(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
+    return request
+
+
+def _read_delete_acls(reader: Reader, version: int) -> delete_acls.DeleteAclsRequest:
+    request = delete_acls.read_request(reader, version)
+    for acl in request.filters:
+        _check_acl(acl.resource_type_filter, acl.pattern_type_filter, acl.operation, acl.permission_type)
+    return request
+
+
+def _check_acl(*codes: int) -> None:
+    """As in Kafka, a request that names UNKNOWN (0) is malformed. Codes that nobody knows are not."""
+    if 0 in codes:
+        raise ProtocolError("an ACL's resource type, pattern type, operation or permission type is UNKNOWN (0)")
+
+
 def _one_group(request: Any, version: int) -> Sequence[str]:
     return (request.group_id,)
 
@@ -225,6 +257,12 @@ _TABLE: Final = (
     _row(ApiKey.DELETE_RECORDS, "DeleteRecords", delete_records),
     _row(ApiKey.INIT_PRODUCER_ID, "InitProducerId", init_producer_id),
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", offset_for_leader_epoch),
+    Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", *SERVED_VERSIONS[ApiKey.DESCRIBE_ACLS], Kind.GATEWAY, _read_describe_acls,
+        describe_acls.write_response),
+    Api(ApiKey.CREATE_ACLS, "CreateAcls", *SERVED_VERSIONS[ApiKey.CREATE_ACLS], Kind.GATEWAY, _read_create_acls,
+        create_acls.write_response, elements_max=ACLS_MAX),
+    Api(ApiKey.DELETE_ACLS, "DeleteAcls", *SERVED_VERSIONS[ApiKey.DELETE_ACLS], Kind.GATEWAY, _read_delete_acls,
+        delete_acls.write_response, elements_max=ACLS_MAX),
     _row(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", describe_configs),
     _row(ApiKey.ALTER_CONFIGS, "AlterConfigs", alter_configs, _CONTROLLER),
     _row(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", alter_replica_log_dirs),

@@ -37,7 +37,8 @@ DIFFERENCES: Final = (
         "strict-arrays",
         None,
         "More than 1,000,000 array elements in one request close the connection. In requests about groups the bound is 100,000,"
-        " and 20,000 for groups or keys (DescribeGroups, DeleteGroups, ConsumerGroupDescribe, OffsetFetch, FindCoordinator).",
+        " and 20,000 for groups or keys (DescribeGroups, DeleteGroups, ConsumerGroupDescribe, OffsetFetch, FindCoordinator) "
+        "and for ACLs (CreateAcls, DeleteAcls).",
     ),
     Difference(
         "half-frames",

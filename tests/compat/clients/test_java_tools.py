@@ -137,6 +137,18 @@ def test_a_client_that_expects_sasl_hears_that_nobody_asks_for_it(bootstrap: str
     assert "Unexpected handshake request with client mechanism PLAIN, enabled mechanisms are []" in refused.text
 
 
+def test_the_acl_tool_hears_that_there_is_no_authorizer(bootstrap: str) -> None:
+    server = ("kafka-acls", "--bootstrap-server", bootstrap)
+    allowed = ("--allow-principal", "User:a", "--operation", "read", "--topic", "t")
+    disabled = "Error while executing ACL command: org.apache.kafka.common.errors.SecurityDisabledException"
+    listing, changing = "No Authorizer is configured on the broker", "No Authorizer is configured."
+    adding = ("--add", *allowed)  # it lists first
+    for command, message in ((("--list",), listing), (adding, listing), (("--remove", *allowed, "--force"), changing)):
+        refused = run_tool(*server, *command, check=False)
+        assert refused.returncode == 1
+        assert refused.text.splitlines()[0] == f"{disabled}: {message}"
+
+
 def test_a_transactional_java_producer_is_refused_at_once(bootstrap: str, admin: Admin, topic: str) -> None:
     admin.create(topic)
     few = ("--num-records", "1", "--record-size", "10", "--throughput", "-1", "--transactional-id", "t")

@@ -1,0 +1,19 @@
+"""CreateAcls (30), versions 1-3.
+
+v1 pattern types · v2 flexible · v3 users as resources.
+
+There is no authorizer. As from a broker of Kafka without one, each ACL is answered with SECURITY_DISABLED, valid or not.
+
+Differences from Kafka: none without an authorizer.
+"""
+
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+
+_MESSAGE = "No Authorizer is configured."
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=_MESSAGE)
+    return CreateAclsResponse(results=[refused] * len(request.creations))

@@ -13,6 +13,7 @@ from libs.cluster.member_addresses import address_of
 from libs.cluster.records import CONTROLLER
 from libs.rpc.client import Hello, Response, RpcClient
 from libs.rpc.contracts.controller import HEARTBEAT, Heartbeat, HeartbeatReply
+from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
 from libs.rpc.errors import ContractError, DeadlineExceeded, RpcFailure
 from libs.rpc.schema import pack, unpack
 from libs.rpc.transport import Transport
@@ -24,6 +25,7 @@ HEARTBEAT_INTERVAL_S = 0.3
 HEARTBEAT_TIMEOUT_S = 3.0
 """How long a heartbeat may have no answer. After that its connection is taken for a dead one."""
 REQUEST_TIMEOUT_S = 5.0
+REVISION_TIMEOUT_S = 1.0
 
 
 class _ControllerConnection:
@@ -123,6 +125,13 @@ class Controllers:
             raise RpcFailure("no controller is elected, or none that can be reached from here", sent=False)
         return await client.call(method, pack(request), timeout_s=timeout_s)
 
+    async def revisions(self) -> dict[int, int]:
+        """The metadata revision that each controller has reached, elected or not, by node id. A controller that does not answer
+        within a second, or has no image yet, is left out."""
+        node_ids = list(self._connections)
+        answers = await asyncio.gather(*[_revision_of(self._connections[node_id].client) for node_id in node_ids])
+        return {node_id: revision for node_id, revision in zip(node_ids, answers, strict=True) if revision > 0}
+
     async def close(self) -> None:
         self._closed = True
         for connection in self._connections.values():
@@ -146,3 +155,12 @@ class Controllers:
         task = asyncio.get_running_loop().create_task(connection.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+async def _revision_of(client: RpcClient) -> int:
+    """The revision of a controller's image; 0 if it does not answer."""
+    try:
+        response = await client.call(IMAGE_AT, [], timeout_s=REVISION_TIMEOUT_S)
+        return unpack(ImageAt, response.body).revision
+    except (RpcFailure, ContractError):
+        return 0

@@ -50,10 +50,8 @@ def module_text(api_key: ApiKey, first: int, last: int) -> str:
     api = api_key.name.lower()
     request = read_message(api, "request", first, last)
     response = read_message(api, "response", first, last)
-    structs = {struct.name: struct for struct in request.structs}
-    for struct in response.structs:
-        if structs.setdefault(struct.name, struct) != struct:
-            raise SchemaError(f"{struct.name} differs between request and response of {api}")
+    _tell_apart(request, response)
+    structs = {struct.name: struct for struct in (*request.structs, *response.structs)}
     flexible = _flexible(first_flexible(api_key), first, last)
     title = request.structs[-1].name.removesuffix("Request")
     span = f"versions {first}-{last}" if last > first else f"version {first}"
@@ -72,6 +70,25 @@ def module_text(api_key: ApiKey, first: int, last: int) -> str:
                 f"def _write_{snake}(writer: Writer, message: {name}, version: int) -> None:\n{_write_body(struct, flexible)}",
             ]
     return "\n\n".join(parts)
+
+
+def _tell_apart(request: Message, response: Message) -> None:
+    """Gives a struct its side as a prefix where request and response have different structs of that name. Kafka's Java classes
+    are nested in their message's, so that their names need not differ."""
+    answered = {struct.name: struct for struct in response.structs}
+    for asked in list(request.structs):  # in dependency order: a struct that is renamed makes those that hold it differ
+        other = answered.get(asked.name)
+        if other is not None and other != asked:
+            _rename(request, asked, f"Request{asked.name}")
+            _rename(response, other, f"Response{other.name}")
+
+
+def _rename(message: Message, renamed: Struct, name: str) -> None:
+    for struct in message.structs:
+        for f in struct.fields:
+            if f.struct and f.kind == renamed.name:
+                f.kind = name
+    renamed.name = name
 
 
 def _flexible(first_flexible_version: int, first: int, last: int) -> str:

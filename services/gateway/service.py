@@ -307,6 +307,9 @@ class Gateway:
             await asyncio.sleep(min(FOLLOW_CONTROLLER_S, max(0.0, deadline - loop.time())))
         raise ControllerUnavailable(reason)
 
+    async def controller_revisions(self) -> dict[int, int]:
+        return await self._nodes.controller_revisions()
+
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         node = self._nodes.storage(node_id)
         if node is None:

@@ -1,7 +1,7 @@
 """A fake `GatewayState` for handler tests: a real cluster image, and a controller and storage nodes whose answers a test sets."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -9,7 +9,7 @@ from libs.clock import Clock, SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ConfigOverrides, InSync, Member, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.records import ConfigOverrides, ElectedController, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC
 from services.gateway.core.group_shards import GroupShards
@@ -34,6 +34,8 @@ class Cluster:
     started_with: dict[int, dict[str, str]] = field(default_factory=dict)  # broker configs by storage node
     replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by topic; default: the leader alone
     owners: dict[int, str] = field(default_factory=dict)  # by shard of __consumer_offsets; "" where not said
+    controllers: tuple[int, ...] = ()
+    elected: int = -1  # one of the controllers, or one that is no member any more
 
     def image(self, revision: int = 7) -> ClusterImage:
         records: dict[str, object] = {keys.CLUSTER_ID: "test-cluster"}
@@ -43,6 +45,10 @@ class Cluster:
             records[keys.member("storage", node_id)] = Member(
                 "storage", node_id, 1, "host", rack=self.racks.get(node_id, ""), configs=self.started_with.get(node_id, {})
             )
+        for node_id in self.controllers:
+            records[keys.member("controller", node_id)] = Member("controller", node_id, 1, "host")
+        if self.elected >= 0:
+            records[keys.CONTROLLER] = ElectedController(self.elected, 1)
         for name, leaders in self.topics.items():
             topic_id = topic_id_of(name)
             records[keys.topic(name)] = Topic(name, topic_id.hex(), len(leaders), name.startswith("__"))
@@ -77,6 +83,7 @@ class FakeGateway:
         self.without_endpoint: set[int] = set()
         self.moved: set[int] = set()
         self.listed_fenced: set[int] = set()
+        self.revisions: dict[int, int] = {}
         self.producer_ids: Callable[[], int] = _unexpected
 
     async def controller(self, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
@@ -84,6 +91,9 @@ class FakeGateway:
         reply = self.on_controller(method, body)
         assert isinstance(reply, reply_type)
         return reply
+
+    async def controller_revisions(self) -> Mapping[int, int]:
+        return self.revisions
 
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         self.requests.append((node_id, method, body, timeout_s))

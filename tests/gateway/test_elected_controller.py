@@ -7,6 +7,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.records import ElectedController, Member
 from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, TopicsReply
+from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
 from libs.rpc.errors import RpcError
 from libs.rpc.server import Call, Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
@@ -27,7 +28,9 @@ class Controller:
         self.requests = 0
         self.address = f"unix:{rig.directory}/c{node_id}"
         hello = Hello("controller", node_id, 1, "test", 1)
-        self.server = RpcServer(hello, {CREATE_TOPICS: self._create}, transport=SocketTransport())
+        self.revision = 0
+        answers = {CREATE_TOPICS: self._create, IMAGE_AT: self._image_at}
+        self.server = RpcServer(hello, answers, transport=SocketTransport())
 
     async def start(self) -> None:
         await self.server.listen(self.address)
@@ -43,6 +46,10 @@ class Controller:
             call.fail(self.refuse_with, "no")
         else:
             call.reply(TopicsReply((), self.node_id))
+
+    def _image_at(self, call: Call) -> None:
+        if self.revision >= 0:
+            call.reply(ImageAt(self.revision, "c"))
 
 
 async def test_a_call_waits_for_an_election_and_goes_to_whoever_won(rig: Rig) -> None:
@@ -74,3 +81,15 @@ async def test_a_refusal_is_passed_on_and_silence_is_said(rig: Rig) -> None:
         await gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=60)
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
     await controller.server.close(0)
+
+
+async def test_each_controller_is_asked_for_its_revision_and_a_silent_one_is_left_out(rig: Rig) -> None:
+    gateway = await rig.start()
+    controllers = [Controller(rig, node_id) for node_id in (1, 2, 3, 4)]
+    for controller, revision in zip(controllers, (11, 12, 0, -1), strict=True):  # the third has no image, the fourth is silent
+        controller.revision = revision
+        await controller.start()
+    await until(lambda: len(gateway.image.members("controller")) == 4)
+    assert await gateway.controller_revisions() == {1: 11, 2: 12}
+    for controller in controllers:
+        await controller.server.close(0)

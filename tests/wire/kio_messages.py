@@ -71,6 +71,8 @@ def _one(kafka_type: str | None, hint: Any) -> st.SearchStrategy[Any]:
             return _TEXT
         case "bool":
             return st.booleans()
+        case "uint16":
+            return st.integers(0, (1 << 16) - 1)
         case "uuid":
             return st.uuids(version=4)
         case "error_code":

@@ -123,3 +123,10 @@ def test_field_names_are_those_of_kafka() -> None:
     text = module_text(ApiKey.INIT_PRODUCER_ID, 0, 6)
     assert "transaction_timeout_ms: int" in text
     assert "enable_2pc: bool" in text
+
+
+def test_structs_of_one_name_that_differ_between_request_and_response_are_told_apart() -> None:
+    module = codec(ApiKey.DESCRIBE_QUORUM)
+    assert [field.name for field in dataclasses.fields(module.RequestPartitionData)] == ["partition_index"]
+    assert "leader_id" in [field.name for field in dataclasses.fields(module.ResponsePartitionData)]
+    assert "partitions: list[RequestPartitionData]" in module_text(ApiKey.DESCRIBE_QUORUM, 0, 2)

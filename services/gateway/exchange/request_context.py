@@ -3,6 +3,7 @@
 Handlers see nothing else. Their tests use a fake `GatewayState` over a real `ClusterImage`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -62,6 +63,10 @@ class GatewayState(Protocol):
 
     async def controller(self, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         """The reply of the elected controller, whichever process that is by then. Raises RpcError and ControllerUnavailable."""
+
+    async def controller_revisions(self) -> Mapping[int, int]:
+        """The metadata revision that each controller has reached, by its node id. A controller that does not answer is left
+        out."""
 
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         """The reply of a storage node. Raises RpcError and NodeUnavailable."""

@@ -100,6 +100,10 @@ class Nodes:
     def controller(self) -> RpcClient | None:
         return self._controllers.elected()
 
+    async def controller_revisions(self) -> dict[int, int]:
+        """The metadata revision that each controller has reached, by its node id. One that does not answer is left out."""
+        return await self._controllers.revisions()
+
     def connect(self, node: StorageNode) -> None:
         if node not in self._connecting:
             task = asyncio.get_running_loop().create_task(self._connect(node))

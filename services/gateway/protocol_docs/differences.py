@@ -550,6 +550,14 @@ DIFFERENCES: Final = (
         "connection.",
     ),
     Difference(
+        "quorum-in-etcd",
+        ApiKey.DESCRIBE_QUORUM,
+        "etcd holds the metadata, so there is no quorum of Penstock's own. The leader is the elected controller, the voters are "
+        "it and its standbys, offsets are revisions of etcd, and the epoch is the revision of the election. A standby that does "
+        "not answer within a second has offset -1. Controllers have no directory ids and no listeners, since they do not speak "
+        "Kafka's protocol. No observers are listed.",
+    ),
+    Difference(
         "describe-partitions-unnamed",
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         "A topic without a name answers INVALID_TOPIC_EXCEPTION. Kafka answers UNKNOWN_SERVER_ERROR.",

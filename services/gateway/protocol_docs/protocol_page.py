@@ -31,7 +31,6 @@ _NEVER: Final = {
         ApiKey.UPDATE_RAFT_VOTER,
     ),
     "with Kafka's Raft quorum, which Penstock does not have": (
-        ApiKey.DESCRIBE_QUORUM,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
     ),

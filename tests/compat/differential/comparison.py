@@ -27,6 +27,7 @@ MADE_BY_COORDINATORS = re.compile(r"(?<![^-])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-
 NO_ID = bytes(16)
 ID_OF = "(id of "
 ORDERED = ("synonyms",)
+TIMES = ("log_append_time_ms", "last_fetch_timestamp", "last_caught_up_timestamp")
 WORDS = ("error_message", "batch_index_error_message", "documentation")
 
 
@@ -37,7 +38,8 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
     - addresses, cluster id and topic ids: each system's own become what they stand for, any other stays as it is
     - what a coordinator makes of a member id: which member it is remains, and what it is named after
     - ids of producers: each system counts by itself
-    - the time at which a batch was appended
+    - the time at which a batch was appended, and at which a voter was heard of
+    - how far the metadata is
     - paths and room of log directories
     - the order of what has a name
     """
@@ -70,8 +72,10 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
         return f"{value[: made.start()]}(member {system.member_ids.setdefault(value, len(system.member_ids) + 1)})"
     if key == "producer_id" and value >= 0:
         return "(producer id)"
-    if key == "log_append_time_ms" and value > 0:
+    if key in TIMES and value > 0:
         return "(a time)"
+    if key == "log_end_offset" and value > 0:
+        return "(an offset)"
     return value
 
 

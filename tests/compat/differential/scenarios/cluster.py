@@ -1,8 +1,9 @@
-"""FindCoordinator, InitProducerId, DescribeCluster, DescribeTopicPartitions."""
+"""FindCoordinator, InitProducerId, DescribeCluster, DescribeQuorum, DescribeTopicPartitions."""
 
 from tests.compat.differential.scenario import Differs, Fields, Scenario, World
 
 FIND, INIT, CLUSTER, PARTITIONS = "find_coordinator", "init_producer_id", "describe_cluster", "describe_topic_partitions"
+QUORUM, METADATA = "describe_quorum", "__cluster_metadata"
 
 
 def init(**fields: object):
@@ -42,6 +43,34 @@ DESCRIBING_CLUSTER = (
     Scenario("controllers", CLUSTER, lambda w: {"endpoint_type": 2}),
     Scenario("an endpoint type that is none", CLUSTER, lambda w: {"endpoint_type": 9}),
     Scenario("endpoint type 0", CLUSTER, lambda w: {"endpoint_type": 0}),
+)
+
+
+def quorum(*partitions: tuple[str, int]):
+    topics = dict.fromkeys(name for name, _ in partitions)
+    asked = [
+        {"topic_name": topic, "partitions": [{"partition_index": index} for name, index in partitions if name == topic]}
+        for topic in topics
+    ]
+    return lambda world: {"topics": asked}
+
+
+DESCRIBING_QUORUM = (
+    Scenario(
+        "the metadata",
+        QUORUM,
+        quorum((METADATA, 0)),
+        differs=(
+            Differs("quorum-in-etcd", "topics.*.partitions.*.leader_epoch|high_watermark"),
+            Differs("quorum-in-etcd", "nodes.*.listeners", penstock=[], versions=[2]),
+        ),
+    ),
+    Scenario("no topic", QUORUM, quorum()),
+    Scenario("another topic", QUORUM, quorum(("a-topic", 0))),
+    Scenario("another partition", QUORUM, quorum((METADATA, 1))),
+    Scenario("one partition more", QUORUM, quorum((METADATA, 0), (METADATA, 1))),
+    Scenario("one topic more", QUORUM, quorum((METADATA, 0), ("a-topic", 0))),
+    Scenario("the metadata without a partition", QUORUM, lambda w: {"topics": [{"topic_name": METADATA, "partitions": []}]}),
 )
 
 
@@ -99,4 +128,4 @@ DESCRIBING_PARTITIONS = (
     ),
 )
 
-SCENARIOS = COORDINATORS + PRODUCER_IDS + DESCRIBING_CLUSTER + DESCRIBING_PARTITIONS
+SCENARIOS = COORDINATORS + PRODUCER_IDS + DESCRIBING_CLUSTER + DESCRIBING_QUORUM + DESCRIBING_PARTITIONS

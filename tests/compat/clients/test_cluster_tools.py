@@ -1,0 +1,51 @@
+"""Kafka's tools that show and change the cluster itself, with two gateways, two storage nodes and two controllers."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat.kafka.tools import run_tool, run_tools
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+
+
+@pytest.fixture(scope="module")
+def pairs() -> Iterator[LocalCluster]:
+    with LocalCluster(storage=2, gateways=2, controllers=2) as running:
+        yield running
+
+
+def test_the_quorum_tool_shows_the_elected_controller_and_its_standby(pairs: LocalCluster) -> None:
+    describe = ("kafka-metadata-quorum", "--bootstrap-server", pairs.bootstrap, "describe")
+    status, replication = (result.text for result in run_tools((*describe, "--status"), (*describe, "--replication")))
+    assert re.fullmatch(
+        r"ClusterId:              \S{22}\n"
+        r"LeaderId:               (1|2)\n"
+        r"LeaderEpoch:            \d+\n"
+        r"HighWatermark:          \d+\n"
+        r"MaxFollowerLag:         \d+\n"
+        r"MaxFollowerLagTimeMs:   \d+\n"
+        r'CurrentVoters:          \[\{"id": 1\}, \{"id": 2\}\]\n'
+        r"CurrentObservers:       \[\]\n",
+        status,
+    ), status
+    heads, *rows = [line.split() for line in replication.splitlines()]
+    assert heads == ["NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"]
+    assert sorted(row[0] for row in rows) == ["1", "2"]
+    assert [row[-1] for row in rows] == ["Leader", "Follower"]  # as in Kafka, the leader comes first
+    assert int(rows[0][2]) > 0
+
+
+def test_the_quorum_tool_follows_an_election(pairs: LocalCluster) -> None:
+    def leader() -> tuple[int, int]:
+        described = run_tool("kafka-metadata-quorum", "--bootstrap-server", pairs.bootstrap, "describe", "--status").text
+        (found,) = re.findall(r"LeaderId:\s+(\d)\nLeaderEpoch:\s+(\d+)", described)
+        return int(found[0]), int(found[1])
+
+    former, epoch = leader()
+    pairs.kill(f"controller-{former}")
+    eventually(lambda: leader()[0] != former)
+    assert leader()[1] > epoch
+    pairs.start(f"controller-{former}")
+    pairs.wait_ready([f"controller-{former}"])

@@ -56,6 +56,7 @@ from libs.wire.messages import (
     sasl_handshake,
     sync_group,
     unregister_broker,
+    update_features,
 )
 from libs.wire.primitives import MAX_ELEMENTS, ProtocolError, Reader, Writer
 from libs.wire.served_versions import SERVED_VERSIONS
@@ -279,6 +280,7 @@ _TABLE: Final = (
     _row(ApiKey.OFFSET_DELETE, "OffsetDelete", offset_delete, _OWNER, group_ids=_one_group,
          refused=refused.offset_delete_response, error_without_group=INVALID_GROUP_ID),
     _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum),
+    _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
     _row(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", unregister_broker, _CONTROLLER),
     _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", consumer_group_heartbeat, _OWNER, group_ids=_one_group,

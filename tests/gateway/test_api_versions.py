@@ -5,7 +5,14 @@ import pytest
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
-from libs.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, read_response
+from libs.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+    read_response,
+)
 from libs.wire.primitives import Reader, Writer
 from services.gateway.data_path.served_api import data_plane
 from services.gateway.exchange.request_context import RequestContext
@@ -50,8 +57,15 @@ async def test_exactly_what_is_in_the_table_is_advertised(version: int) -> None:
     expected = {int(api.key): (api.min_version, api.max_version) for api in APIS.values()}
     expected[ApiKey.PRODUCE] = (0, 13)  # KAFKA-18659
     assert advertised == expected
-    assert response.supported_features == []
-    assert response.finalized_features == []
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_the_only_feature_is_the_consumer_group_protocol_as_of_the_metadatas_revision(version: int) -> None:
+    response = parse((await ask(version))[0], version)
+    assert response.supported_features == [SupportedFeatureKey("group.version", 1, 1)]
+    assert response.finalized_features == [FinalizedFeatureKey("group.version", 1, 1)]
+    assert response.finalized_features_epoch == 7
+    assert ApiKey.CONSUMER_GROUP_HEARTBEAT in APIS
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
@@ -80,7 +94,7 @@ async def test_the_software_of_the_client_is_remembered() -> None:
 
 
 def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
-    response = answer(context(2), ApiVersionsRequest(), APIS.values())
+    response = answer(context(2), ApiVersionsRequest(), APIS.values(), 1)
     assert response.error_code == ErrorCode.NONE
 
 

@@ -53,6 +53,7 @@ from services.gateway.handlers import (
     sasl_handshake,
     sync_group,
     unregister_broker,
+    update_features,
 )
 
 __all__ = ["SERVED", "ServedApi"]
@@ -62,7 +63,7 @@ async def _answer_api_versions(
     gateway: GatewayState, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     # The only handler that needs the table itself.
-    return api_versions.answer(context, request, [row.api for row in SERVED.values()])
+    return api_versions.answer(context, request, [row.api for row in SERVED.values()], gateway.image.revision)
 
 
 _TABLE: Final = (
@@ -108,6 +109,7 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.SASL_HANDSHAKE], sasl_handshake.handle),
     ServedApi(APIS[ApiKey.SYNC_GROUP], begin=sync_group.begin),
     ServedApi(APIS[ApiKey.UNREGISTER_BROKER], unregister_broker.handle),
+    ServedApi(APIS[ApiKey.UPDATE_FEATURES], update_features.handle),
 )
 
 SERVED: Final[dict[ApiKey, ServedApi]] = {row.api.key: row for row in _TABLE}

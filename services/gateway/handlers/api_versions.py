@@ -7,9 +7,10 @@ A version that is not served is answered with UNSUPPORTED_VERSION in version 0's
 4}, from which clients choose their next attempt (KIP-511). A client software name or version outside Kafka's pattern gets
 INVALID_REQUEST.
 
-Differences from Kafka: no features are listed. metadata.version belongs to KRaft. group.version is for the group protocols, which
-a config decides here. transaction.version is for transactions, which are not served yet. Kafka's clients take a missing feature
-as level 0.
+The epoch of the finalized features is the revision of the metadata, as in Kafka it is an offset of it.
+
+Differences from Kafka: the only feature is group.version (`services/gateway/core/features.py`). metadata.version and
+kraft.version belong to KRaft; the others stand for what is not served yet. Kafka's clients take a missing feature as level 0.
 """
 
 import re
@@ -19,15 +20,23 @@ from typing import Final
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS, Api
 from libs.wire.errors import ErrorCode
-from libs.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from libs.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from services.gateway.core.features import FEATURES
 from services.gateway.exchange.request_context import RequestContext
 
 _OURS: Final = APIS[ApiKey.API_VERSIONS]
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
-def answer(context: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]) -> ApiVersionsResponse:
-    """The response. It also stores the client's software name and version in `context`."""
+def answer(context: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api], revision: int) -> ApiVersionsResponse:
+    """The response, by one who has that revision of the metadata. It also stores the client's software name and version in
+    `context`."""
     if not _OURS.serves(context.api_version):
         ours = ApiVersion(_OURS.key, _OURS.min_version, _OURS.max_version)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[ours])
@@ -37,5 +46,8 @@ def answer(context: RequestContext, request: ApiVersionsRequest, apis: Iterable[
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.software_name, context.software_version = name, version
     return ApiVersionsResponse(
-        api_keys=[ApiVersion(api.key, api.advertised_min_version, api.max_version) for api in sorted(apis, key=lambda a: a.key)]
+        api_keys=[ApiVersion(api.key, api.advertised_min_version, api.max_version) for api in sorted(apis, key=lambda a: a.key)],
+        supported_features=[SupportedFeatureKey(f.name, f.min_level, f.max_level) for f in FEATURES],
+        finalized_features_epoch=revision,
+        finalized_features=[FinalizedFeatureKey(f.name, f.level, f.level) for f in FEATURES],
     )

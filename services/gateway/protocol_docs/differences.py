@@ -299,8 +299,14 @@ DIFFERENCES: Final = (
     Difference(
         "api-versions-features",
         ApiKey.API_VERSIONS,
-        "No features are listed. metadata.version belongs to KRaft, a config decides which protocols groups may use, and "
-        "transactions are not served yet.",
+        "The only feature is group.version, whose only level is 1. metadata.version and kraft.version belong to KRaft, and the "
+        "other features of Kafka are not built yet.",
+    ),
+    Difference(
+        "update-features-one-level",
+        ApiKey.UPDATE_FEATURES,
+        "A level other than 1 of group.version, and any level of another feature, answer INVALID_UPDATE_VERSION, since there "
+        "is nothing to change. `group.coordinator.rebalance.protocols` decides which protocols groups may use.",
     ),
     Difference(
         "create-topics-colliding",

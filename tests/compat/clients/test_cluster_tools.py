@@ -49,3 +49,17 @@ def test_the_quorum_tool_follows_an_election(pairs: LocalCluster) -> None:
     assert leader()[1] > epoch
     pairs.start(f"controller-{former}")
     pairs.wait_ready([f"controller-{former}"])
+
+
+def test_the_features_tool_shows_the_consumer_group_protocol_and_changes_nothing(pairs: LocalCluster) -> None:
+    features = ("kafka-features", "--bootstrap-server", pairs.bootstrap)
+    described = run_tool(*features, "describe").text
+    line = "Feature: group.version\tSupportedMinVersion: 1\tSupportedMaxVersion: 1\tFinalizedVersionLevel: 1\tEpoch: \\d+\n"
+    assert re.fullmatch(line, described), described
+    assert run_tool(*features, "upgrade", "--feature", "group.version=1").text == "group.version was upgraded to 1.\n"
+    refused = run_tool(*features, "upgrade", "--feature", "share.version=1", check=False)
+    assert refused.returncode == 1
+    assert refused.text.startswith("Could not upgrade share.version to 1. The update failed for all features since")
+    assert re.search(r"Local controller \d does not support this feature.\n$", refused.text)
+    lowered = run_tool(*features, "downgrade", "--feature", "group.version=0", check=False)
+    assert "only supports versions 1-1" in lowered.text

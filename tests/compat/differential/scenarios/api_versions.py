@@ -1,4 +1,4 @@
-"""ApiVersions: what is advertised, and the one API that answers versions which nobody has."""
+"""ApiVersions: what is advertised, and the one API that answers versions which nobody has. UpdateFeatures."""
 
 import struct
 
@@ -6,7 +6,9 @@ from tests.compat.differential.messages import framed
 from tests.compat.differential.scenario import ABSENT, Differs, Scenario
 from tests.compat.differential.systems import ASKED
 
-API = "api_versions"
+API, UPDATE = "api_versions", "update_features"
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+GROUPS = "group.version"
 GOOD = {"client_software_name": "differential", "client_software_version": "1.0"}
 
 
@@ -18,14 +20,24 @@ def software(name: str, version: str):
     return lambda world: {"client_software_name": name, "client_software_version": version}
 
 
-SCENARIOS = (
+def update(*updates: tuple[str, int, int], validate_only: bool = False):
+    changes = [
+        {"feature": name, "max_version_level": level, "upgrade_type": kind, "allow_downgrade": kind > UPGRADE}
+        for name, level, kind in updates
+    ]
+    return lambda world: {"feature_updates": changes, "validate_only": validate_only}
+
+
+ADVERTISED = (
     Scenario(
         "what is served",
         API,
         lambda w: GOOD,
         differs=(
             Differs("not-built-yet", "api_keys.*", penstock=ABSENT),
-            Differs("api-versions-features", "supported_features|finalized_features|finalized_features_epoch"),
+            Differs("api-versions-features", "supported_features.**"),
+            Differs("api-versions-features", "finalized_features.**", penstock=ABSENT),
+            Differs("api-versions-features", "finalized_features_epoch"),
         ),
     ),
     Scenario("version 5", API, lambda w: bare(5, b"\0"), versions=[5], answer_version=0),
@@ -40,3 +52,32 @@ SCENARIOS = (
     Scenario("a software version with a newline", API, software("a", "1.0\n"), versions=[3, 4]),
     Scenario("a software name with a letter that is not ASCII", API, software("é", "1.0"), versions=[3, 4]),
 )
+
+# Kafka is only asked for what changes nothing there.
+UPDATING = (
+    Scenario("the level that it has", UPDATE, update((GROUPS, 1, UPGRADE))),
+    Scenario("the level that it has, safely down", UPDATE, update((GROUPS, 1, SAFE_DOWNGRADE))),
+    Scenario("the level that it has, unsafely down", UPDATE, update((GROUPS, 1, UNSAFE_DOWNGRADE))),
+    Scenario("the level that it has, twice", UPDATE, update((GROUPS, 1, UPGRADE), (GROUPS, 1, UPGRADE))),
+    Scenario("the level that it has, by a type that is none", UPDATE, update((GROUPS, 1, 9)), versions=(1, 2)),
+    Scenario("nothing", UPDATE, update()),
+    Scenario("a level that is none", UPDATE, update((GROUPS, 2, UPGRADE))),
+    Scenario("a level below zero", UPDATE, update((GROUPS, -1, UNSAFE_DOWNGRADE)), versions=(1, 2)),
+    Scenario("level zero without leave", UPDATE, update((GROUPS, 0, UPGRADE))),
+    Scenario(
+        "level zero",
+        UPDATE,
+        update((GROUPS, 0, SAFE_DOWNGRADE), validate_only=True),
+        versions=(1, 2),
+        differs=(
+            Differs("update-features-one-level", "error_code", 0, 95),
+            Differs("update-features-one-level", "results", penstock=[], versions=[1]),
+        ),
+    ),
+    Scenario("a feature that nobody knows", UPDATE, update(("no.such.version", 1, UPGRADE))),
+    Scenario("level zero of a feature that nobody knows", UPDATE, update(("no.such.version", 0, SAFE_DOWNGRADE))),
+    Scenario("a feature without a name", UPDATE, update(("", 1, UPGRADE))),
+    Scenario("a known feature and an unknown one", UPDATE, update((GROUPS, 1, UPGRADE), ("no.such.version", 1, UPGRADE))),
+)
+
+SCENARIOS = ADVERTISED + UPDATING

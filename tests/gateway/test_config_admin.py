@@ -94,7 +94,6 @@ async def test_only_the_named_configs_are_described() -> None:
         (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (BROKER, "9", ErrorCode.INVALID_REQUEST),
-        (8, "1", ErrorCode.INVALID_REQUEST),
         (16, "metrics", ErrorCode.INVALID_REQUEST),
         (GROUP, "", ErrorCode.INVALID_REQUEST),
         (0, "x", ErrorCode.INVALID_REQUEST),
@@ -182,7 +181,7 @@ async def test_only_resources_that_make_sense_reach_the_controller() -> None:
         (TOPIC, "a", [("retention.ms", 0, "9")]),
         (TOPIC, "b", []),
         (TOPIC, "b", []),
-        (8, "1", []),
+        (16, "1", []),
         (GROUP, "group", [(SESSION, 0, "50000")]),
         (BROKER, "", [("log.retention.ms", 0, "9")]),
         (BROKER, "x", []),
@@ -203,7 +202,7 @@ async def test_a_controller_that_is_away_is_a_timeout_of_what_it_should_have_see
         raise ControllerUnavailable
 
     gateway.on_controller = fail
-    request = incremental((TOPIC, "a", []), (8, "1", []))
+    request = incremental((TOPIC, "a", []), (16, "1", []))
     response = await incremental_alter_configs.handle(gateway, context(1), request)
     answers = {(r.resource_type, r.resource_name): r.error_code for r in response.responses}
-    assert answers == {(TOPIC, "a"): ErrorCode.REQUEST_TIMED_OUT, (8, "1"): ErrorCode.INVALID_REQUEST}
+    assert answers == {(TOPIC, "a"): ErrorCode.REQUEST_TIMED_OUT, (16, "1"): ErrorCode.INVALID_REQUEST}

@@ -22,6 +22,7 @@ CLUSTER = Cluster(
 
 TOPICS = {(TOPIC, "a"), (TOPIC, "b")}
 BROKERS = {(BROKER, str(broker)) for broker in (1, 2, 3)}
+LOGGERS = {(BROKER_LOGGER, str(broker)) for broker in (1, 2, 3)}
 GROUPS = {(GROUP, "one/two é")}
 
 
@@ -40,8 +41,9 @@ async def ask(types: list[int], version: int = 1) -> wire.ListConfigResourcesRes
         ([BROKER], BROKERS),
         ([GROUP], GROUPS),
         ([GROUP, TOPIC, GROUP], GROUPS | TOPICS),
-        ([BROKER_LOGGER, CLIENT_METRICS], set()),
-        ([], TOPICS | BROKERS | GROUPS),
+        ([CLIENT_METRICS], set()),
+        ([BROKER_LOGGER, CLIENT_METRICS], LOGGERS),
+        ([], TOPICS | BROKERS | LOGGERS | GROUPS),
     ],
 )
 async def test_each_resource_of_a_requested_type_is_listed_once(types: list[int], listed: set[tuple[int, str]]) -> None:

@@ -22,14 +22,15 @@ class Refused(Exception):
         self.message = message
 
 
-def check_broker(image: ClusterImage, addressed: int, name: str) -> int:
-    """The broker id that a resource names. On a broker's own port (`addressed`) it must be that broker. Raises Refused."""
+def check_broker(image: ClusterImage, addressed: int, name: str, *, alternative: str = " or empty string") -> int:
+    """The broker id that a resource names. On a broker's own port (`addressed`) it must be that broker. Raises Refused, with what
+    else the name might be."""
     if not (name.isascii() and name.lstrip("-").isdigit() and len(name) <= 11):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name[:64]}")
     broker_id = int(name)
     if addressed >= 0 and broker_id != addressed:
         raise Refused(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {addressed} or empty string, but received {broker_id}"
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {addressed}{alternative}, but received {broker_id}"
         )
     if broker_id not in image.nodes and broker_id not in image.members(STORAGE):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, no broker has the id {broker_id}")

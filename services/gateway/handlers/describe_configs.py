@@ -2,13 +2,13 @@
 
 v1 sources and synonyms · v3 types and documentation · v4 flexible.
 
-Resources: topics, brokers, the cluster-wide broker default ("" as a broker's name), and groups, which need not exist. A broker's
-own port describes that broker only, as in Kafka. The bootstrap port describes any.
+Resources: topics, brokers, the cluster-wide broker default ("" as a broker's name), brokers' loggers (`broker_loggers.py`), and
+groups, which need not exist. A broker's own port describes that broker only, as in Kafka. The bootstrap port describes any.
 
 All broker configs of Kafka are described, also those without an effect here, which the documentation says. The value of a secret
 and of an unknown config is null, as in Kafka.
 
-Difference from Kafka: broker loggers and client metrics answer INVALID_REQUEST until they are built.
+Difference from Kafka: client metrics answer INVALID_REQUEST until they are built.
 """
 
 from libs.cluster.configs.definitions import BROKER, GROUP, TOPIC
@@ -28,6 +28,7 @@ from libs.wire.messages.describe_configs import (
 )
 from services.gateway.core.config_resources import Refused, check_broker
 from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.handlers.broker_loggers import BROKER_LOGGER, describe_loggers
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -65,6 +66,8 @@ def _describe(gateway: GatewayState, context: RequestContext, resource: Describe
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe(image, GROUP, name)
+    if resource.resource_type == BROKER_LOGGER:
+        return describe_loggers(image, context.broker_id, name)
     raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 

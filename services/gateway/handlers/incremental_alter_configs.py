@@ -2,7 +2,8 @@
 
 v1 flexible.
 
-A broker's own configs are changed on that broker's port, or on the bootstrap port.
+A broker's own configs are changed on that broker's port, or on the bootstrap port. So are the levels of its loggers, by the
+gateway itself (`broker_loggers.py`).
 
 Differences from Kafka: as for DescribeConfigs. A config that Kafka accepts and Penstock does not support yet is refused with
 INVALID_CONFIG, never ignored. A config that applies to the whole cluster cannot be set for one broker.
@@ -15,6 +16,7 @@ from libs.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.handlers.broker_loggers import BROKER_LOGGER, alter_loggers
 from services.gateway.handlers.config_changes import change_configs
 
 
@@ -29,7 +31,10 @@ async def handle(
         )
         for resource in request.resources
     ]
-    results = await change_configs(gateway, context, resources, request.validate_only)
+    loggers = [resource for resource in resources if resource.resource_type == BROKER_LOGGER]
+    stored = [resource for resource in resources if resource.resource_type != BROKER_LOGGER]
+    results = alter_loggers(gateway.image, context.broker_id, loggers, request.validate_only)
+    results += await change_configs(gateway, context, stored, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[AlterConfigsResourceResponse(r.error, r.message, r.resource_type, r.name) for r in results]
     )

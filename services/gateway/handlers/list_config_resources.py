@@ -2,10 +2,10 @@
 
 v0 client metrics only, when it was ListClientMetricsResources · v1 the requested types, or all if none is named.
 
-It lists the topics and brokers that exist. It lists the groups that have configs, whether or not they exist. There are no client
-metrics yet.
+It lists the topics and brokers that exist, the brokers once more for their loggers. It lists the groups that have configs,
+whether or not they exist. There are no client metrics yet.
 
-Differences from Kafka: no broker loggers. A group is no longer listed when the last of its configs is removed.
+Differences from Kafka: a group is no longer listed when the last of its configs is removed.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,14 +17,14 @@ from libs.cluster.records import STORAGE
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
 from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.handlers.broker_loggers import BROKER_LOGGER
 
-BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16
 
 _LISTED: Final[dict[int, Callable[[ClusterImage], Iterable[str]]]] = {
     TOPIC: lambda image: image.topics,
     BROKER: lambda image: map(str, sorted(image.members(STORAGE))),
-    BROKER_LOGGER: lambda image: (),
+    BROKER_LOGGER: lambda image: map(str, sorted(image.members(STORAGE))),
     CLIENT_METRICS: lambda image: (),
     GROUP: lambda image: (name for (kind, name), values in image.overrides_by_resource.items() if kind == "group" and values),
 }

@@ -500,8 +500,15 @@ DIFFERENCES: Final = (
     Difference(
         "configs-of-others",
         ApiKey.DESCRIBE_CONFIGS,
-        "Broker loggers and client metrics have no configs yet. They answer INVALID_REQUEST, here and when altered. "
-        "ListConfigResources does not list loggers.",
+        "Client metrics have no configs yet. They answer INVALID_REQUEST, here and when altered.",
+    ),
+    Difference(
+        "broker-loggers",
+        ApiKey.DESCRIBE_CONFIGS,
+        "A broker's loggers are Python's, of the gateway that serves its address. A gateway stands for several broker ids, so a "
+        "level that is set for one holds for all of them, until the gateway ends. Loggers above those that log are listed, too: "
+        "`services.gateway` stands for all below it. A gateway has no messages of its own below INFO. The levels of the other "
+        "processes are set at their start (`PENSTOCK_LOG_LEVEL`).",
     ),
     Difference(
         "configs-on-bootstrap",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat.kafka.tools import run_tool, run_tools
+from tests.compat.kafka.tools import ToolResult, run_tool, run_tools
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 
@@ -63,3 +63,26 @@ def test_the_features_tool_shows_the_consumer_group_protocol_and_changes_nothing
     assert re.search(r"Local controller \d does not support this feature.\n$", refused.text)
     lowered = run_tool(*features, "downgrade", "--feature", "group.version=0", check=False)
     assert "only supports versions 1-1" in lowered.text
+
+
+def test_the_configs_tool_changes_log_levels_of_one_gateway_at_run_time(pairs: LocalCluster) -> None:
+    def loggers(*arguments: str, broker: int = 1, check: bool = True) -> ToolResult:
+        of_broker = ("--entity-type", "broker-loggers", "--entity-name", str(broker))
+        return run_tool("kafka-configs", "--bootstrap-server", pairs.bootstrap, *of_broker, *arguments, check=check)
+
+    name = "services.gateway.net.connection"
+    described = loggers("--describe").text
+    assert described.startswith("Dynamic configs for broker-logger 1 are:\n")
+    for logger in ("root", "services.gateway", name):
+        assert f"  {logger}=INFO sensitive=false synonyms={{}}\n" in described
+    assert loggers("--alter", "--add-config", f"{name}=DEBUG").text == "Completed updating config for broker-logger 1.\n"
+    levels = [f"  {name}={level} " in loggers("--describe", broker=broker).text for broker, level in ((1, "DEBUG"), (2, "INFO"))]
+    assert levels == [True, True]  # two gateways, and each serves one broker id
+    assert loggers("--alter", "--delete-config", name).text == "Completed updating config for broker-logger 1.\n"
+    assert f"  {name}=INFO " in loggers("--describe").text
+    refused = loggers("--alter", "--add-config", f"{name}=LOUD", check=False)
+    assert refused.returncode == 1
+    assert "is not a supported log level" in refused.text + refused.stderr.decode()
+    unknown = loggers("--alter", "--add-config", "no.such.logger=INFO", check=False)
+    assert unknown.returncode == 1
+    assert "Invalid broker logger(s): no.such.logger" in unknown.text + unknown.stderr.decode()

@@ -9,14 +9,14 @@ from libs.coordinator.shard_hashing import shard_of
 from tests.compat.differential.comparison import Path, differences, normalise
 from tests.compat.differential.scenario import Fields, Scenario, Step, World
 from tests.compat.differential.scenarios.config_bounds import GROUP
-from tests.compat.differential.scenarios.configs import BROKER, CHANGE, DESCRIBE, REMOVE, REPLACE, SET, TOPIC
+from tests.compat.differential.scenarios.configs import BROKER, BROKER_LOGGER, CHANGE, DESCRIBE, REMOVE, REPLACE, SET, TOPIC
 from tests.compat.differential.systems import KAFKA, TIMEOUT_S, PendingResponse, System
 from tests.support.polling import eventually
 
 TOPICS_AT_ONCE = 50
 READY_WITHIN_S = 120.0
 OFFSETS_VERSION = 7
-SOURCES_OF_CHANGES = {TOPIC: 1, BROKER: 2, GROUP: 8}
+SOURCES_OF_CHANGES = {TOPIC: 1, BROKER: 2, BROKER_LOGGER: 6, GROUP: 8}
 """Of DescribeConfigs, by kind of resource."""
 SOURCE_OF_ALL_BROKERS = 3
 A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number in range(1000)}.values())

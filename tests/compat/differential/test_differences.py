@@ -11,6 +11,7 @@ from tests.compat.differential.both_systems import BothSystems
 from tests.compat.differential.messages import message_class, versions_of
 from tests.compat.differential.scenario import Scenario
 from tests.compat.differential.scenarios import ALL
+from tests.compat.differential.scenarios.configs import BROKER, BROKER_LOGGER
 from tests.compat.differential.systems import KAFKA, System
 from tests.compat.kafka.broker import QUICK, KafkaBroker
 from tests.support.cluster_harness import LocalCluster
@@ -34,15 +35,17 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothSystems]:
         ) as both,
     ):
         both.prepare(ALL)
-        configure(both.penstock, {**SMALL_GROUPS, "group.initial.rebalance.delay.ms": "0"})
+        # All brokers: Kafka's is told at its start.
+        configure(both.penstock, BROKER, "", {**SMALL_GROUPS, "group.initial.rebalance.delay.ms": "0"})
+        # The tests' Kafka starts with less in its log.
+        configure(both.kafka, BROKER_LOGGER, "1", {"root": "INFO"})
         yield both
 
 
-def configure(penstock: System, values: dict[str, str]) -> None:
-    """All brokers: Kafka's is told at its start."""
-    configs = [{"name": name, "config_operation": 0, "value": value} for name, value in values.items()]
-    resource = {"resource_type": 4, "resource_name": "", "configs": configs}
-    answer = penstock.ask("incremental_alter_configs", 1, {"resources": [resource], "validate_only": False})
+def configure(system: System, kind: int, name: str, values: dict[str, str]) -> None:
+    configs = [{"name": key, "config_operation": 0, "value": value} for key, value in values.items()]
+    resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+    answer = system.ask("incremental_alter_configs", 1, {"resources": [resource], "validate_only": False})
     assert isinstance(answer, dict)
     assert answer["responses"][0]["error_code"] == 0, answer
 

@@ -96,9 +96,18 @@ DESCRIBING = (
     Scenario(
         "a broker's loggers",
         DESCRIBE,
-        describe(BROKER_LOGGER, "1", ["kafka.no.such.logger"]),
-        differs=(Differs("configs-of-others", "results.*.error_code", 0, 42),),
+        describe(BROKER_LOGGER, "1"),
+        differs=(
+            Differs("broker-loggers", "results.*.configs.*", kafka=ABSENT),
+            Differs("broker-loggers", "results.*.configs.*", penstock=ABSENT),
+        ),
     ),
+    Scenario("the root logger", DESCRIBE, describe(BROKER_LOGGER, "1", ["root"], include_synonyms=True)),
+    Scenario("the root logger documented", DESCRIBE, describe(BROKER_LOGGER, "1", ["root"], include_documentation=True)),
+    Scenario("a logger that is not there", DESCRIBE, describe(BROKER_LOGGER, "1", ["no.such.logger"])),
+    Scenario("loggers of no broker", DESCRIBE, describe(BROKER_LOGGER, "")),
+    Scenario("loggers of a broker that is not there", DESCRIBE, describe(BROKER_LOGGER, "7")),
+    Scenario("loggers of a broker that is no number", DESCRIBE, describe(BROKER_LOGGER, "seven")),
     Scenario(
         "client metrics",
         DESCRIBE,
@@ -336,17 +345,66 @@ CHANGING = (
         )
     ),
     Scenario(
-        "a broker's loggers",
-        CHANGE,
-        change(("no.such.logger", SET, "INFO"), kind=BROKER_LOGGER, name="1", validate_only=True),
-        differs=(Differs("configs-of-others", "responses.*.error_code", 40, 42),),
-    ),
-    Scenario(
         "client metrics",
         CHANGE,
         change(("interval.ms", SET, "1000"), kind=CLIENT_METRICS, name="x", validate_only=True),
         differs=(Differs("configs-of-others", "responses.*.error_code", 0, 42),),
     ),
+)
+
+
+def logger(*levels: tuple[str, int, str | None], name: str = "1", times: int = 1, validate_only: bool = True):
+    return change(*levels, kind=BROKER_LOGGER, name=name, times=times, validate_only=validate_only)
+
+
+def root_logger_after(*levels: tuple[str, int, str | None]):
+    """Changes it, looks at it, and gives it its level back."""
+    root = describe(BROKER_LOGGER, "1", ["root"])
+    return lambda world: [Step(CHANGE, 1, logger(*levels, validate_only=False)(world)), Step(DESCRIBE, 4, root(world))]
+
+
+LOGGERS = (
+    Scenario(
+        "the root logger, and back",
+        CHANGE,
+        logger(("root", SET, "INFO"), validate_only=False),
+        before=root_logger_after(("root", SET, "ERROR")),
+    ),
+    Scenario(
+        "the root logger to TRACE, and back",
+        CHANGE,
+        logger(("root", SET, "INFO"), validate_only=False),
+        before=root_logger_after(("root", SET, "TRACE")),
+    ),
+    Scenario(
+        "the root logger and another that is not there",
+        CHANGE,
+        logger(("root", SET, "ERROR"), ("no.such.logger", SET, "ERROR"), validate_only=False),
+        before=root_logger_after(),
+    ),
+    Scenario("the root logger, only validated", CHANGE, logger(("root", SET, "ERROR")), before=root_logger_after()),
+    Scenario("the root logger twice", CHANGE, logger(("root", SET, "INFO"), times=2)),
+    Scenario("the root logger twice in one", CHANGE, logger(("root", SET, "INFO"), ("root", SET, "WARN"))),
+    Scenario("the root logger in small letters", CHANGE, logger(("root", SET, "info"))),
+    Scenario("the root logger with blanks", CHANGE, logger(("root", SET, " INFO "))),
+    Scenario("the root logger off", CHANGE, logger(("root", SET, "OFF"))),
+    Scenario("the root logger to no text", CHANGE, logger(("root", SET, ""))),
+    Scenario("the root logger to no value", CHANGE, logger(("root", SET, None))),
+    Scenario("the root logger removed", CHANGE, logger(("root", REMOVE, None))),
+    Scenario("append to the root logger", CHANGE, logger(("root", APPEND, "INFO"))),
+    Scenario("subtract from the root logger", CHANGE, logger(("root", SUBTRACT, "INFO"))),
+    Scenario(
+        "an operation that is none on the root logger",
+        CHANGE,
+        logger(("root", 9, "INFO")),
+        differs=(Differs("alter-configs-unknown-operation", "responses.*.error_code", -1, 42),),
+    ),
+    Scenario("no logger", CHANGE, logger()),
+    Scenario("a logger that is not there", CHANGE, logger(("no.such.logger", SET, "INFO"))),
+    Scenario("a logger that is not there, removed", CHANGE, logger(("no.such.logger", REMOVE, None))),
+    Scenario("a logger of no broker", CHANGE, logger(("root", SET, "INFO"), name="")),
+    Scenario("a logger of a broker that is not there", CHANGE, logger(("root", SET, "INFO"), name="7")),
+    Scenario("a logger of a broker that is no number", CHANGE, logger(("root", SET, "INFO"), name="seven")),
 )
 
 
@@ -409,4 +467,4 @@ REPLACING = (
     ),
 )
 
-SCENARIOS = DESCRIBING + CHANGING + REPLACING
+SCENARIOS = DESCRIBING + CHANGING + LOGGERS + REPLACING

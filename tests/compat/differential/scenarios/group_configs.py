@@ -9,8 +9,6 @@ APPEND = 2
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ODD = "a/b c:é\n\x7f"
 
-LOGGERS = Differs("configs-of-others", "config_resources")
-
 
 def changed(name: str, *changes: tuple[str, int, str | None]) -> Step:
     resource = {
@@ -89,7 +87,7 @@ LISTING = (
     Scenario("brokers", LIST, listing(BROKER), versions=(1,)),
     Scenario("brokers and client metrics, brokers twice", LIST, listing(BROKER, CLIENT_METRICS, BROKER), versions=(1,)),
     Scenario("client metrics", LIST, listing(CLIENT_METRICS), versions=(1,)),
-    Scenario("loggers", LIST, listing(BROKER_LOGGER), versions=(1,), differs=(LOGGERS,)),
+    Scenario("loggers", LIST, listing(BROKER_LOGGER), versions=(1,)),
     Scenario(
         "groups",
         LIST,

@@ -1,0 +1,34 @@
+"""The levels of this process's loggers, by Kafka's names. They can be changed while it runs, and last until it ends."""
+
+import logging
+from typing import Final
+
+from libs.telemetry.logs import fields
+
+log = logging.getLogger(__name__)
+
+ROOT: Final = "root"
+"""The logger from which all others inherit. Kafka and Python call it the same."""
+LEVELS: Final = {"FATAL": 50, "ERROR": 40, "WARN": 30, "INFO": 20, "DEBUG": 10, "TRACE": 5}
+"""Python's levels by Kafka's names, from the fewest to the most messages. Python has no TRACE: nothing logs there."""
+
+
+def logger_names() -> set[str]:
+    """Every logger that was made, and those above it: `services.gateway` is one whose level holds for a whole room."""
+    return {ROOT, *list(logging.root.manager.loggerDict)}
+
+
+def levels() -> dict[str, str]:
+    """The level in force of each logger, its own or the inherited one, by name."""
+    return {name: _name_of(logging.getLogger(name).getEffectiveLevel()) for name in sorted(logger_names())}
+
+
+def set_level(name: str, level: str | None) -> None:
+    """Gives a logger a level of its own. None: it inherits. The root logger always has one."""
+    assert level is not None or name != ROOT
+    log.info("log level changed", extra=fields(logger=name, level=level or "inherited"))
+    logging.getLogger(name).setLevel(LEVELS[level] if level is not None else logging.NOTSET)
+
+
+def _name_of(number: int) -> str:
+    return next((name for name, least in LEVELS.items() if number >= least), "TRACE")

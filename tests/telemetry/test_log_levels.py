@@ -1,0 +1,58 @@
+"""Levels of loggers, by Kafka's names."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from libs.telemetry.log_levels import LEVELS, levels, logger_names, set_level
+
+ROOM, LOGGER = "levels_of_tests.room", "levels_of_tests.room.one"
+
+
+@pytest.fixture(autouse=True)
+def logger() -> Iterator[logging.Logger]:
+    root = logging.getLogger()
+    before = root.level
+    yield logging.getLogger(LOGGER)
+    root.setLevel(before)
+    for name in (ROOM, LOGGER):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def test_every_logger_has_the_level_in_force_and_so_have_those_above() -> None:
+    logging.getLogger().setLevel(logging.WARNING)
+    described = levels()
+    assert {described[name] for name in ("root", "levels_of_tests", ROOM, LOGGER)} == {"WARN"}
+    assert list(described) == sorted(logger_names())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_level_of_its_own_holds_for_what_is_below_until_it_is_taken_away(level: str, logger: logging.Logger) -> None:
+    logging.getLogger().setLevel(logging.ERROR)
+    set_level(ROOM, level)
+    assert (levels()[ROOM], levels()[LOGGER], levels()["levels_of_tests"]) == (level, level, "ERROR")
+    assert logger.isEnabledFor(LEVELS[level])
+    assert not logger.isEnabledFor(LEVELS[level] - 1)
+    set_level(ROOM, None)
+    assert (levels()[ROOM], levels()[LOGGER]) == ("ERROR", "ERROR")
+
+
+def test_the_root_loggers_level_is_inherited() -> None:
+    set_level("root", "DEBUG")
+    assert levels()[LOGGER] == "DEBUG"
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(1, "TRACE"), (5, "TRACE"), (9, "TRACE"), (15, "DEBUG"), (35, "WARN"), (99, "FATAL")]
+)
+def test_a_level_without_a_name_bears_that_of_the_next_lower_one(number: int, name: str, logger: logging.Logger) -> None:
+    logger.setLevel(number)
+    assert levels()[LOGGER] == name
+
+
+def test_a_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "libs.telemetry.log_levels"):
+        set_level(LOGGER, "DEBUG")
+    (record,) = caplog.records
+    assert record.getMessage() == "log level changed"

@@ -12,6 +12,7 @@ from typing import Final
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS, Api, Kind
 from services.gateway.protocol_docs.differences import DIFFERENCES, Difference
+from services.gateway.protocol_docs.tools import TOOL_ROWS, ToolRow
 
 PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
 
@@ -39,7 +40,7 @@ _NEVER: Final = {
 _TOP = """# The Kafka protocol, as Penstock serves it
 
 Made by `python -m services.gateway.protocol_docs.protocol_page` from the registry in
-`libs/wire/apis.py` and the list in `services/gateway/protocol_docs/differences.py`; do not edit.
+`libs/wire/apis.py` and the lists in `services/gateway/protocol_docs/`; do not edit.
 
 The level is Apache Kafka 4.2. The advertised versions are the served ones, with one exception, which Kafka has too: Produce is
 advertised from version 0 and accepted from version 3 (KAFKA-18659). A request of any other version closes the connection, as in
@@ -69,6 +70,20 @@ broker cannot show some of them; their rows say why.
 |---|---|---|
 """
 
+_TOOLS = """
+## Kafka's command-line tools
+
+They print what they print against Apache Kafka 4.2, but for the differences above and for these commands, which need what is not
+built. `tests/compat/clients/test_tools_beside_kafka.py` runs each of them.
+
+`kafka-replica-verification` works for topics of one replica only. It reads followers, which answer NOT_LEADER_OR_FOLLOWER to
+those who name no rack. It then goes on saying `max lag is 0` for the offset where it began. `kafka-storage` and
+`kafka-metadata-shell` are for files that Penstock does not have, and `kafka-jmx` is for a JVM.
+
+| command | what it says | needs |
+|---|---|---|
+"""
+
 _EVERYWHERE = """
 ## Everywhere
 
@@ -89,6 +104,8 @@ def page() -> str:
             *(row + "\n" for row in rows),
             _DIFFERENCES,
             *(_difference(difference) + "\n" for difference in DIFFERENCES),
+            _TOOLS,
+            *(_tool(row) + "\n" for row in TOOL_ROWS),
             _EVERYWHERE,
             "\n## Not built yet\n\nThese APIs are not advertised, and a request closes the connection.\n\n",
             *(f"- {name}\n" for name in missing),
@@ -109,6 +126,10 @@ def _difference(difference: Difference) -> str:
     where = "everywhere" if difference.api is None else APIS[difference.api].name
     unseen = f" (Not shown by a test: {difference.unseen}.)" if difference.unseen else ""
     return f"| {where} | {difference.text}{unseen} | {difference.id} |"
+
+
+def _tool(row: ToolRow) -> str:
+    return f"| `{' '.join((row.tool, *row.arguments))}` | `{row.says}` | {row.needs or 'a Raft quorum, which will not come'} |"
 
 
 def _name(key: ApiKey) -> str:

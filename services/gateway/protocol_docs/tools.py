@@ -1,0 +1,47 @@
+"""What Kafka's command-line tools say here and not there, since they need an API that is not built: one row for each.
+
+docs/protocol.md prints the rows. tests/compat/clients/test_tools_beside_kafka.py runs each, and fails on a row that is no longer
+true. What is not listed works: the tests beside it run those tools.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """A tool's name, what follows `--bootstrap-server`, and words that it prints here. `needs` is what is missing, with its
+    issue; empty: it will not be built."""
+
+    tool: str
+    arguments: tuple[str, ...]
+    says: str
+    needs: str
+
+
+def _unsupported(api: str) -> str:
+    return f"The node does not support {api}"
+
+
+_QUOTAS: Final = "quotas; the same with `clients` and `ips`"
+_SHARE_GROUPS: Final = "share groups"
+_TRANSACTIONS: Final = "transactions (issue 7)"
+_SECURITY: Final = "authentication (issue 16)"
+_QUOTA_CHANGE: Final = ("--alter", "--entity-type", "clients", "--entity-name", "c", "--add-config", "producer_byte_rate=1024")
+_SCRAM_CHANGE: Final = ("--alter", "--entity-type", "users", "--entity-name", "u", "--add-config", "SCRAM-SHA-256=[password=p]")
+_METRICS_CHANGE: Final = ("--alter", "--name", "m", "--interval", "1000", "--metrics", "org.apache.kafka.consumer.")
+_NO_VOTER: Final = ("remove-controller", "--controller-id", "1", "--controller-directory-id", "AAAAAAAAAAAAAAAAAAAAAQ")
+
+TOOL_ROWS: Final = (
+    ToolRow("kafka-transactions", ("list",), _unsupported("LIST_TRANSACTIONS"), _TRANSACTIONS),
+    ToolRow("kafka-transactions", ("find-hanging", "--topic", "tools"), _unsupported("DESCRIBE_PRODUCERS"), _TRANSACTIONS),
+    ToolRow("kafka-configs", ("--describe", "--entity-type", "users"), _unsupported("DESCRIBE_CLIENT_QUOTAS"), _QUOTAS),
+    ToolRow("kafka-configs", _QUOTA_CHANGE, _unsupported("DESCRIBE_CLIENT_QUOTAS"), _QUOTAS),
+    ToolRow("kafka-configs", _SCRAM_CHANGE, _unsupported("ALTER_USER_SCRAM_CREDENTIALS"), _SECURITY),
+    ToolRow("kafka-delegation-tokens", ("--describe",), _unsupported("DESCRIBE_DELEGATION_TOKEN"), _SECURITY),
+    ToolRow("kafka-client-metrics", _METRICS_CHANGE, "Unknown resource type 16", "metrics of clients"),
+    ToolRow("kafka-share-groups", ("--describe", "--group", "g"), _unsupported("SHARE_GROUP_DESCRIBE"), _SHARE_GROUPS),
+    ToolRow("kafka-console-share-consumer", ("--topic", "tools"), _unsupported("SHARE_GROUP_HEARTBEAT"), _SHARE_GROUPS),
+    ToolRow("kafka-streams-groups", ("--describe", "--group", "g"), _unsupported("STREAMS_GROUP_DESCRIBE"), "streams groups"),
+    ToolRow("kafka-metadata-quorum", _NO_VOTER, _unsupported("REMOVE_RAFT_VOTER"), ""),
+)

@@ -1,0 +1,85 @@
+"""Kafka's tools that no other test runs: the same commands to Apache Kafka 4.2.1 and to Penstock, one broker each.
+
+Their output is the same, or a row of `services/gateway/protocol_docs/tools.py` says what it is here.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from services.gateway.protocol_docs.tools import TOOL_ROWS, ToolRow
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.broker import QUICK, KafkaBroker
+from tests.compat.kafka.tools import ToolResult, run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.requirements import require
+
+TOPIC = "tools"
+SAME = (
+    ("kafka-client-metrics", "--list"),
+    ("kafka-client-metrics", "--describe"),
+    ("kafka-client-metrics", "--describe", "--name", "not-there"),
+    ("kafka-cluster list-endpoints",),
+    ("kafka-configs", "--describe", "--entity-type", "groups"),
+    ("kafka-configs", "--describe", "--entity-type", "client-metrics"),
+    ("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions"),
+    ("kafka-log-dirs", "--describe", "--topic-list", TOPIC),
+    ("kafka-share-groups", "--list"),
+    ("kafka-streams-groups", "--list"),
+    ("kafka-streams-application-reset", "--application-id", "app", "--input-topics", TOPIC, "--dry-run"),
+)
+
+
+@pytest.fixture(scope="module")
+def bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Kafka's and Penstock's. Neither is the session's: both must hold the same topics, and each have one broker."""
+    require("java", "kafka", "etcd")
+    with KafkaBroker(tmp_path_factory.mktemp("kafka"), options=QUICK) as kafka, LocalCluster(storage=1) as penstock:
+        for bootstrap in (kafka.bootstrap, penstock.bootstrap):
+            admin = Admin(bootstrap)
+            admin.create(TOPIC, partitions=2, replicas=1)
+            admin.close()
+        yield kafka.bootstrap, penstock.bootstrap
+
+
+def run(bootstrap: str, command: tuple[str, ...]) -> ToolResult:
+    """A tool, and a command of it that comes before `--bootstrap-server`, stand in the first word."""
+    tool, *mode = command[0].split()
+    return run_tool(tool, *mode, "--bootstrap-server", bootstrap, *command[1:], check=False)
+
+
+def without_places(text: str) -> str:
+    """Without ports and directories."""
+    text = re.sub(r"(127\.0\.0\.1.)\d+", r"\1PORT", text)
+    return re.sub(r'"logDir":"[^"]+"', '"logDir":"DIRECTORY"', text)
+
+
+@pytest.mark.parametrize("command", SAME, ids=" ".join)
+def test_a_tool_prints_what_it_prints_against_kafka(bootstraps: tuple[str, str], command: tuple[str, ...]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        kafka, penstock = pool.map(lambda bootstrap: run(bootstrap, command), bootstraps)
+    assert without_places(penstock.text) == without_places(kafka.text)
+    assert penstock.returncode == kafka.returncode
+
+
+@pytest.mark.parametrize("row", TOOL_ROWS, ids=lambda row: " ".join((row.tool, *row.arguments)))
+def test_a_tool_that_needs_what_is_not_built_says_so(bootstraps: tuple[str, str], row: ToolRow, tmp_path: Path) -> None:
+    arguments = row.arguments
+    if row.tool == "kafka-delegation-tokens":
+        (tmp_path / "empty.properties").touch()
+        arguments = (*arguments, "--command-config", str(tmp_path / "empty.properties"))
+    result = run(bootstraps[1], (row.tool, *arguments))
+    assert row.says in result.text + result.stderr.decode()
+
+
+def test_the_replica_verification_tool_compares_replicas(bootstraps: tuple[str, str]) -> None:
+    run_tool("kafka-console-producer", "--bootstrap-server", bootstraps[1], "--topic", TOPIC, stdin=b"1\n2\n3\n")
+    command = ("--broker-list", bootstraps[1], "--topics-include", TOPIC, "--report-interval-ms", "200")
+    with pytest.raises(subprocess.TimeoutExpired) as ended:  # it never ends
+        run_tool("kafka-replica-verification", *command, timeout_s=12.0)
+    assert b"among 2 partitions" in (ended.value.stdout or b"")
+    assert b"max lag is 0 for partition tools-" in (ended.value.stdout or b"")

@@ -38,6 +38,8 @@ class StorageConfig(ServiceConfig):
     volume_stamp_s: float = 10.0
     """How often is noted, here and in the metadata store, that a log directory has new records. By that a directory is recognised
     whose volume was restored from an older snapshot."""
+    free_disk_percent_min: int = 10
+    """A warning is logged while a log directory's volume has less of its size free, in percent. 0: never."""
     hand_over_s: float = 5.0
     """A node that is told to stop waits no longer for others to take over what they can."""
     rpc_max_frame: int = 128 << 20
@@ -47,6 +49,8 @@ class StorageConfig(ServiceConfig):
         for path in self.log_dirs:
             if self.log_dirs.count(path) > 1:
                 raise ValueError(f"PENSTOCK_LOG_DIRS names {path} twice")
+        if not 0 <= self.free_disk_percent_min <= 100:
+            raise ValueError(f"PENSTOCK_FREE_DISK_PERCENT_MIN is {self.free_disk_percent_min}; expected 0 to 100")
         for name, value in self.static.items():
             try:
                 validate_static(name, value)

@@ -135,18 +135,6 @@ AT_MIN_ISR = GaugeDefinition(
     healthy="0 where topics have more replicas than that",
     otherwise="The next failure stops writes with acks=all. Bring storage nodes back first.",
 )
-LOG_SIZE = GaugeDefinition(
-    name="kafka_log_log_size",
-    help="Bytes of all logs on this node.",
-    healthy="well below the size of the disks",
-    otherwise="Lower `retention.ms` or `retention.bytes`, or add a node. A full disk refuses appends with KAFKA_STORAGE_ERROR.",
-)
-OFFLINE_DIRECTORIES = GaugeDefinition(
-    name="kafka_log_logmanager_offlinelogdirectorycount",
-    help="Log directories that are retired after an error.",
-    healthy="0",
-    otherwise="Look for `log directory retired` in the log. [Troubleshooting](../use/troubleshooting.md) tells what to do.",
-)
 STALLED_DIRECTORIES = GaugeDefinition(
     name="penstock_storage_stalled_directories",
     help="Log directories in which a sync round takes longer than PENSTOCK_SYNC_HANG_S.",
@@ -207,6 +195,4 @@ class Meters:
         yield UNDER_REPLICATED.sample(sum(replica.missing > 0 for replica in led))
         yield UNDER_MIN_ISR.sample(sum(replica.in_sync < replica.min_in_sync for replica in led))
         yield AT_MIN_ISR.sample(sum(replica.in_sync == replica.min_in_sync for replica in led))
-        yield LOG_SIZE.sample(sum(partition.log.size for partition in partitions))
-        yield OFFLINE_DIRECTORIES.sample(len(self.offline))
         yield STALLED_DIRECTORIES.sample(len(self.stalled))

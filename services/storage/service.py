@@ -44,6 +44,7 @@ from services.storage.core.replication.leadership import assigned_directory, hos
 from services.storage.disks.directory_assignments import DirectoryAssignments
 from services.storage.disks.disk_opening import open_disks
 from services.storage.disks.disk_reads import DiskReads
+from services.storage.disks.disk_space import DiskSpace
 from services.storage.disks.disks import Disk, Disks
 from services.storage.disks.replica_placement import ReplicaPlacement
 from services.storage.disks.requested_directories import RequestedDirectories
@@ -158,6 +159,10 @@ class StorageNode:
             config.node_id, incarnation, environment.store, lambda: self.image_follower.image, config.volume_stamp_s
         )
         self.open_logs: OpenLogs[Disk] = OpenLogs(self.partitions)
+        self.disk_space = DiskSpace(
+            environment.fs, config.free_disk_percent_min, lambda: self.disks, self.meters.offline, self._logs_bytes
+        )
+        environment.metrics.registry.register(self.disk_space)
         self.reconciler: Reconciler | None = None
         self._assignments: DirectoryAssignments | None = None
         self._withdrawals: ReplicaWithdrawals | None = None
@@ -182,6 +187,9 @@ class StorageNode:
         stalled = [disk.path for disk in self.disks.all if disk.sync.stalled]
         if stalled:
             return False, f"a sync of {stalled[0]} hangs"
+        full = [disk.path for disk in self.disks.usable if disk.sync.room.full]
+        if full:
+            return False, f"log directory full, appends are refused: {full[0]}"
         return True, ""
 
     def debug(self) -> Mapping[str, Callable[[], object]]:
@@ -192,6 +200,14 @@ class StorageNode:
             "moves": lambda: self.moves.debug() if self.moves is not None else None,
             "cleaner": lambda: self.background.cleaning.debug() if self.background is not None else None,
         }
+
+    def _logs_bytes(self) -> dict[str, int]:
+        """The bytes of the open logs, by log directory."""
+        sizes = {disk.path: 0 for disk in self.disks.usable}
+        for partition, disk in self.open_logs.all():
+            if disk.path in sizes:
+                sizes[disk.path] += partition.log.size
+        return sizes
 
     # -- start ------------------------------------------------------------------------------------------------------------
 
@@ -207,6 +223,7 @@ class StorageNode:
         self.registration.read_survival()
         opened = await open_disks(self._config, self.environment, cluster_id, self, self.meters.offline)
         self.disks = Disks(opened, len(self._config.directories))
+        self.disk_space.start(opened)
         await resolve_duplicates(self.disks, self.environment.fs, self._assigned_directory)
         placement = self._place_replicas(self.disks)
         self._assignments, self._withdrawals = placement.assignments, placement.withdrawals
@@ -426,6 +443,7 @@ class StorageNode:
         if self._withdrawals is not None:
             await self._withdrawals.close()
         await self._volume_stamps.close()
+        await self.disk_space.close()
         await self.leader_side.close()
         await self.registration.stop_listening()
         await self.image_follower.close()

@@ -45,6 +45,7 @@ ALERTS: Final = (
     ("sum(kafka_server_replicamanager_underminisrpartitioncount) > 0", "30 s"),
     ("sum(kafka_server_replicamanager_underreplicatedpartitions) > 0", "10 min"),
     ("kafka_log_logmanager_offlinelogdirectorycount > 0", "0 s"),
+    ("penstock_storage_log_directory_free_bytes / penstock_storage_log_directory_size_bytes < 0.1", "5 min"),
     ("penstock_storage_stalled_directories > 0", "30 s"),
     ("increase(kafka_controller_controllerstats_uncleanleaderelections_total[5m]) > 0", "0 s"),
     ("max(penstock_unowned_shards) > 0", "1 min"),

@@ -10,7 +10,7 @@ import posixpath
 
 from libs.commitlog.files.durable_files import replace_file, write_all
 from libs.commitlog.files.filesystem import FileSystem, OpenFile
-from libs.commitlog.files.sync import NO_ROOM
+from libs.commitlog.model.errors import NO_ROOM
 
 log = logging.getLogger(__name__)
 

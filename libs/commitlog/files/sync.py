@@ -14,9 +14,8 @@ from typing import NamedTuple, Protocol
 from libs.commitlog.files.contiguity import NotedSwap
 from libs.commitlog.files.durable_files import FileWrite, begin_file, path_beside, replace_file
 from libs.commitlog.files.filesystem import FileSystem, OpenFile
-from libs.commitlog.model.errors import SyncFailed
+from libs.commitlog.model.errors import NO_ROOM, SyncFailed
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # only the opening of a file has these errors, never a sync: they say nothing about the disk
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _NOT_OPENED = (*NO_DESCRIPTORS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM)

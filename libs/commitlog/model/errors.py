@@ -1,5 +1,11 @@
 """Errors that the log raises to its owner."""
 
+import errno
+from typing import Final
+
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+"""The errors of a disk that is sound, but full."""
+
 
 class WouldBlock(Exception):
     """An operation that would wait for a disk, or take too long for an event loop."""
@@ -14,11 +20,18 @@ class OffsetOutOfRange(Exception):
 
 
 class LogWriteError(Exception):
-    """An append that failed and left nothing behind. `fatal`: the log refuses all appends until it is opened again."""
+    """An append that failed and left nothing behind. `fatal`: the log refuses all appends until it is opened again. `number` is
+    the errno, 0 if there is none."""
 
-    def __init__(self, message: str, *, fatal: bool) -> None:
+    def __init__(self, message: str, *, fatal: bool, number: int = 0) -> None:
         super().__init__(message)
         self.fatal = fatal
+        self.number = number
+
+    @property
+    def no_room(self) -> bool:
+        """Whether the disk was full, or a quota was used up. Nothing is broken."""
+        return not self.fatal and self.number in NO_ROOM
 
 
 class LogDamaged(Exception):

@@ -17,7 +17,7 @@ from libs.commitlog.files.filesystem import Buffer, FileSystem
 from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
 from libs.commitlog.files.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
 from libs.commitlog.model.config import LogConfig
-from libs.commitlog.model.errors import LogDamaged, LogWriteError, OffsetOutOfRange
+from libs.commitlog.model.errors import NO_ROOM, LogDamaged, LogWriteError, OffsetOutOfRange
 from libs.commitlog.model.log_checkpoints import NO_CHECKPOINTS, LogCheckpoints
 from libs.commitlog.opening.opening import LogOpener, Opened
 from libs.commitlog.opening.producer_rewind import producers_at, remove_state_beyond
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 LONG_MAX = (1 << 63) - 1
 
 # The disk refused the write, but it is sound: the next append may succeed.
-_RETRIABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTORS)
+_RETRIABLE = (*NO_ROOM, errno.EFBIG, *NO_DESCRIPTORS)
 
 
 class Log:
@@ -220,7 +220,8 @@ class Log:
         self.log_end_offset = start_offset
         if fatal:
             self._break(f"{self.directory} takes no appends until it is opened again: {error}")
-        raise LogWriteError(f"{self.directory}: {error}", fatal=fatal) from error
+        number = error.errno or 0 if isinstance(error, OSError) else 0
+        raise LogWriteError(f"{self.directory}: {error}", fatal=fatal, number=number) from error
 
     def _break(self, failure: str) -> LogWriteError:
         """Stops all appends and rounds: only an opening can tell which bytes are on the disk."""

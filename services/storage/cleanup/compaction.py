@@ -17,8 +17,8 @@ from libs.commitlog.cleaner.cleaning import clean, remove_cleaned
 from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, ProducerEnd, SourceSegment
 from libs.commitlog.cleaner.planning import CleanPlan
 from libs.commitlog.files.filesystem import FileSystem
-from libs.commitlog.files.sync import NO_DESCRIPTORS, NO_ROOM
-from libs.commitlog.model.errors import LogDamaged, LogWriteError, SyncFailed
+from libs.commitlog.files.sync import NO_DESCRIPTORS
+from libs.commitlog.model.errors import NO_ROOM, LogDamaged, LogWriteError, SyncFailed
 from libs.commitlog.segments.segment import Segment
 from libs.runtime.children import Children
 from services.storage.disks.disks import Disk

@@ -14,11 +14,15 @@ from libs.cluster import keys
 from libs.cluster.backoff import Backoff
 from libs.cluster.image import ClusterImage
 from libs.cluster.store import MetadataStore, Outcome, Put, StoreUnavailable
+from libs.telemetry.log_limit import LogLimits
 from libs.telemetry.logs import fields
 from services.storage.core.replication.leadership import counts_on
 from services.storage.disks.disks import Disk
 
 log = logging.getLogger(__name__)
+
+LINES_S = 60.0
+"""The time between two lines about a directory that does not take its stamp."""
 
 WAY_OUT = (
     "bring the newer volume back, or start all nodes with replicas; "
@@ -39,6 +43,7 @@ class VolumeStamps:
         self._stamps: dict[Disk, int] = {}
         """The higher of a directory's own stamp and the store's copy."""
         self._went_back: set[Disk] = set()
+        self._lines = LogLimits(LINES_S)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def compare(self, disks: Sequence[Disk]) -> tuple[str, ...]:
@@ -80,7 +85,8 @@ class VolumeStamps:
         try:
             await disk.files.submit(partial(disk.directory.write_stamp, stamp))
         except OSError as error:
-            log.warning("volume stamp not written", extra=fields(path=disk.path, reason=error))
+            if count := self._lines.count((disk.path, error.errno), asyncio.get_running_loop().time()):
+                log.warning("volume stamp not written", extra=fields(path=disk.path, reason=error, count=count))
             disk.unstamped = True
             return
         self._stamps[disk] = stamp

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from libs.commitlog.partition_log.directory import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from libs.telemetry.log_limit import LogLimits
 from libs.telemetry.logs import fields
 from services.storage.disks.disks import Disk, Disks
 from services.storage.partition.open_logs import OpenLogs
@@ -17,6 +18,9 @@ from services.storage.partition.partition import Partition
 from services.storage.threads.turns import Turns
 
 log = logging.getLogger(__name__)
+
+LINES_S = 60.0
+"""The time between two lines about a checkpoint that a disk does not take, such as a full one."""
 
 Offsets = dict[tuple[str, int], int]
 
@@ -28,6 +32,7 @@ class Checkpoints:
         self._disks = disks
         self._open_logs = open_logs
         self._written: dict[tuple[str, str], Offsets] = {}
+        self._lines = LogLimits(LINES_S)
         self._writing: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def write_high_watermarks(self) -> None:
@@ -91,7 +96,8 @@ class Checkpoints:
         try:
             await disk.files.submit(partial(disk.directory.write_checkpoint, name, offsets))
         except OSError as error:
-            log.warning("checkpoint not written", extra=fields(path=disk.path, name=name, reason=error))
+            if count := self._lines.count((disk.path, name, error.errno), asyncio.get_running_loop().time()):
+                log.warning("checkpoint not written", extra=fields(path=disk.path, name=name, reason=error, count=count))
             return False
         self._written[disk.path, name] = offsets
         disk.unstamped |= name == HIGH_WATERMARKS

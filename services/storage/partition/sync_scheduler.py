@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.sync import NO_DESCRIPTORS, SyncTargets, sync_then_write
 from libs.telemetry.logs import fields
+from services.storage.partition.disk_room import DiskRoom
 from services.storage.threads.offload import Offload
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class SyncScheduler:
         self._hang_s = hang_s
         self._crowded = crowded
         self._loop = asyncio.get_running_loop()
+        self.room = DiskRoom(disk, self._loop.time)
         self._dirty: dict[Partition, None] = {}
         self._requested: dict[Partition, None] = {}
         self._unhurried: dict[Partition, float] = {}  # appended to, without a requested round; since when

@@ -262,7 +262,8 @@ class Appends:
         try:
             partition.log.append(buffers, batches)
         except LogWriteError as error:
-            self._write_failed(partition, staged, str(error))
+            partition.sync.room.append_failed(error, partition)
+            self._write_failed(partition, staged)
             if error.fatal:
                 partition.sync.fail(error)
             return
@@ -270,7 +271,7 @@ class Appends:
             # A bug of ours. The log's content is unknown until the next start opens it again.
             log.exception("append failed", extra=fields(partition=partition))
             partition.offline = True
-            self._write_failed(partition, staged, "unexpected")
+            self._write_failed(partition, staged)
             return
         meters = self._meters
         start = batches[0].base_offset
@@ -287,11 +288,10 @@ class Appends:
         if partition.parked or self._readers_wait(partition.key):
             partition.sync.mark_urgent()
 
-    def _write_failed(self, partition: Partition, staged: list[Staged], reason: str) -> None:
+    def _write_failed(self, partition: Partition, staged: list[Staged]) -> None:
         """Refuses staged appends after a failed write. The log and the producers' state are as before, so a retry is no
         duplicate."""
         partition.next_offset = partition.log.log_end_offset
-        log.error("append failed", extra=fields(partition=partition, reason=reason, batches=len(staged)))
         self._meters.failed_produces += len(staged)
         answer = refused(KAFKA_STORAGE_ERROR, "the write to disk failed")
         for append in staged:

@@ -9,9 +9,9 @@ import logging
 from functools import partial
 
 from libs.commitlog.model.config import LogConfig
-from libs.commitlog.model.errors import DirectoryDamaged, LogDamaged, RecoveryTooLarge, SyncFailed
+from libs.commitlog.model.errors import NO_ROOM, DirectoryDamaged, LogDamaged, RecoveryTooLarge, SyncFailed
 from libs.commitlog.partition_log.log import Log
-from libs.telemetry.log_limit import LogBurst
+from libs.telemetry.log_limit import LogBurst, LogLimits
 from libs.telemetry.logs import fields
 from services.storage.disks.disks import Disk
 from services.storage.partition.log_files import LogFiles
@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 OPENINGS_MAX = 256
 READ_HERE_BYTES_MAX = 8 << 20
 """The limit of bytes read in this process. A start of Python, for a child, costs as much as reading so much."""
+
+NO_ROOM_LINES_S = 60.0
+"""The time between two lines about logs that a full directory keeps from opening."""
 
 TROUBLE = (OSError, LogDamaged, DirectoryDamaged)
 
@@ -40,6 +43,7 @@ class LogOpening:
         self._recovery = recovery
         self._slots = asyncio.Semaphore(OPENINGS_MAX)
         self._recovered_lines = LogBurst(log, "recovered")
+        self._no_room_lines = LogLimits(NO_ROOM_LINES_S)
         self._reported: dict[Key, tuple[str, str]] = {}  # topic and message
         self._damaged: dict[Key, tuple[LogDamaged, int]] = {}  # the damage, and when the directory last changed
 
@@ -73,6 +77,10 @@ class LogOpening:
         details = {"topic": topic, "partition": key[1], "path": path, "reason": error}
         if isinstance(error, LogDamaged):
             log.error("partition is offline: synced records are missing", extra=fields(**details, way_out=repair_hint(path)))
+        elif isinstance(error, OSError) and error.errno in NO_ROOM:
+            # A full disk holds up all partitions that are opened on it.
+            if count := self._no_room_lines.count(disk.path, asyncio.get_running_loop().time()):
+                log.error("log cannot be opened: its log directory is full", extra=fields(**details, count=count))
         else:
             log.error("log cannot be opened", extra=fields(**details))
 

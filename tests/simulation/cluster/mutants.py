@@ -175,7 +175,7 @@ MUTANTS: dict[str, Bug] = {
     "logs never diverge": Bug(logs_never_part, range(1, 11)),
     "nothing is synced": Bug(nothing_is_synced, range(1, 4)),
     "anybody leads": Bug(anybody_leads, range(1, 4)),
-    "duplicates are stored": Bug(duplicates_are_stored, range(1, 4)),
+    "duplicates are stored": Bug(duplicates_are_stored, range(1, 11)),
     "written counts as durable": Bug(written_counts_as_durable, range(1, 4)),
     "a gateway sends again without a producer id, after a lost connection": Bug(
         line(Appends._failed, "elif not sent or batch.producer is not None:", "elif True:"),

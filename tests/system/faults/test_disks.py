@@ -12,6 +12,7 @@ from confluent_kafka.admin import NewTopic, ResourceType
 
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import iter_batches
+from services.local.probe import ask
 from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import Fetched, RawClient, fetch_body, produce_body
 from tests.storage.cluster import batch
@@ -111,10 +112,14 @@ async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_a
         await kept.check(client)
         assert await kept.write(100_000) == ErrorCode.KAFKA_STORAGE_ERROR
         await goes.check(client)
+        admin_port = cluster.shape.admin_port("storage", 1)
+        ready, said = ask(admin_port, "/readyz", timeout_s=10)
+        assert (ready, said) == (False, f"log directory full, appends are refused: {disk}/logs")
 
         before = free_bytes(disk)
         admin.delete("goes")
         eventually(lambda: free_bytes(disk) > before + 8 * MIB)
+        eventually(lambda: ask(admin_port, "/readyz", timeout_s=10)[0])
         for _ in range(5):
             assert await kept.write(500_000) == 0
         await kept.check(client)

@@ -172,7 +172,7 @@ class Applying:
             except NotReplicable as error:
                 return self._refused(followed, error)
             except LogWriteError as error:
-                log.error("replicated batches not written", extra=fields(partition=partition, reason=error))
+                partition.sync.room.append_failed(error, partition)
                 if error.fatal:
                     followed.happened(Event.FAILED)
                     partition.sync.fail(error)

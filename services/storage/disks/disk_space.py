@@ -1,0 +1,164 @@
+"""The space of each log directory: its size and its free bytes, as metrics, and a warning before it is full.
+
+The directory's own thread asks the file system. A disk that hangs keeps that thread, and neither the event loop nor a scrape.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from libs.commitlog.files.filesystem import FileSystem
+from libs.telemetry.definitions import GaugeDefinition
+from libs.telemetry.log_limit import LogLimit, LogLimits
+from libs.telemetry.logs import fields
+from services.storage.disks.disks import Disk, Disks
+
+log = logging.getLogger(__name__)
+
+EVERY_S: Final = 5.0
+STALE_S: Final = 60.0
+"""The age from which a reading is not shown: the disk does not answer."""
+WARNING_S: Final = 3600.0
+"""The time between two warnings of one directory that stays nearly full."""
+ENOUGH: Final = 1.1
+"""The free bytes with which a directory is no longer nearly full, in multiples of the threshold."""
+
+LABELS: Final = ("log_directory",)
+FREE = GaugeDefinition(
+    name="penstock_storage_log_directory_free_bytes",
+    help="Bytes that the volume of a log directory has free, by log directory. Absent while the disk does not answer.",
+    labels=LABELS,
+    healthy="above PENSTOCK_FREE_DISK_PERCENT_MIN of `penstock_storage_log_directory_size_bytes`",
+    otherwise="Lower `retention.ms` or `retention.bytes`, delete topics, move replicas, or enlarge the volume.",
+)
+USED = GaugeDefinition(
+    name="penstock_storage_log_directory_used_bytes",
+    help="Bytes of the volume of a log directory that are not free, whoever uses them, by log directory.",
+    labels=LABELS,
+    healthy="well below `penstock_storage_log_directory_size_bytes`",
+    otherwise="As for `penstock_storage_log_directory_free_bytes`.",
+)
+SIZE = GaugeDefinition(
+    name="penstock_storage_log_directory_size_bytes",
+    help="Bytes of the volume of a log directory, by log directory.",
+    labels=LABELS,
+    healthy="constant",
+)
+LOGS = GaugeDefinition(
+    name="penstock_storage_log_directory_logs_bytes",
+    help="Bytes of all logs in a log directory, by log directory.",
+    labels=LABELS,
+    healthy="most of `penstock_storage_log_directory_used_bytes`",
+    otherwise="Far less: something else fills the volume.",
+)
+FULL = GaugeDefinition(
+    name="penstock_storage_log_directory_full",
+    help="1 if a log directory refuses appends, since its volume is full, by log directory. It serves reads.",
+    labels=LABELS,
+    healthy="0",
+    otherwise="Make room, as for `penstock_storage_log_directory_free_bytes`. Appends then go on without a restart.",
+)
+OFFLINE = GaugeDefinition(
+    name="kafka_log_logmanager_logdirectoryoffline",
+    help="1 if a log directory takes no appends, by log directory: it is retired after an error, or full.",
+    labels=LABELS,
+    healthy="0",
+    otherwise="As for `kafka_log_logmanager_offlinelogdirectorycount`.",
+)
+OFFLINE_COUNT = GaugeDefinition(
+    name="kafka_log_logmanager_offlinelogdirectorycount",
+    help="Log directories that take no appends: retired after an error, or full. A full one serves reads, unlike Kafka's.",
+    healthy="0",
+    otherwise="Look for `log directory retired` or `log directory is full` in the log. "
+    "[Troubleshooting](../use/troubleshooting.md) tells what to do.",
+)
+
+
+class _Reading(NamedTuple):
+    size: int
+    free: int
+    at: float
+
+
+class DiskSpace(Collector):
+    """The readings of all log directories. `retired` has the paths of those that were given up, or never opened."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        free_percent_min: int,
+        disks: Callable[[], Disks],
+        retired: set[str],
+        logs_bytes: Callable[[], dict[str, int]],
+    ) -> None:
+        """`logs_bytes`: the bytes of the logs, by directory."""
+        self._fs = fs
+        self._free_percent_min = free_percent_min
+        self._disks = disks
+        self._retired = retired
+        self._logs_bytes = logs_bytes
+        self._loop = asyncio.get_running_loop()
+        self._readings: dict[str, _Reading] = {}
+        self._low: dict[str, LogLimit] = {}
+        """The limit of warnings, by directory that is nearly full."""
+        self._unread = LogLimits(WARNING_S)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, disks: Sequence[Disk]) -> None:
+        """Each disk has a task: one that hangs must not hold up another."""
+        self._tasks = [self._loop.create_task(self._watch(disk), name=f"space of {disk.path}") for disk in disks]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _watch(self, disk: Disk) -> None:
+        while not disk.sync.failed:
+            await self.measure(disk)
+            await asyncio.sleep(EVERY_S)
+        self._readings.pop(disk.path, None)
+
+    async def measure(self, disk: Disk) -> None:
+        """Reads the space of one directory."""
+        try:
+            size, free = await disk.files.submit(partial(self._fs.space, disk.path))
+        except OSError as error:
+            self._readings.pop(disk.path, None)
+            if self._unread.count(disk.path, self._loop.time()):
+                log.warning("space of a log directory is not known", extra=fields(path=disk.path, reason=error))
+            return
+        self._readings[disk.path] = _Reading(size, free, self._loop.time())
+        disk.sync.room.measured(free)
+        self._warn(disk.path, size, free)
+
+    def _warn(self, path: str, size: int, free: int) -> None:
+        threshold = size * self._free_percent_min // 100
+        details = {"path": path, "free_bytes": free, "size_bytes": size}
+        if free < threshold:
+            if self._low.setdefault(path, LogLimit(WARNING_S)).count(self._loop.time()):
+                log.warning("log directory is nearly full", extra=fields(**details, warned_below_bytes=threshold))
+        elif path in self._low and free >= threshold * ENOUGH:
+            del self._low[path]
+            log.info("log directory is no longer nearly full", extra=fields(**details))
+
+    def collect(self) -> Iterator[Metric]:
+        not_before = self._loop.time() - STALE_S
+        readings = {
+            path: reading for path, reading in self._readings.items() if reading.at >= not_before and path not in self._retired
+        }
+        yield FREE.samples(((path,), reading.free) for path, reading in readings.items())
+        yield USED.samples(((path,), reading.size - reading.free) for path, reading in readings.items())
+        yield SIZE.samples(((path,), reading.size) for path, reading in readings.items())
+        yield LOGS.samples(((path,), size) for path, size in self._logs_bytes().items())
+        usable = self._disks().usable
+        full = {disk.path: disk.sync.room.full for disk in usable}
+        offline = {**full, **dict.fromkeys(self._retired, True)}
+        yield FULL.samples(((path,), float(value)) for path, value in full.items())
+        yield OFFLINE.samples(((path,), float(value)) for path, value in offline.items())
+        yield OFFLINE_COUNT.sample(sum(offline.values()))

@@ -1,6 +1,7 @@
 """A storage node that hosts one partition: its own replication code on a log in memory, with a life that ends at any await."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextvars import Context
 from random import Random
@@ -12,6 +13,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync
 from libs.rpc.contracts.replication import PULL
 from libs.runtime.process import Identity
+from libs.telemetry.log_limit import LogBurst
 from services.storage.config import BrokerConfigs
 from services.storage.core.effects import EffectHandlers
 from services.storage.core.replication.leader.replica import Replica, recovered_high_watermark
@@ -95,6 +97,7 @@ class _Roles(Reconciler):
         self._tasks = {}
         self._rework = set()
         self._to_configure = {}
+        self._leading_lines = LogBurst(logging.getLogger(__name__), "leading")
         self._loop = asyncio.get_running_loop()
         self._fetchers = fetchers
         self.frozen = FrozenPartitions(partitions, self._tasks.keys(), fetchers.stop_fetching, self._reconcile_again)

@@ -40,6 +40,12 @@ class StorageConfig(ServiceConfig):
     whose volume was restored from an older snapshot."""
     free_disk_percent_min: int = 10
     """A warning is logged while a log directory's volume has less of its size free, in percent. 0: never."""
+    topic_series_max: int = 300
+    """Maximum number of topics with metrics of their own, three time series each. The others are counted as the topic
+    `(other)`."""
+    partition_series_max: int = 300
+    """Maximum number of led partitions with metrics of their own, four time series each. A scrape holds up requests for 10 µs a
+    time series. 0: none."""
     hand_over_s: float = 5.0
     """A node that is told to stop waits no longer for others to take over what they can."""
     rpc_max_frame: int = 128 << 20

@@ -19,25 +19,10 @@ if TYPE_CHECKING:
 TOPICS = "kafka_server_brokertopicmetrics_"
 REPLICAS = "kafka_server_replicamanager_"
 
-BYTES_IN = CounterDefinition(
-    name=TOPICS + "bytesin",
-    help="Bytes of record batches appended by producers.",
-    healthy="follows the load",
-)
-BYTES_OUT = CounterDefinition(
-    name=TOPICS + "bytesout",
-    help="Bytes of record batches in answers to consumers.",
-    healthy="follows the load",
-)
 REPLICATION_BYTES_OUT = CounterDefinition(
     name=TOPICS + "replicationbytesout",
     help="Bytes of record batches sent to followers.",
     healthy="bytes in, times the followers of each partition",
-)
-MESSAGES_IN = CounterDefinition(
-    name=TOPICS + "messagesin",
-    help="Records appended by producers.",
-    healthy="follows the load",
 )
 PRODUCE_REQUESTS = CounterDefinition(
     name=TOPICS + "totalproducerequests",
@@ -150,10 +135,7 @@ class Meters:
     """
 
     def __init__(self, metrics: Metrics, partitions: "PartitionTable") -> None:
-        self.bytes_in = 0
-        self.bytes_out = 0
         self.replication_bytes_out = 0
-        self.messages_in = 0
         self.produce_requests = 0
         self.fetch_requests = 0
         self.failed_produces = 0
@@ -173,10 +155,7 @@ class Meters:
         metrics.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        yield BYTES_IN.sample(self.bytes_in)
-        yield BYTES_OUT.sample(self.bytes_out)
         yield REPLICATION_BYTES_OUT.sample(self.replication_bytes_out)
-        yield MESSAGES_IN.sample(self.messages_in)
         yield PRODUCE_REQUESTS.sample(self.produce_requests)
         yield FETCH_REQUESTS.sample(self.fetch_requests)
         yield FAILED_PRODUCES.sample(self.failed_produces)

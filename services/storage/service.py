@@ -71,6 +71,7 @@ from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.log_files import LogFiles
 from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Key, Partition
+from services.storage.partition.partition_meters import PartitionMeters
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.produce.appends import Appends
@@ -113,11 +114,12 @@ class StorageNode:
         marks = MetadataMarks(environment.fs, config.data_dir)
         self.image_follower = ImageFollower(environment.store, on_went_back=start_anew(environment.die, marks))
         self.registration = StorageRegistration(config, environment, self.image_follower, marks)
-        self.partitions = PartitionTable(config.node_id, incarnation)
+        self.partitions = PartitionTable(config.node_id, incarnation, config.topic_series_max)
         self._registry = FileRegistry(environment.open_files)
         self._log_files = LogFiles(environment.fs, self._registry, environment.clock)
         self._broker_configs = BrokerConfigs(lambda: self.partitions.image, config.node_id, config.static)
         self.meters = Meters(environment.metrics, self.partitions)
+        environment.metrics.registry.register(PartitionMeters(self.partitions, config.partition_series_max))
         self._controller = Controllers(
             self.registration.hello,
             environment.identity.host_id,

@@ -165,9 +165,14 @@ class Fetches:
             fetch.timer = None
 
     def _answer(self, call: Call, request: Fetch, reading: Reading) -> None:
-        failed = sum([result.error != 0 for result in reading.partitions])
+        failed = 0
+        for result in reading.partitions:
+            if result.error:
+                failed += 1
+            elif result.slice is not None:
+                assert result.traffic is not None
+                result.traffic.bytes_out += result.slice.length
         self._meters.fetch_requests += len(reading.partitions)
-        self._meters.bytes_out += reading.taken
         self._meters.failed_fetches += failed
         if not (failed and self._check_leadership(call, request, reading)):
             self._reply(call, request, reading)

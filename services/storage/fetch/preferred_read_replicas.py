@@ -10,6 +10,7 @@ from services.storage.partition.failed_reads import FailedReads
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.partition_view import PartitionView
+from services.storage.partition.topic_traffic import TopicTraffic
 
 SELECTOR = "replica.selector.class"
 
@@ -29,6 +30,10 @@ class FollowerView:
     @property
     def failed_reads(self) -> FailedReads:
         return self._partition.failed_reads
+
+    @property
+    def traffic(self) -> TopicTraffic:
+        return self._partition.traffic
 
     @property
     def node_id(self) -> int:

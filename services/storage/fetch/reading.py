@@ -11,6 +11,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset
 from services.storage.core.produce.admission import NO_EPOCH, Refusal, refuse_client_epoch
 from services.storage.partition.partition_view import PartitionView
+from services.storage.partition.topic_traffic import TopicTraffic
 
 READ_COMMITTED = 1
 OFFSET_NOT_AVAILABLE = int(ErrorCode.OFFSET_NOT_AVAILABLE)
@@ -33,6 +34,8 @@ class PartitionRead:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     slice: Slice | None = None
+    traffic: TopicTraffic | None = None
+    """The counts that take the bytes of `slice` once they are answered."""
     aborted: tuple[tuple[int, int], ...] = ()
     """(producer id, first offset) of transactions whose batches in `slice` are hidden from readers of committed records."""
     divergence: Divergence | None = None
@@ -133,5 +136,6 @@ def _read_partition(
     if piece is not None:
         budget.take(piece.length)
         result.slice = piece
+        result.traffic = view.traffic
         result.final = piece.file is not view.active_file
     return result

@@ -15,6 +15,7 @@ from services.storage.partition.failed_reads import FailedReads
 from services.storage.partition.pending_append import Staged
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.partition.topic_settings import log_config, opening_rules, produce_limits
+from services.storage.partition.topic_traffic import TopicTraffic
 
 Key = tuple[bytes, int]
 """(topic id, partition index)."""
@@ -45,6 +46,7 @@ class Partition:
         "staged",
         "sync",
         "topic",
+        "traffic",
     )
 
     def __init__(
@@ -56,6 +58,7 @@ class Partition:
         config: TopicConfig,
         sync: SyncScheduler,
         on_effects: Callable[["Partition"], None],
+        traffic: TopicTraffic,
     ) -> None:
         """`on_effects` is called when the replica notes effects after its last were taken."""
         self.key = key
@@ -65,6 +68,7 @@ class Partition:
         # Weak, since a cycle would keep the files of a closed log open, and their space taken, until the collector runs.
         replica.on_effects = partial(_notify, on_effects, ref(self))
         self.sync = sync
+        self.traffic = traffic
         self.failed_reads = FailedReads()
         self.offline = False
         """The directory was retired, or the log takes no appends any more: every request gets KAFKA_STORAGE_ERROR."""

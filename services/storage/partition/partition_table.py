@@ -6,20 +6,22 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.core.replication.leadership import hosts
 from services.storage.partition.partition import Key, Partition
+from services.storage.partition.topic_traffic import TrafficByTopic
 
 
 class PartitionTable:
     """The partitions of this node. The reconciler adds and removes them; requests look them up."""
 
-    __slots__ = ("broken", "by_key", "image", "incarnation", "node_id")
+    __slots__ = ("broken", "by_key", "image", "incarnation", "node_id", "traffic")
 
-    def __init__(self, node_id: int, incarnation: int) -> None:
+    def __init__(self, node_id: int, incarnation: int, topic_series_max: int) -> None:
         self.node_id = node_id
         self.incarnation = incarnation
         self.image = ClusterImage()
         self.by_key: dict[Key, Partition] = {}
         self.broken: set[Key] = set()
         """Partitions whose log could not be opened."""
+        self.traffic = TrafficByTopic(topic_series_max)
 
     def serving(self, key: Key) -> Partition | Refusal:
         """The partition, if this node leads it and its disk works; else the refusal."""

@@ -9,11 +9,15 @@ from typing import Protocol
 from libs.commitlog.segments.reading import Slice
 from libs.commitlog.segments.segment import SegmentFile
 from services.storage.partition.failed_reads import FailedReads
+from services.storage.partition.topic_traffic import TopicTraffic
 
 
 class PartitionView(Protocol):
     @property
     def failed_reads(self) -> FailedReads: ...
+
+    @property
+    def traffic(self) -> TopicTraffic: ...
 
     @property
     def leading(self) -> bool:

@@ -273,12 +273,12 @@ class Appends:
             partition.offline = True
             self._write_failed(partition, staged)
             return
-        meters = self._meters
+        traffic = partition.traffic
         start = batches[0].base_offset
-        meters.messages_in += partition.next_offset - start
-        meters.bytes_in += batches[0].size if len(batches) == 1 else sum([batch.size for batch in batches])
+        traffic.messages_in += partition.next_offset - start
+        traffic.bytes_in += batches[0].size if len(batches) == 1 else sum([batch.size for batch in batches])
         now = self._loop.time()
-        meters.appended.observe(now - self._turn_time, len(batches))
+        self._meters.appended.observe(now - self._turn_time, len(batches))
         partition.replica.appended(partition.next_offset)
         for append in staged:
             self._written(partition, append, now)

@@ -162,7 +162,8 @@ class ReplicaOpening:
             ),
             synced=config.synced,
         )
-        partition = Partition(key, topic.name, opened, replica, config, disk.sync, self._on_effects)
+        traffic = self._partitions.traffic.of(topic.name)
+        partition = Partition(key, topic.name, opened, replica, config, disk.sync, self._on_effects, traffic)
         partition.configure(config)
         partition.offline = disk.sync.failed
         partition.failed_reads.on_damage = partial(self._withdrawals.suspend, key)

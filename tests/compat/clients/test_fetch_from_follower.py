@@ -38,11 +38,10 @@ def bytes_read(cluster: LocalCluster) -> dict[int, float]:
     """From each storage node, by consumers."""
     found = {}
     for node in RACKS:
-        match = re.search(
-            r"^kafka_server_brokertopicmetrics_bytesout_total (\S+)", cluster.admin(f"storage-{node}", "/metrics"), re.M
+        by_topic = re.findall(
+            r"^kafka_server_brokertopicmetrics_bytesout_total\{.*\} (\S+)", cluster.admin(f"storage-{node}", "/metrics"), re.M
         )
-        assert match is not None
-        found[node] = float(match.group(1))
+        found[node] = sum(map(float, by_topic))
     return found
 
 

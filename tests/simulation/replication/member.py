@@ -22,6 +22,7 @@ from services.storage.partition.effects import EffectQueue
 from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
+from services.storage.partition.topic_traffic import TopicTraffic
 from services.storage.produce.appends import Appends
 from services.storage.reconcile.frozen_partitions import FrozenPartitions
 from services.storage.reconcile.reconciler import Reconciler
@@ -186,14 +187,16 @@ class StorageMember:
 
     def _boot(self, config: TopicConfig) -> None:
         log = self.log
-        partitions = self.partitions = PartitionTable(self.node_id, self.incarnation)
+        partitions = self.partitions = PartitionTable(self.node_id, self.incarnation, 1)
         sync = Sync(self.simulator, log, self.random, lambda: self.disk_slowness, self._synced)
         high = recovered_high_watermark(self.checkpoint, log_start=0, durable=log.durable_offset, synced=config.synced)
         replica = Replica(
             *(self.node_id,), log_end=log.log_end_offset, durable=log.durable_offset, high_watermark=high, synced=config.synced
         )
         meters: Any = _Meters()
-        partition = self.partition = Partition(KEY, TOPIC, log, replica, config, sync, lambda one: self.effects.add(one))  # type: ignore[arg-type]
+        partition = self.partition = Partition(
+            *(KEY, TOPIC, log, replica, config, sync, lambda one: self.effects.add(one), TopicTraffic())  # type: ignore[arg-type]
+        )
         disk: Any = _Disk(self, sync, log)
         sync.request_round(partition)
         clock: Any = SimpleNamespace(wall_ms=lambda: 1_000_000)

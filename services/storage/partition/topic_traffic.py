@@ -1,0 +1,55 @@
+"""The traffic of each topic on this node: plain counts, on which hot paths add without a look-up.
+
+A topic keeps its counts while this node has a partition of it. Each is three time series, so their number has a bound: topics
+that come when it is reached share one set of counts.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+from weakref import WeakValueDictionary
+
+OTHERS: Final = "(other)"
+"""The label of the topics without series of their own. No topic can have that name."""
+
+
+class TopicTraffic:
+    """The counts of one topic, or of all others together."""
+
+    __slots__ = ("__weakref__", "bytes_in", "bytes_out", "messages_in")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_in = 0
+
+
+class TrafficByTopic:
+    """The counts by topic, of `topics_max` at most. Counts never pass from one label to another, so none of them falls."""
+
+    def __init__(self, topics_max: int) -> None:
+        self._max = topics_max
+        self._by_topic: WeakValueDictionary[str, TopicTraffic] = WeakValueDictionary()
+        self._others = TopicTraffic()
+        self._left_out: set[str] = set()
+
+    def of(self, topic: str) -> TopicTraffic:
+        """The counts of a topic. Its partitions hold them, and they end with the last partition."""
+        traffic = self._by_topic.get(topic)
+        if traffic is not None:
+            return traffic
+        if topic in self._left_out or len(self._by_topic) >= self._max:
+            self._left_out.add(topic)
+            return self._others
+        traffic = self._by_topic[topic] = TopicTraffic()
+        return traffic
+
+    def series(self) -> Iterator[tuple[str, TopicTraffic]]:
+        """(label, counts). The others come only if there are any."""
+        yield from sorted(self._by_topic.items())
+        if self._left_out or self._others.bytes_in or self._others.bytes_out:
+            yield OTHERS, self._others
+
+    def left_out(self, here: Collection[str]) -> int:
+        """The number of topics without counts of their own. `here`: all topics of this node; the rest is forgotten."""
+        self._left_out.intersection_update(here)
+        return len(self._left_out)

@@ -12,8 +12,8 @@ class GroupCoordinatorConfig(ServiceConfig):
 
     hand_over_s: float = 5.0
     """How long a stopping coordinator waits for others to take its shards."""
-    lag_series_max: int = 0
-    """Maximum number of group partitions exported as lag metrics, two time series each. 0 disables them. `/debug/groups/NAME`
+    lag_series_max: int = 300
+    """Maximum number of group partitions exported as lag metrics, three time series each. 0 disables them. `/debug/groups/NAME`
     shows the lag in any case."""
 
     def __post_init__(self) -> None:

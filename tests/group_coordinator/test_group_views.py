@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import fields
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -25,6 +26,7 @@ from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from services.group_coordinator.config import GroupCoordinatorConfig
 from services.group_coordinator.coordinator import GroupCoordinator, group_machine
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
@@ -274,7 +276,7 @@ async def test_metrics_count_groups_rebalances_and_commits(owner: Coordinator, s
     assert result["penstock_groups_offsets_committed_total"] == 2
     assert result['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
     assert result["penstock_groups_shard_load_seconds_count"] == SHARDS
-    assert not [name for name in result if "lag" in name], "nobody asked for them"
+    assert not [name for name in result if "lag{" in name], "the first scrape only asks for them"
 
 
 async def test_requests_are_counted_as_the_help_says_by_shard_and_by_what_gateways_hear(
@@ -324,7 +326,32 @@ async def test_lag_is_a_metric_of_as_many_partitions_as_are_allowed(owner: Coord
     service.lag_series = LagMetrics(service.group_views, service.lag, 2)
     await service.lag_series.look()
     result = scraped(service)
-    assert result['penstock_groups_lag_records{group="a",partition="0",topic="t"}'] == 4
-    assert result['penstock_groups_lag_seconds{group="b",partition="0",topic="t"}'] == 0
+    assert result['kafka_consumergroup_lag{consumergroup="a",partition="0",topic="t"}'] == 4
+    assert result['kafka_consumergroup_current_offset{consumergroup="a",partition="0",topic="t"}'] == 1
+    assert result['penstock_consumergroup_lag_seconds{consumergroup="b",partition="0",topic="t"}'] == 0
     assert result["penstock_groups_lag_series_left_out"] == 1
     assert not [name for name in result if 'group="c"' in name]
+
+
+async def test_lag_is_measured_by_default_and_only_while_somebody_scrapes(
+    owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = 'kafka_consumergroup_lag{consumergroup="a",partition="0",topic="t"}'
+    monkeypatch.setattr("services.group_coordinator.introspection.lag_metrics.EVERY_S", 0.01)
+    await commit(owner.gateway(), "a", 1)
+    asked = []
+    (by_default,) = [field.default for field in fields(GroupCoordinatorConfig) if field.name == "lag_series_max"]
+    service.lag_series = LagMetrics(service.group_views, service.lag, by_default)
+    look = service.lag_series.look
+    monkeypatch.setattr(service.lag_series, "look", lambda: asked.append(True) or look())
+    running = asyncio.create_task(service.lag_series.run())
+    await asyncio.sleep(0.05)
+    assert not asked
+    await until(lambda: scraped(service).get(series) == 4)
+    monkeypatch.setattr("services.group_coordinator.introspection.lag_metrics.WATCHED_S", 0.0)
+    await asyncio.sleep(0.1)
+    times = len(asked)
+    await asyncio.sleep(0.05)
+    assert len(asked) == times
+    assert series not in scraped(service)  # what was measured long ago is not shown
+    running.cancel()

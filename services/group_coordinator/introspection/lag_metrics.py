@@ -1,4 +1,7 @@
-"""Lag metrics, for as many partitions as an operator allows: each is a time series of its own."""
+"""Lag metrics, under the names of kafka_exporter, for as many partitions as an operator allows: each has time series of its own.
+
+Leaders are asked while somebody scrapes, and for a while after. A cluster without Prometheus pays nothing.
+"""
 
 import asyncio
 import logging
@@ -16,21 +19,30 @@ from services.group_coordinator.telemetry.meters import NAME
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 10.0
+WATCHED_S: Final = 150.0
+"""The time after a scrape for which lags are measured: scrapes come more often."""
 
-LABELS: Final = ("group", "topic", "partition")
+LABELS: Final = ("consumergroup", "topic", "partition")
 LAG_RECORDS = GaugeDefinition(
-    name=NAME + "lag_records",
-    help="Records that a group has not committed yet, by group, topic and partition.",
+    name="kafka_consumergroup_lag",
+    help="Records that a group has not committed yet, by group, topic and partition. The first scrape has none yet.",
     labels=LABELS,
     healthy="steady; it depends on the consumer",
     otherwise="It grows: the consumer is too slow or stopped. Add members, up to the number of partitions.",
 )
+CURRENT_OFFSET = GaugeDefinition(
+    name="kafka_consumergroup_current_offset",
+    help="Committed offset of a group, by group, topic and partition.",
+    labels=LABELS,
+    healthy="follows `kafka_log_log_logendoffset`",
+    otherwise="It stands still: as for `kafka_consumergroup_lag`.",
+)
 LAG_SECONDS = GaugeDefinition(
-    name=NAME + "lag_seconds",
+    name="penstock_consumergroup_lag_seconds",
     help="Age in seconds of the oldest record that a group has not committed yet, by group, topic and partition.",
     labels=LABELS,
     healthy="below what the application promises",
-    otherwise="As for `penstock_groups_lag_records`. Close to the topic's retention, records are lost to the group.",
+    otherwise="As for `kafka_consumergroup_lag`. Close to the topic's retention, records are lost to the group.",
 )
 LAG_SERIES_LEFT_OUT = GaugeDefinition(
     name=NAME + "lag_series_left_out",
@@ -42,7 +54,7 @@ LAG_SERIES_LEFT_OUT = GaugeDefinition(
 
 class LagMetrics:
     """The lag of the first `series_max` partitions by group, topic and partition. 0: none, and no leader is asked. `run` keeps it
-    up to date."""
+    up to date while `collect` is called."""
 
     def __init__(self, group_views: GroupViews, lag: LagMeter, series_max: int) -> None:
         self._group_views = group_views
@@ -50,10 +62,17 @@ class LagMetrics:
         self._max = series_max
         self._lags: list[tuple[OffsetCommitted, Lag]] = []
         self._left_out = 0
+        self._scraped_at = float("-inf")
+        self._scraped = asyncio.Event()
 
     async def run(self) -> None:
-        """Measures the lag regularly, until cancelled."""
+        """Measures the lag regularly while somebody wants to know, until cancelled."""
+        loop = asyncio.get_running_loop()
         while self._max > 0:
+            if loop.time() - self._scraped_at > WATCHED_S:
+                self._lags, self._left_out = [], 0
+                self._scraped.clear()
+                await self._scraped.wait()
             try:
                 await self.look()
             except Exception:
@@ -74,7 +93,10 @@ class LagMetrics:
     def collect(self) -> Iterator[Metric]:
         if self._max <= 0:
             return
+        self._scraped_at = asyncio.get_running_loop().time()
+        self._scraped.set()
         measured = [((each.group, each.topic, str(each.partition)), lag) for each, lag in self._lags]
         yield LAG_RECORDS.samples((labels, lag.records) for labels, lag in measured if lag.records is not None)
+        yield CURRENT_OFFSET.samples(((each.group, each.topic, str(each.partition)), each.offset) for each, _ in self._lags)
         yield LAG_SECONDS.samples((labels, lag.seconds) for labels, lag in measured if lag.seconds is not None)
         yield LAG_SERIES_LEFT_OUT.sample(self._left_out)

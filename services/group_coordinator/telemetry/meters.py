@@ -2,8 +2,8 @@
 
 Rebalances and expired offsets are counted when they are committed, requests when they are answered.
 
-Members and clients are never labels: clients choose their names, and there is no end of them. Groups are only where
-`lag_series_max` allows some (`lag_series.py`).
+Members and clients are never labels: clients choose their names, and there is no end of them. Groups are only in lag metrics,
+whose number has a bound (`introspection/lag_metrics.py`).
 """
 
 from collections import Counter

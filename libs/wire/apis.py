@@ -149,13 +149,13 @@ class Api:
         self.write_response(writer, response, version)
         return writer.buffer
 
-    def write_refusal(self, writer: Writer, version: int, body: bytes, error: int, group_id: str) -> None:
-        """The body of the response that has `error` everywhere. Raises ProtocolError if the bytes are no such request."""
+    def refusal(self, version: int, body: bytes, error: int, group_id: str) -> Any:
+        """The response that has `error` everywhere. Raises ProtocolError if the bytes are no such request."""
         assert self.refused is not None, f"{self.name} is not refused as a whole"
         request = self.read(memoryview(body), version)
         if not group_id and self.error_without_group:
             error = self.error_without_group  # as the shard's owner would answer
-        self.write_response(writer, self.refused(request, error, version), version)
+        return self.refused(request, error, version)
 
 
 def _read_api_versions(reader: Reader, version: int) -> api_versions.ApiVersionsRequest:

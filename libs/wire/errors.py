@@ -3,6 +3,14 @@
 from enum import IntEnum
 
 
+def error_name(code: int) -> str:
+    """Kafka's name of an error, or the number of one that has none."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
 class ErrorCode(IntEnum):
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

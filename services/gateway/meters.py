@@ -13,6 +13,7 @@ from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.stages import Stage, StageDurations
 from libs.wire.api_keys import ApiKey
+from libs.wire.errors import error_name
 from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.request_budget import RequestBudget
 
@@ -114,12 +115,13 @@ RESENT = CounterDefinition(
     healthy="rises only when a storage node restarts",
     otherwise="Look for storage nodes that restart, and for a network that drops connections.",
 )
-PRODUCE_ERRORS = CounterDefinition(
-    name="penstock_gateway_produce_errors",
-    help="Partitions in answers to Produce that carry an error, by Kafka's error code.",
-    labels=("code",),
-    healthy="0, or rare",
-    otherwise="Look the code up in [troubleshooting](../use/troubleshooting.md).",
+ERRORS = CounterDefinition(
+    name="penstock_gateway_request_errors",
+    help="Errors in answers to clients, by API and Kafka's name of the error. An answer counts once for each topic, partition or "
+    "group in it that has one. What a group's coordinator answered is in `penstock_groups_errors_total`.",
+    labels=("api", "error"),
+    healthy="0, or rare; NOT_LEADER_OR_FOLLOWER and LEADER_NOT_AVAILABLE while leaders change or topics are made",
+    otherwise="Look the name up in [troubleshooting](../use/troubleshooting.md).",
 )
 REQUESTS = CounterDefinition(
     name="penstock_gateway_requests",
@@ -176,7 +178,8 @@ class Meters:
         self.closed: dict[str, int] = {}
         self.refused: dict[str, int] = {}
         self.durations: dict[int, ApiDurations] = {}
-        self.produce_errors: dict[int, int] = {}
+        self.errors: dict[tuple[int, int], int] = {}
+        """By API key and error code."""
         metrics.registry.register(self)
 
     def opened(self) -> None:
@@ -202,8 +205,9 @@ class Meters:
             durations.sent.observe(sent_at - received_at)
             durations.answered.observe(now - sent_at)
 
-    def produce_failed(self, error: int) -> None:
-        self.produce_errors[error] = self.produce_errors.get(error, 0) + 1
+    def failed(self, api_key: int, error: int) -> None:
+        """Counts one error in an answer."""
+        self.errors[api_key, error] = self.errors.get((api_key, error), 0) + 1
 
     def collect(self) -> Iterator[Metric]:
         yield BYTES_IN.sample(self.bytes_in)
@@ -222,7 +226,7 @@ class Meters:
         yield FILES_NOT_OPENED.sample(self.files_not_opened)
         yield CONNECTIONS_CLOSED.samples(((reason,), count) for reason, count in self.closed.items())
         yield CONNECTIONS_REFUSED.samples(((reason,), count) for reason, count in self.refused.items())
-        yield PRODUCE_ERRORS.samples(((str(code),), count) for code, count in self.produce_errors.items())
+        yield ERRORS.samples(((ApiKey(key).name.lower(), error_name(code)), count) for (key, code), count in self.errors.items())
         by_api = [(ApiKey(key).name.lower(), durations) for key, durations in self.durations.items()]
         yield REQUESTS.samples(((api,), durations.in_all.count) for api, durations in by_api)
         yield REQUEST_DURATION.samples(((api,), durations.in_all) for api, durations in by_api)

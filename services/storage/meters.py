@@ -38,7 +38,7 @@ FAILED_PRODUCES = CounterDefinition(
     name=TOPICS + "failedproducerequests",
     help="Partitions in Append calls that were answered with an error.",
     healthy="rises only when leaders change",
-    otherwise="`penstock_gateway_produce_errors_total` tells which error.",
+    otherwise="`penstock_gateway_request_errors_total` tells which error.",
 )
 FAILED_FETCHES = CounterDefinition(
     name=TOPICS + "failedfetchrequests",

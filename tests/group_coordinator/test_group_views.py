@@ -274,7 +274,7 @@ async def test_metrics_count_groups_rebalances_and_commits(owner: Coordinator, s
     assert result['penstock_groups_rebalances_total{kind="classic"}'] == 1
     assert result['penstock_groups_rebalance_seconds_count{kind="classic"}'] == 1
     assert result["penstock_groups_offsets_committed_total"] == 2
-    assert result['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
+    assert result['penstock_groups_requests_total{api="heartbeat",error="NONE"}'] == 1
     assert result["penstock_groups_shard_load_seconds_count"] == SHARDS
     assert not [name for name in result if "lag{" in name], "the first scrape only asks for them"
 
@@ -288,11 +288,12 @@ async def test_requests_are_counted_as_the_help_says_by_shard_and_by_what_gatewa
     refused = HeartbeatRequest("nobody", 1, "m")
     assert (await ask(client, shard_of("nobody", SHARDS), refused)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     result = scraped(service)
-    assert result['penstock_groups_requests_total{api="ListGroups",error="0"}'] == SHARDS
-    assert result['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
+    assert result['penstock_groups_requests_total{api="list_groups",error="NONE"}'] == SHARDS
+    assert result['penstock_groups_requests_total{api="heartbeat",error="NONE"}'] == 1
+    assert result['penstock_groups_errors_total{api="heartbeat",error="UNKNOWN_MEMBER_ID"}'] == 1
     response = next(family.documentation for family in service.meters.collect() if family.name == "penstock_groups_requests")
     assert "one for each shard" in response
-    assert "Error 0 is the group's own answer, which may refuse" in response
+    assert "NONE is the group's own answer" in response
 
 
 async def test_the_log_tells_what_happens_to_groups(

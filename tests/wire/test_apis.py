@@ -85,5 +85,5 @@ def test_a_refused_heartbeat_without_a_group_hears_that_the_id_is_invalid() -> N
     api, writer = APIS[ApiKey.HEARTBEAT], Writer()
     version = first_flexible(ApiKey.HEARTBEAT) - 1
     body = b"\0\0" + b"\0\0\0\1" + b"\0\1m" + b"\xff\xff"  # no group, generation 1, member m, no instance id
-    api.write_refusal(writer, version, body, int(ErrorCode.NOT_COORDINATOR), "")
+    api.write_response(writer, api.refusal(version, body, int(ErrorCode.NOT_COORDINATOR), ""), version)
     assert int.from_bytes(writer.buffer[-2:], "big") == ErrorCode.INVALID_GROUP_ID

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from libs.rpc.contracts.storage import Fetched
+from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter
 from services.gateway.data_path.data_path import DataPath
@@ -30,6 +31,8 @@ def frame(
     writer: FetchResponseWriter[Part] = FetchResponseWriter(version, exchange.correlation_id, len(topics), error_code=error)
     leaders: set[int] = set()
     slot = 0
+    if error:
+        data_path.meters.failed(ApiKey.FETCH, error)
     for topic in topics:
         writer.begin_topic(topic.name, topic.topic_id, len(topic.partitions))
         for partition in topic.partitions:
@@ -38,6 +41,8 @@ def frame(
             if result.error in (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH) and result.leader >= 0:
                 state.leader_id, state.leader_epoch = result.leader, result.leader_epoch
                 leaders.add(result.leader)
+            if state.error_code:
+                data_path.meters.failed(ApiKey.FETCH, state.error_code)
             slot_records: Sequence[Part] = records.get(slot, ())
             writer.partition(state, slot_records, length_of(slot_records))
             slot += 1

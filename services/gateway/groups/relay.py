@@ -13,6 +13,7 @@ from libs.wire.api_keys import ApiKey, is_flexible
 from libs.wire.apis import APIS, GROUPS_MAX
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import ProtocolError, Reader, Writer
+from libs.wire.response_errors import errors_in
 from services.gateway.core.relay_template import PREFIX_BYTES_MAX, RelayTemplate
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import framed
@@ -24,7 +25,7 @@ from services.gateway.peers.coordinator_request import (
     CoordinatorRequest,
     Payload,
 )
-from services.gateway.peers.coordinators import PARKED_BYTES_MAX, Coordinators
+from services.gateway.peers.coordinators import PARKED_BYTES_MAX
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def begin_group_request(data_path: DataPath, exchange: Exchange, reader: Reader)
         body_at, group_end = reader.position, ahead.position
         template = RelayTemplate(reader.view, body_at, group_end, exchange.api_version, exchange.client_id, group_id)
         exchange.connection.keep_relay_template(exchange.api_key, template)
-    _RelayedRequest(data_path.coordinators, exchange, group_id, bytes(reader.view[reader.position :])).start()
+    _RelayedRequest(data_path, exchange, group_id, bytes(reader.view[reader.position :])).start()
     return True
 
 
@@ -50,7 +51,7 @@ def begin_from_template(data_path: DataPath, exchange: Exchange, template: Relay
     if correlation_id is None:
         return False
     exchange.api_version, exchange.correlation_id, exchange.client_id = template.version, correlation_id, template.client_id
-    _RelayedRequest(data_path.coordinators, exchange, template.group_id, bytes(frame[template.body_at :])).start()
+    _RelayedRequest(data_path, exchange, template.group_id, bytes(frame[template.body_at :])).start()
     return True
 
 
@@ -66,7 +67,7 @@ def begin_single_group_request(data_path: DataPath, exchange: Exchange, reader: 
     if ahead.array_length(flexible) != 1:
         return False
     group_id = ahead.string(flexible)
-    _RelayedRequest(data_path.coordinators, exchange, group_id, bytes(reader.view[reader.position :])).start()
+    _RelayedRequest(data_path, exchange, group_id, bytes(reader.view[reader.position :])).start()
     return True
 
 
@@ -87,10 +88,11 @@ def java_address(host: str) -> str:
 class _RelayedRequest:
     """One relayed exchange. Its body is a copy: a request that waits for other members must not hold the receive buffer."""
 
-    __slots__ = ("_body", "_coordinators", "_exchange", "_group_id", "_request")
+    __slots__ = ("_body", "_coordinators", "_exchange", "_group_id", "_meters", "_request")
 
-    def __init__(self, coordinators: Coordinators, exchange: Exchange, group_id: str, body: bytes) -> None:
-        self._coordinators = coordinators
+    def __init__(self, data_path: DataPath, exchange: Exchange, group_id: str, body: bytes) -> None:
+        self._coordinators = data_path.coordinators
+        self._meters = data_path.meters
         self._exchange = exchange
         self._group_id = group_id
         self._body = body
@@ -119,8 +121,11 @@ class _RelayedRequest:
                 exchange.close("malformed", "the group coordinator cannot read the request")
                 return
             if error:
-                writer = Writer()
-                APIS[ApiKey(exchange.api_key)].write_refusal(writer, exchange.api_version, self._body, error, self._group_id)
+                api, writer = APIS[ApiKey(exchange.api_key)], Writer()
+                refusal = api.refusal(exchange.api_version, self._body, error, self._group_id)
+                for each in errors_in(refusal):
+                    self._meters.failed(exchange.api_key, each)
+                api.write_response(writer, refusal, exchange.api_version)
                 payload = writer.buffer
             exchange.finish(framed(ApiKey(exchange.api_key), exchange.api_version, exchange.correlation_id, payload))
         except ProtocolError as reason:

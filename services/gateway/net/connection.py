@@ -17,6 +17,7 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
 from libs.wire.headers import read_request_header
 from libs.wire.primitives import ProtocolError, Reader
+from libs.wire.response_errors import errors_in
 from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_timeouts import ConnectionTimeouts, TimeoutLimits
 from services.gateway.core.fetch_template import FetchTemplate
@@ -286,7 +287,7 @@ class Connection:
                 reader.expect_end()
                 answer = served.at_once(self._connections.data_path, exchange, request)
                 if answer is not None:
-                    self.finish(exchange, served.written(exchange.api_version, exchange.correlation_id, answer))
+                    self.finish(exchange, self._written(served, exchange, answer))
                     return
                 self._task = self._loop.create_task(self._handle(served, exchange, request))
         except ProtocolError as error:
@@ -313,12 +314,18 @@ class Connection:
             return relay_template is not None and relay.begin_from_template(data_path, exchange, relay_template, frame)
         return False
 
+    def _written(self, served: ServedApi, exchange: Exchange, response: object) -> bytearray:
+        """The frame of a handler's response, whose errors are counted."""
+        for error in errors_in(response):
+            self._connections.meters.failed(exchange.api_key, error)
+        return served.written(exchange.api_version, exchange.correlation_id, response)
+
     async def _handle(self, served: ServedApi, exchange: Exchange, request: object) -> None:
         context = exchange.context()
         try:
             response = await served.handle(self._connections.gateway, context, request)
             self.software_name, self.software_version = context.software_name, context.software_version
-            written = served.written(exchange.api_version, exchange.correlation_id, response)
+            written = self._written(served, exchange, response)
             if exchange.api_key == METADATA:
                 self.known_addresses = self._connections.data_path.routes.addresses
         except asyncio.CancelledError:

@@ -28,7 +28,7 @@ def respond(data_path: DataPath, exchange: Exchange, acks: int, topics: list[Pro
         _name_topics(topics)
     errors = [produced.error_code for topic in topics for produced in topic.partitions if produced.error_code]
     for error in errors:
-        data_path.meters.produce_failed(error)
+        data_path.meters.failed(ApiKey.PRODUCE, error)
     if acks == 0:
         if errors:
             # There is no answer to carry the error. As in Kafka, the connection closes instead.

@@ -15,7 +15,9 @@ from prometheus_client.core import Metric
 from libs.telemetry.definitions import CounterDefinition, HistogramDefinition
 from libs.telemetry.durations import Durations
 from libs.wire.apis import Api
+from libs.wire.errors import error_name
 from libs.wire.messages.offset_commit import OffsetCommitResponse
+from libs.wire.response_errors import errors_in
 
 NAME: Final = "penstock_groups_"
 CLASSIC: Final = "classic"
@@ -24,13 +26,22 @@ CONSUMER: Final = "consumer"
 REQUESTS = CounterDefinition(
     name=NAME + "requests",
     help="Answers to gateways, by API and error: one for each shard that a client's request is about. "
-    "Error 0 is the group's own answer, which may refuse. "
-    "After COORDINATOR_LOAD_IN_PROGRESS (14) and NOT_COORDINATOR (16) the gateway asks again.",
+    "NONE is the group's own answer, whose errors are in `penstock_groups_errors_total`. "
+    "After COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR the gateway asks again.",
     labels=("api", "error"),
-    healthy="error 0; 14 and 16 for seconds after a coordinator starts or stops",
-    otherwise="COORDINATOR_NOT_AVAILABLE (15): the shard's partition has no leader, or too small an ISR. "
-    "Look at the storage nodes. 14 while all shards are loaded: this process does not hear of new topics. "
-    "Look at its way to the metadata store.",
+    healthy="NONE; COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR for seconds after a coordinator starts or stops",
+    otherwise="COORDINATOR_NOT_AVAILABLE: the shard's partition has no leader, or too small an ISR. "
+    "Look at the storage nodes. COORDINATOR_LOAD_IN_PROGRESS while all shards are loaded: this process does not hear of new "
+    "topics. Look at its way to the metadata store.",
+)
+ERRORS = CounterDefinition(
+    name=NAME + "errors",
+    help="Errors in the answers of groups, by API and Kafka's name of the error. An answer counts once for each group, member or "
+    "partition in it that has one.",
+    labels=("api", "error"),
+    healthy="REBALANCE_IN_PROGRESS and MEMBER_ID_REQUIRED while members come and go; 0 else, or rare",
+    otherwise="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION and FENCED_MEMBER_EPOCH: members were removed. The log tells why. "
+    "[Troubleshooting](../use/troubleshooting.md) has the others.",
 )
 OFFSETS_COMMITTED = CounterDefinition(
     name=NAME + "offsets_committed",
@@ -75,6 +86,8 @@ class Meters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()
         """Number of requests by API and by the error that the gateway got."""
+        self.errors: Counter[tuple[str, int]] = Counter()
+        """Number of errors in groups' own answers, by API and code."""
         self.committed = 0
         self.expired = 0
         self.rebalances: Counter[str] = Counter()
@@ -84,15 +97,21 @@ class Meters:
         """The times from a shard's assignment, or its leader's change, until it is served."""
 
     def answered(self, api: Api, error: int, response: object) -> None:
-        self.requests[api.name, error] += 1
-        if type(response) is OffsetCommitResponse and not error:
+        name = api.key.name.lower()
+        self.requests[name, error] += 1
+        if error:
+            return
+        for code in errors_in(response):
+            self.errors[name, code] += 1
+        if type(response) is OffsetCommitResponse:
             for topic in response.topics:
                 for part in topic.partitions:
                     self.committed += not part.error_code
 
     def collect(self) -> Iterator[Metric]:
         requests = sorted(self.requests.items())
-        yield REQUESTS.samples(((api, str(error)), count) for (api, error), count in requests)
+        yield REQUESTS.samples(((api, error_name(error)), count) for (api, error), count in requests)
+        yield ERRORS.samples(((api, error_name(code)), count) for (api, code), count in sorted(self.errors.items()))
         yield OFFSETS_COMMITTED.sample(self.committed)
         yield OFFSETS_EXPIRED.sample(self.expired)
         yield REBALANCES.samples(((kind,), self.rebalances[kind]) for kind in self.rebalance_times)

@@ -2,8 +2,8 @@
 
 from bisect import bisect_left
 
-from libs.telemetry.metrics import LATENCY_BUCKETS
-
+LATENCY_BUCKETS = (*(base * 10**power for power in range(-5, 1) for base in (1, 2.5, 5)), 10.0)
+"""Seconds, from 10 µs to 10 s."""
 _EDGES = (*(f"{edge:g}" for edge in LATENCY_BUCKETS), "+Inf")
 
 

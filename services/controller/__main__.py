@@ -4,6 +4,7 @@ import asyncio
 
 from libs.cluster.records import CONTROLLER
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.runtime.identity import own_version
 from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.process import open_admin_port, run_service, system_environment
 from libs.telemetry.metrics import Metrics
@@ -14,7 +15,7 @@ from services.controller.health_watch import HealthWatch
 
 
 async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
-    metrics = Metrics(CONTROLLER, process=True)
+    metrics = Metrics(CONTROLLER, process=True, version=own_version())
 
     async def observe(controller: Controller) -> None:
         meters.register(metrics, controller)

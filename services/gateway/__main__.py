@@ -3,6 +3,7 @@
 from libs.cluster.health import health_of
 from libs.cluster.records import GATEWAY
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.runtime.identity import own_version
 from libs.runtime.lifecycle import Lifecycle, descriptors_max
 from libs.runtime.page_caches import page_cache_id
 from libs.runtime.process import open_admin_port, run_service, system_environment
@@ -13,7 +14,7 @@ from services.gateway.service import Gateway
 
 
 async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
-    metrics = Metrics(GATEWAY, process=True)
+    metrics = Metrics(GATEWAY, process=True, version=own_version())
     fs = OsFileSystem()
     world = system_environment(config, GATEWAY, fs)
     lifecycle.on_stop(world.store.close)

@@ -20,11 +20,11 @@ from services.gateway.core.request_budget import RequestBudget
 QUEUED_REQUEST_BYTES = GaugeDefinition(
     name="penstock_gateway_queued_request_bytes",
     help="Bytes of requests that are not answered yet, or arrive now.",
-    healthy="well below `penstock_gateway_queued_request_bytes_max`",
+    healthy="well below `penstock_gateway_queued_request_max_bytes`",
     otherwise="See `penstock_gateway_connections_waiting`.",
 )
 QUEUED_REQUEST_BYTES_MAX = GaugeDefinition(
-    name="penstock_gateway_queued_request_bytes_max",
+    name="penstock_gateway_queued_request_max_bytes",
     help="Bytes of requests at which connections are not read any more.",
     healthy="constant",
 )
@@ -38,22 +38,22 @@ CONNECTIONS_WAITING = GaugeDefinition(
 UNREAD_ANSWER_BYTES = GaugeDefinition(
     name="penstock_gateway_unread_answer_bytes",
     help="Bytes of answers in memory that clients have not read yet, without those of connections with less than 64 KiB.",
-    healthy="below half of `penstock_gateway_unread_answer_bytes_max`",
+    healthy="below half of `penstock_gateway_unread_answer_max_bytes`",
     otherwise="Clients do not read what they asked for. Above half, they are closed with the reason `unread-answers`: "
     "`client connection closed` in the gateway's log names them.",
 )
 UNREAD_ANSWER_BYTES_MAX = GaugeDefinition(
-    name="penstock_gateway_unread_answer_bytes_max",
+    name="penstock_gateway_unread_answer_max_bytes",
     help="Bytes of unread answers at which the connection that has stood still longest is closed.",
     healthy="constant",
 )
 BYTES_IN = CounterDefinition(
-    name="penstock_gateway_bytes_in",
+    name="penstock_gateway_received_bytes",
     help="Bytes received from clients.",
     healthy="follows the load",
 )
 BYTES_OUT = CounterDefinition(
-    name="penstock_gateway_bytes_out",
+    name="penstock_gateway_sent_bytes",
     help="Bytes sent to clients.",
     healthy="follows the load",
 )

@@ -3,6 +3,7 @@
 from libs.cluster.health import health_of
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.runtime.identity import own_version
 from libs.runtime.lifecycle import Lifecycle
 from libs.runtime.process import open_admin_port, run_service, system_environment
 from libs.telemetry.metrics import Metrics
@@ -13,7 +14,7 @@ from services.group_coordinator.gauges import Gauges
 
 
 async def serve(config: GroupCoordinatorConfig, lifecycle: Lifecycle) -> None:
-    metrics = Metrics(GROUP_COORDINATOR, process=True)
+    metrics = Metrics(GROUP_COORDINATOR, process=True, version=own_version())
 
     async def observe(coordinator: GroupCoordinator) -> None:
         metrics.registry.register(Gauges(coordinator))

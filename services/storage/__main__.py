@@ -13,7 +13,7 @@ from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.children import ChildProcesses
-from libs.runtime.identity import IncarnationDamaged
+from libs.runtime.identity import IncarnationDamaged, own_version
 from libs.runtime.lifecycle import CannotRun, Lifecycle, descriptors_max, run
 from libs.runtime.page_caches import page_cache_id
 from libs.runtime.process import open_admin_port, read_config, system_identity
@@ -48,7 +48,7 @@ def main() -> None:
         sys.exit(f"storage: {config.data_dir} cannot be written: {error}")
 
     async def serve(lifecycle: Lifecycle) -> None:
-        metrics = Metrics(STORAGE, process=True)
+        metrics = Metrics(STORAGE, process=True, version=own_version())
         store = EtcdStore(config.etcd)
         lifecycle.on_stop(store.close)
         environment = Environment(

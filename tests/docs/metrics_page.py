@@ -53,6 +53,7 @@ ALERTS: Final = (
 """Prometheus expressions, and for how long each must hold."""
 
 PROCESS: Final = {
+    "penstock_build_info": "1; one version in all processes, but during an upgrade",
     "python_gc_objects_collected": "any",
     "python_gc_objects_uncollectable": "0",
     "python_gc_collections": "any",

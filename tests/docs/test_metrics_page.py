@@ -7,11 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from libs.telemetry.definitions import Definition
+from libs.telemetry.definitions import Definition, HistogramDefinition
 from tests.docs.metrics_page import ALERTS, PAGE, PROCESS, ROOT, definitions, exposed, page, process_metrics
 
 SENTENCE_WORDS_MAX = 25
 ALL = [definition for each in definitions().values() for definition in each]
+NO_BASE_UNITS = {"ms", "us", "ns", "sec", "secs", "percent", "minutes", "hours", "days", "kb", "mb", "kib", "mib"}
+UNIT_BY_BEGINNING = {"Bytes ": "bytes", "Seconds ": "seconds", "Time ": "seconds", "Age ": "seconds", "Share ": "ratio"}
+KAFKAS_NAMES_WITHOUT_UNIT = {
+    "kafka_log_log_size",
+    "kafka_server_brokertopicmetrics_bytesin",
+    "kafka_server_brokertopicmetrics_bytesout",
+    "kafka_server_brokertopicmetrics_replicationbytesin",
+    "kafka_server_brokertopicmetrics_replicationbytesout",
+}
 FROM_CLIENT = {"CounterMetricFamily", "GaugeMetricFamily", "HistogramMetricFamily", "Counter", "Gauge", "Histogram", "Summary"}
 
 
@@ -34,6 +43,25 @@ def test_a_metric_says_what_it_is_in_short_sentences(definition: Definition) -> 
     for text in (definition.help, definition.otherwise):
         sentences = re.split(r"(?<=[.:;]) ", text)
         assert [sentence for sentence in sentences if len(sentence.split()) > SENTENCE_WORDS_MAX] == []
+
+
+@pytest.mark.parametrize("definition", ALL, ids=lambda definition: definition.name)
+def test_a_metric_is_named_as_prometheus_asks(definition: Definition) -> None:
+    """promlint (tests/compat/clients/test_prometheus.py) has more rules, and needs Go."""
+    for name in (definition.name, *definition.labels):
+        assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name), name
+    words = definition.name.split("_")
+    assert not NO_BASE_UNITS & set(words), "base units are seconds, bytes and ratio"
+    assert not definition.name.endswith(("_total", "_count", "_sum", "_bucket")), "Prometheus adds these itself"
+    unit = next((unit for beginning, unit in UNIT_BY_BEGINNING.items() if definition.help.startswith(beginning)), None)
+    if unit is not None and definition.name not in KAFKAS_NAMES_WITHOUT_UNIT:
+        assert words[-1] == unit, f"it is in {unit}"
+    if isinstance(definition, HistogramDefinition):
+        assert words[-1] == "seconds"
+
+
+def test_kafkas_names_without_a_unit_are_of_metrics_that_exist() -> None:
+    assert {definition.name for definition in ALL} >= KAFKAS_NAMES_WITHOUT_UNIT
 
 
 def test_every_metric_of_a_process_has_its_healthy_range() -> None:

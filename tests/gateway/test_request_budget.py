@@ -289,7 +289,7 @@ async def test_the_budget_and_the_requests_that_wait_for_it_are_metrics(rig: Rig
     for _ in range(4):
         (await rig.client(1)).send(struct.pack(">i", FRAME_MAX - 1) + bytes(600_000))
     await until(lambda: b"penstock_gateway_connections_waiting 1.0" in rig.metrics.render())
-    assert b"penstock_gateway_queued_request_bytes_max 1.6777216e+07" in rig.metrics.render()
+    assert b"penstock_gateway_queued_request_max_bytes 1.6777216e+07" in rig.metrics.render()
     assert b"penstock_gateway_queued_request_bytes 1.2582921e+07" in rig.metrics.render()
 
 

@@ -270,14 +270,14 @@ async def test_a_partition_that_fails_is_tried_again_later_and_holds_up_nobody(
     await cleaning(cluster).check()
     assert metric(cluster, "penstock_storage_cleaner_failures_total") == 1  # left alone for a while
     path = cluster.config.directories[0]
-    assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions_count", logDirectory=path) == 1
+    assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions", log_directory=path) == 1
     failing.clear()
     trouble = cleaning(cluster).uncleanable.troubles[partition_of(cluster, bad)]
     assert trouble.until is not None
     trouble.until = 0.0
     await cleaning(cluster).check()
     assert len(offsets(cluster, bad)) < 30
-    assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions_count", logDirectory=path) == 0
+    assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions", log_directory=path) == 0
 
 
 async def test_a_sync_that_fails_in_the_child_retires_the_directory(

@@ -49,4 +49,6 @@ def test_two_services_in_one_process_do_not_share_metrics() -> None:
 
 def test_process_metrics_are_there_when_asked_for() -> None:
     assert b"process_resident_memory_bytes" in Metrics("storage", process=True).render()
+    info = b'penstock_build_info{service="storage",version="7.1"} 1.0'
+    assert info in Metrics("storage", process=True, version="7.1").render()
     assert b"process_resident_memory_bytes" not in Metrics("storage").render()

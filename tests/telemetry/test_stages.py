@@ -3,8 +3,7 @@
 import pytest
 
 from libs.telemetry.definitions import HistogramDefinition
-from libs.telemetry.durations import Durations
-from libs.telemetry.metrics import LATENCY_BUCKETS
+from libs.telemetry.durations import LATENCY_BUCKETS, Durations
 from libs.telemetry.stages import Stage, StageDurations
 
 

@@ -12,48 +12,48 @@ from libs.telemetry.metrics import Metrics
 CLEANER = "penstock_storage_cleaner_"
 
 MAX_DIRTY = GaugeDefinition(
-    name="kafka_log_logcleanermanager_max_dirty_percent",
-    help="The uncompacted share of the dirtiest compacted log, in percent, when the cleaner last looked.",
-    healthy="up to `min.cleanable.dirty.ratio`, 50 by default",
+    name="kafka_log_logcleanermanager_max_dirty_ratio",
+    help="Uncompacted share of the dirtiest compacted log when the cleaner last looked, from 0 to 1.",
+    healthy="up to `min.cleanable.dirty.ratio`, 0.5 by default",
     otherwise="The cleaner does not keep up: raise `log.cleaner.threads`, or `log.cleaner.io.max.bytes.per.second` if it is set.",
 )
 SINCE_LAST_RUN = GaugeDefinition(
-    name="kafka_log_logcleanermanager_time_since_last_run_ms",
-    help="Milliseconds since the cleaner last looked for work.",
+    name="kafka_log_logcleanermanager_time_since_last_run_seconds",
+    help="Seconds since the cleaner last looked for work.",
     healthy="up to `log.cleaner.backoff.ms`, or as long as a run takes",
     otherwise="Check `log.cleaner.enable` and `log.cleaner.threads`, and look for `cleaning` lines in the log.",
 )
 RECOPY = GaugeDefinition(
-    name="kafka_log_logcleaner_cleaner_recopy_percent",
-    help="Bytes that the last run wrote, in percent of the bytes that it read.",
-    healthy="below 100",
-    otherwise="Close to 100: runs remove little. A higher `min.cleanable.dirty.ratio` makes fewer of them.",
+    name="kafka_log_logcleaner_cleaner_recopy_ratio",
+    help="Share of the bytes which the last run read that it wrote again.",
+    healthy="below 1",
+    otherwise="Close to 1: runs remove little. A higher `min.cleanable.dirty.ratio` makes fewer of them.",
 )
 LONGEST_RUN = GaugeDefinition(
-    name="kafka_log_logcleaner_max_clean_time_secs",
+    name="kafka_log_logcleaner_max_clean_time_seconds",
     help="Seconds of the longest run since the start of the process.",
     healthy="minutes at most",
     otherwise="Smaller partitions, a higher rate limit, or a larger `log.cleaner.dedupe.buffer.size` make runs shorter.",
 )
 COMPACTION_DELAY = GaugeDefinition(
-    name="kafka_log_logcleaner_max_compaction_delay_secs",
+    name="kafka_log_logcleaner_max_compaction_delay_seconds",
     help="Seconds by which a log is past its max.compaction.lag.ms, for the log that is furthest past it.",
     healthy="0",
     otherwise="The cleaner does not keep up: raise `log.cleaner.threads`.",
 )
 UNCLEANABLE_PARTITIONS = GaugeDefinition(
-    name="kafka_log_logcleanermanager_uncleanable_partitions_count",
+    name="kafka_log_logcleanermanager_uncleanable_partitions",
     help="Compacted logs that the cleaner skips after a failure, by log directory.",
-    labels=("logDirectory",),
+    labels=("log_directory",),
     healthy="0",
     otherwise="Look for `a log is not cleaned until it is opened again` in the log, and inspect the log it names.",
 )
 UNCLEANABLE_BYTES = GaugeDefinition(
     name="kafka_log_logcleanermanager_uncleanable_bytes",
     help="Bytes of the compacted logs that the cleaner skips after a failure, by log directory.",
-    labels=("logDirectory",),
+    labels=("log_directory",),
     healthy="0",
-    otherwise="As for `kafka_log_logcleanermanager_uncleanable_partitions_count`. They grow until then.",
+    otherwise="As for `kafka_log_logcleanermanager_uncleanable_partitions`. They grow until then.",
 )
 RUNNING = GaugeDefinition(
     name=CLEANER + "running",
@@ -148,10 +148,10 @@ class CleanerMeters:
     def collect(self) -> Iterator[Metric]:
         last, recopied = self._last, 0.0
         if last is not None and last.bytes_read:
-            recopied = 100 * last.bytes_written / last.bytes_read
+            recopied = last.bytes_written / last.bytes_read
         since_ms = self._clock.wall_ms() - self.last_look_ms
-        yield MAX_DIRTY.sample(100 * self.max_dirty_ratio)
-        yield SINCE_LAST_RUN.sample(max(since_ms, 0))
+        yield MAX_DIRTY.sample(self.max_dirty_ratio)
+        yield SINCE_LAST_RUN.sample(max(since_ms, 0) / 1000)
         yield RECOPY.sample(recopied)
         yield LONGEST_RUN.sample(self._longest_s)
         yield COMPACTION_DELAY.sample(self.overdue_ms_max / 1000)

@@ -20,7 +20,7 @@ BYTES_IN = CounterDefinition(
 BYTES_OUT = CounterDefinition(
     name="kafka_server_brokertopicmetrics_bytesout",
     help="Bytes of record batches in answers to consumers, by topic. "
-    "Gateways read on from the last answer by themselves for 0.1 s: only `penstock_gateway_bytes_out_total` has those bytes.",
+    "Gateways read on from the last answer by themselves for 0.1 s: only `penstock_gateway_sent_bytes_total` has those bytes.",
     labels=("topic",),
     healthy="follows the load",
 )

@@ -30,13 +30,17 @@ def node_modules() -> Path:
 
 def franz_go_member() -> Path:
     """The binary; the first build of a machine takes half a minute."""
+    return go_program(PROGRAMS / "franz_go")
+
+
+def go_program(source: Path) -> Path:
+    """The binary of a Go module."""
     require("go")
-    source = PROGRAMS / "franz_go"
 
     def build(directory: Path) -> None:
-        _run(["go", "build", "-mod=readonly", "-buildvcs=false", "-o", str(directory / "member"), "."], source)
+        _run(["go", "build", "-mod=readonly", "-buildvcs=false", "-o", str(directory / "program"), "."], source)
 
-    return _once("franz_go", sorted(source.iterdir()), build) / "member"
+    return _once(f"go-{source.name}", sorted(source.iterdir()), build) / "program"
 
 
 def _once(name: str, sources: list[Path], make: Callable[[Path], None]) -> Path:

@@ -31,6 +31,12 @@ curl 127.0.0.1:9144/metrics
 - A **gauge** is the value at the moment of the scrape.
 - A **histogram** has `_bucket`, `_sum` and `_count`. Its mean is `rate(NAME_sum[5m]) / rate(NAME_count[5m])`.
 
+Labels have bounds. `PENSTOCK_TOPIC_SERIES_MAX`, `PENSTOCK_PARTITION_SERIES_MAX` and `PENSTOCK_LAG_SERIES_MAX` limit how many
+topics, partitions and partitions of groups have time series of their own. Other topics are counted together, as the topic
+`(other)`: the sum over `topic` is that of the node. `penstock_storage_topics_without_series`,
+`penstock_storage_partitions_without_series` and `penstock_groups_lag_series_left_out` tell how many have none. Clients and
+members are never labels.
+
 ## What to watch
 
 Alerts on these few find most trouble:

@@ -3,12 +3,14 @@
 import asyncio
 import errno
 import os
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import LogWriteError
 from libs.wire.errors import ErrorCode
 from services.storage.disks.disk_space import EVERY_S, STALE_S
@@ -73,6 +75,13 @@ async def test_the_space_of_a_log_directory_is_what_its_file_system_says(cluster
     assert found["penstock_storage_log_directory_free_bytes", path] == 50 * GIB
     assert found["penstock_storage_log_directory_used_bytes", path] == 50 * GIB
     assert 0 < found["penstock_storage_log_directory_logs_bytes", path] < 1000
+
+
+def test_the_space_is_what_make_status_shows(tmp_path: Path) -> None:
+    size, free = OsFileSystem().space(str(tmp_path))
+    shown = shutil.disk_usage(tmp_path)
+    assert size == shown.total
+    assert abs(free - shown.free) < GIB  # others write meanwhile
 
 
 async def test_a_disk_that_does_not_answer_hangs_no_scrape_and_is_not_shown(

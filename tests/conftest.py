@@ -32,6 +32,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     select(config, items)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    from tests.support.selection import scheduler
+
+    return scheduler(config, log)
+
+
 @pytest.fixture(scope="session")
 def cluster() -> "Iterator[LocalCluster]":
     """One cluster of three storage nodes for all tests that harm nothing: they make topics of their own and kill nobody."""

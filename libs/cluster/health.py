@@ -1,18 +1,19 @@
 """The health of a cluster: a verdict, one sentence, and what stands behind them. Pure: it is read from the cluster image.
 
-*Healthy*: every replica is in sync, and every node that holds one lives. *Degraded*: something that the cluster can lack for a
-while is missing. *Offline*: some partition has no leader, or nobody can elect one.
+*Healthy*: every replica is in sync, and every node that holds one lives. *Degraded*: something is missing, such as replicas, a
+controller, or so many replicas that acks=all is refused. *Offline*: some partition has no leader. *Unknown*: nobody can tell.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from libs.cluster.configs.resolve import default_min_in_sync, effective_topic_config
+from libs.cluster.configs.resolve import MIN_IN_SYNC, default_min_in_sync, effective_topic_config
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, PartitionState
+from libs.cluster.lost_directories import way_out
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, Member, PartitionState
 
 SHOWN_MAX: Final = 20
 """The most partitions that are named for each fault."""
@@ -23,7 +24,7 @@ class Verdict(Enum):
     DEGRADED = "degraded"
     OFFLINE = "offline"
     UNKNOWN = "unknown"
-    """This process has not read the metadata yet."""
+    """This process has not read the metadata yet, or what it read may be old."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +82,34 @@ class Health:
         }
 
 
-def health_of(image: ClusterImage) -> Health:
+def health_of(image: ClusterImage, *, current: bool = True) -> Health:
+    """`current`: whether this process has its lease in the metadata store. Without the store nobody learns of deaths."""
+    health = _health_of(image)
+    return health if current or health.verdict is Verdict.UNKNOWN else outdated(health)
+
+
+def outdated(health: Health) -> Health:
+    """What was known of the cluster, when it may be so no more."""
+    words = f"the metadata store (etcd) does not answer; what it said last: {health.sentence}"
+    return replace(health, verdict=Verdict.UNKNOWN, sentence=f"{Verdict.UNKNOWN.value}: {words}", since_ms=None)
+
+
+def _health_of(image: ClusterImage) -> Health:
     if not image.revision:
         return Health(Verdict.UNKNOWN, "unknown: the metadata is not read yet", Faults(), 0, {})
     faults = _faults(image)
-    leaders = Counter(state.leader for _, _, state in image.states() if state.leader >= 0)
+    leaders: Counter[int] = Counter()
+    moving = 0
+    for _, _, state in image.states():
+        moving += bool(state.adding or state.removing)
+        if state.leader >= 0:
+            leaders[state.leader] += 1
     for node_id in image.members(STORAGE):
         leaders.setdefault(node_id, 0)
-    moving = sum(bool(state.adding or state.removing) for _, _, state in image.states())
     clauses = list(_clauses(faults))
     if not clauses:
         verdict = Verdict.HEALTHY
-    elif faults.offline or CONTROLLER in faults.roles_away:
+    elif faults.offline:
         verdict = Verdict.OFFLINE
     else:
         verdict = Verdict.DEGRADED
@@ -105,8 +122,11 @@ def _faults(image: ClusterImage) -> Faults:
     offline, under_min_isr, under_replicated = [], [], []
     holders: set[int] = set()
     reasons: dict[str, str] = {}
+    everywhere = effective_topic_config(image, "").min_insync_replicas  # a walk over all topics must not resolve each one's
     for topic_id, topic in image.topics_by_id.items():
-        configured = effective_topic_config(image, topic.name).min_insync_replicas
+        configured = everywhere
+        if MIN_IN_SYNC in image.overrides("topic", topic.name):
+            configured = effective_topic_config(image, topic.name).min_insync_replicas
         for index, state in enumerate(image.partitions_of(topic_id)):
             if state is None:  # its topic has been made a moment ago
                 continue
@@ -116,7 +136,7 @@ def _faults(image: ClusterImage) -> Faults:
             if state.leader < 0:
                 offline.append(name)
                 if len(reasons) < SHOWN_MAX:
-                    reasons[name] = _why_offline(state, members.keys())
+                    reasons[name] = _why_offline(state, members)
             elif len(state.isr) < (configured or default_min_in_sync(wanted)):
                 under_min_isr.append(name)
             if len(state.isr) < wanted:
@@ -133,15 +153,19 @@ def _faults(image: ClusterImage) -> Faults:
     )
 
 
-def _why_offline(state: PartitionState, live: Iterable[int]) -> str:
+def _why_offline(state: PartitionState, members: Mapping[int, Member]) -> str:
     """In words, with the way out."""
     in_sync = [member.node_id for member in state.isr]
-    away = [node_id for node_id in in_sync if node_id not in live]
+    away = [node_id for node_id in in_sync if node_id not in members]
     if away:
         return f"{_nodes(away)} of its in-sync replicas {_is(away)} down: start {_it(away)}"
     if state.withdrawn:
         damaged = [member.node_id for member in state.withdrawn]
         return f"its log on {_nodes(damaged)} is damaged (docs/inspect.md)"
+    directories = {replica.node_id: replica.log_dir_id for replica in state.replicas}
+    lost = [node_id for node_id in in_sync if directories.get(node_id) and directories[node_id] not in members[node_id].log_dirs]
+    if lost:
+        return f"the log directory of its in-sync replica on {_nodes(lost)} is gone: {way_out(state, lost, members)}"
     return f"its in-sync replicas on {_nodes(in_sync)} may lack what was acknowledged: all replicas are asked for their logs"
 
 

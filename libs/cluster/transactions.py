@@ -8,6 +8,10 @@ MAX_BYTES = 1_000_000
 """The most bytes of keys and values in one transaction. etcd's limit is 1.5 MiB for the encoded request."""
 
 
+class TransactionTooLarge(ValueError):
+    pass
+
+
 def check_transaction(compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
     """Raises ValueError for a transaction that etcd refuses: one that is too large, or that writes a key twice.
 
@@ -17,7 +21,7 @@ def check_transaction(compares: Sequence[Compare], operations: Sequence[Operatio
         raise ValueError(f"{len(compares)} comparisons and {len(operations)} operations: at most {MAX_OPERATIONS} of each")
     size = sum(len(each.key) + (0 if isinstance(each, Delete) else len(each.value)) for each in operations)
     if size > MAX_BYTES:
-        raise ValueError(f"a transaction of {size} bytes: at most {MAX_BYTES}")
+        raise TransactionTooLarge(f"a transaction of {size} bytes: at most {MAX_BYTES}")
     puts: set[str] = set()
     for operation in operations:
         if not isinstance(operation, Delete):

@@ -23,11 +23,22 @@ def levels() -> dict[str, str]:
     return {name: _name_of(logging.getLogger(name).getEffectiveLevel()) for name in sorted(logger_names())}
 
 
-def set_level(name: str, level: str | None) -> None:
-    """Gives a logger a level of its own. None: it inherits. The root logger always has one."""
+def set_level(name: str, level: str | None, asked_by: str) -> None:
+    """Gives a logger a level of its own. None: it inherits. The root logger always has one.
+
+    The change is logged under the level that lets more through, so that nobody silences a process without a trace.
+    """
     assert level is not None or name != ROOT
-    log.info("log level changed", extra=fields(logger=name, level=level or "inherited"))
-    logging.getLogger(name).setLevel(LEVELS[level] if level is not None else logging.NOTSET)
+    wanted = LEVELS[level] if level is not None else logging.NOTSET
+    if logging.getLogger(name).level == wanted:
+        return
+    seen = log.isEnabledFor(logging.WARNING)
+    details = fields(logger=name, level=level or "inherited", asked_by=asked_by)
+    if seen:
+        log.warning("log level changed", extra=details)
+    logging.getLogger(name).setLevel(wanted)
+    if not seen:
+        log.warning("log level changed", extra=details)
 
 
 def _name_of(number: int) -> str:

@@ -9,15 +9,26 @@ import datetime
 import json
 import logging
 import logging.handlers
+import math
 import os
 import re
 import sys
+import time
 import traceback
 from dataclasses import dataclass
 from typing import Final, TextIO
 
+from libs.telemetry.log_limit import LogLimit
+
+log = logging.getLogger(__name__)
+
 LONGEST_VALUE = 256
 LONGEST_TRACE = 4000
+ITEMS_MAX = 50
+"""The items of a list that a JSON line shows."""
+LOOK_S = 1.0
+RETRY_S = 60.0
+"""The time until a log file that could not be renamed is tried again, and between two words of lines that are lost."""
 LEVELS: Final = ("debug", "info", "warning", "error")
 TEXT, JSON = "text", "json"
 LONGEST_OF = {"way_out": 4000}
@@ -155,23 +166,64 @@ def _shortened(text: str, longest: int = LONGEST_VALUE) -> str:
 
 
 def _plain(value: object, longest: int = LONGEST_VALUE) -> object:
-    if value is None or isinstance(value, (bool, int, float)):
+    if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, (bool, int, float, str)) for item in value):
-        return [_plain(item) for item in value]
+        more = [f"and {len(value) - ITEMS_MAX} more"] if len(value) > ITEMS_MAX else []
+        return [_plain(item) for item in value[:ITEMS_MAX]] + more
+    if isinstance(value, dict) and len(value) <= ITEMS_MAX:
+        return {_shortened(str(key)): _plain(item) for key, item in value.items()}
     return _shortened(str(value), longest)
 
 
 class RotatedFile(logging.handlers.RotatingFileHandler):
     """A log file of one process. If stdout and stderr go to it as well, as under `make up`, they follow it to the new file."""
 
+    def __init__(self, settings: LogSettings) -> None:
+        former = settings.former_files_max
+        super().__init__(settings.file, maxBytes=settings.file_bytes_max, backupCount=former, encoding="utf-8")
+        self._not_before = 0.0
+        self._lost = LogLimit(RETRY_S)
+        self._looked_at = 0.0
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:
+        self._follow_name()
+        return time.monotonic() >= self._not_before and bool(super().shouldRollover(record))
+
+    def _follow_name(self) -> None:
+        """Opens the file again, at most a second after somebody removed or renamed it."""
+        now = time.monotonic()
+        if now < self._looked_at + LOOK_S:
+            return
+        self._looked_at = now
+        try:
+            is_there = self.stream is not None and os.path.samestat(os.stat(self.baseFilename), os.fstat(self._descriptor()))
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            if self.stream is not None:
+                self.stream.close()
+            self.stream = self._open()
+
     def doRollover(self) -> None:
         former = os.fstat(self._descriptor())
-        super().doRollover()
+        try:
+            super().doRollover()
+        except OSError as error:
+            self._not_before = time.monotonic() + RETRY_S
+            self.stream = self.stream or self._open()
+            log.warning("the log file is not rotated, and grows", extra=fields(file=self.baseFilename, reason=error))
+            return
         for descriptor in (1, 2):
             with contextlib.suppress(OSError):  # it is closed: nobody writes there
                 if os.path.samestat(os.fstat(descriptor), former):
                     os.dup2(self._descriptor(), descriptor)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A line that cannot be written is lost, and the process goes on. Who watches stderr is told once a minute."""
+        if count := self._lost.count(time.monotonic()):
+            with contextlib.suppress(OSError, ValueError):
+                print(f"{count} lines of {self.baseFilename} are lost: {sys.exc_info()[1]}", file=sys.stderr, flush=True)
 
     def _descriptor(self) -> int:
         assert self.stream is not None, "without delay=True it is always open"
@@ -189,8 +241,7 @@ def configure(service: str, name: str, settings: LogSettings, stream: TextIO | N
     elif shares_file:
         handler = logging.handlers.WatchedFileHandler(settings.file, encoding="utf-8")
     else:
-        former = settings.former_files_max
-        handler = RotatedFile(settings.file, maxBytes=settings.file_bytes_max, backupCount=former, encoding="utf-8")
+        handler = RotatedFile(settings)
     handler.setFormatter(FORMATTERS[settings.format](service, name))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -68,6 +68,10 @@ GROUPS_MAX: Final = 20_000
 """The most groups of one request. A gateway takes 0.15 s to split so many."""
 
 ACLS_MAX: Final = 20_000
+CONFIGS_MAX: Final = 20_000
+"""Resources and configs in one request about configs."""
+FEATURES_MAX: Final = 1_000
+"""Topics, partitions or features in one request about the controllers."""
 """The most ACLs, or filters of ACLs, of one request. Each has its answer."""
 
 
@@ -265,8 +269,8 @@ _TABLE: Final = (
         create_acls.write_response, elements_max=ACLS_MAX),
     Api(ApiKey.DELETE_ACLS, "DeleteAcls", *SERVED_VERSIONS[ApiKey.DELETE_ACLS], Kind.GATEWAY, _read_delete_acls,
         delete_acls.write_response, elements_max=ACLS_MAX),
-    _row(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", describe_configs),
-    _row(ApiKey.ALTER_CONFIGS, "AlterConfigs", alter_configs, _CONTROLLER),
+    _row(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", describe_configs, elements_max=CONFIGS_MAX),
+    _row(ApiKey.ALTER_CONFIGS, "AlterConfigs", alter_configs, _CONTROLLER, elements_max=CONFIGS_MAX),
     _row(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", alter_replica_log_dirs),
     _row(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", describe_log_dirs),
     _row(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", sasl_authenticate, before_authentication=True),
@@ -274,13 +278,14 @@ _TABLE: Final = (
     _row(ApiKey.DELETE_GROUPS, "DeleteGroups", delete_groups, _OWNER, group_ids=_deleted_groups,
          refused=refused.delete_groups_response, needs_new_id=True, elements_max=GROUPS_MAX),
     _row(ApiKey.ELECT_LEADERS, "ElectLeaders", elect_leaders, _CONTROLLER),
-    _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", incremental_alter_configs, _CONTROLLER),
+    _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", incremental_alter_configs, _CONTROLLER,
+         elements_max=CONFIGS_MAX),
     _row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", alter_partition_reassignments, _CONTROLLER),
     _row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", list_partition_reassignments),
     _row(ApiKey.OFFSET_DELETE, "OffsetDelete", offset_delete, _OWNER, group_ids=_one_group,
          refused=refused.offset_delete_response, error_without_group=INVALID_GROUP_ID),
-    _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum),
-    _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features),
+    _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum, elements_max=FEATURES_MAX),
+    _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, elements_max=FEATURES_MAX),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
     _row(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", unregister_broker, _CONTROLLER),
     _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", consumer_group_heartbeat, _OWNER, group_ids=_one_group,

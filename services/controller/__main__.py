@@ -19,7 +19,9 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
 
     async def observe(controller: Controller) -> None:
         meters.register(metrics, controller)
-        watch = HealthWatch(lambda: controller.image, lambda: controller.elected, environment.clock)
+        watch = HealthWatch(
+            lambda: controller.image, lambda: controller.elected, lambda: controller.registered(), environment.clock
+        )
         await open_admin_port(config, lifecycle, metrics, ready=controller.ready, health=watch.health, debug=controller.debug())
         watching = asyncio.create_task(watch.run(), name="health watch")
         lifecycle.on_stop(lambda: end_task(watching))

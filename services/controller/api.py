@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from libs.cluster.store import StoreUnavailable
+from libs.cluster.transactions import TransactionTooLarge
 from libs.rpc.contracts import controller as contract
 from libs.rpc.schema import unpack
 from libs.rpc.server import Accept, Call
@@ -99,6 +100,8 @@ async def _answer(call: Call, work: Awaitable[object]) -> None:
         call.fail(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER)
     except Refused as refusal:
         call.fail(refusal.error, refusal.message)
+    except TransactionTooLarge as error:
+        call.fail(ErrorCode.INVALID_REQUEST, f"It is more than the metadata store takes at once: {error}")
     except (OutcomeUnknown, StoreUnavailable):
         call.fail(ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN)
     else:

@@ -122,6 +122,7 @@ class Controller:
         self.state = ControllerState.BACKING_OFF
         self._denies: Callable[[int], bool] = lambda node_id: False
         self.waiting = 0
+        self.registered: Callable[[], bool] = lambda: False
         """Requests that wait for their turn or run."""
 
     @property

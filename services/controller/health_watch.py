@@ -1,28 +1,36 @@
-"""Since when the cluster is as it is: each controller looks every second, and the active one logs each change."""
+"""Since when the cluster is as it is: each controller looks every second, and the active one logs each change of the verdict."""
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from libs.clock import Clock, WallMs
-from libs.cluster.health import Health, Verdict, health_of
+from libs.cluster.health import Health, Verdict, health_of, outdated
 from libs.cluster.image import ClusterImage
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
+LOOK_S: Final = 1.0
+SHARE_MAX: Final = 0.02
+"""The share of the event loop's time that looks may take: a look walks over all partitions."""
 
 
 class HealthWatch:
     """Call `run` once, and `health` at any time."""
 
-    def __init__(self, image: Callable[[], ClusterImage], elected: Callable[[], bool], clock: Clock) -> None:
-        self._image, self._elected, self._clock = image, elected, clock
+    def __init__(
+        self, image: Callable[[], ClusterImage], elected: Callable[[], bool], registered: Callable[[], bool], clock: Clock
+    ) -> None:
+        self._image, self._elected, self._registered, self._clock = image, elected, registered, clock
         self._seen = ClusterImage()
         self._health = health_of(self._seen)
         self._since_ms: WallMs | None = None
+        self._logged = Verdict.HEALTHY
+        """The verdict of which the log speaks. A controller that takes over logs what it finds."""
 
     def health(self) -> Health:
         """It has no `since_ms` while the verdict is that of the first look: then it began before this process."""
@@ -30,18 +38,26 @@ class HealthWatch:
         if image is not self._seen:
             self._seen = image
             self._take(health_of(image))
-        return replace(self._health, since_ms=self._since_ms)
+        health = replace(self._health, since_ms=self._since_ms)
+        return health if self._registered() or health.verdict is Verdict.UNKNOWN else outdated(health)
 
     async def run(self) -> None:
         while True:
+            began = time.perf_counter()
             self.health()
-            await asyncio.sleep(LOOK_S)
+            if self._elected():
+                self._log_change()
+            await asyncio.sleep(max(LOOK_S, (time.perf_counter() - began) / SHARE_MAX))
 
     def _take(self, health: Health) -> None:
         before, self._health = self._health, health
-        if Verdict.UNKNOWN in (before.verdict, health.verdict) or before.verdict is health.verdict:
+        if Verdict.UNKNOWN not in (before.verdict, health.verdict) and before.verdict is not health.verdict:
+            self._since_ms = self._clock.wall_ms()
+
+    def _log_change(self) -> None:
+        verdict = self._health.verdict
+        if verdict in (self._logged, Verdict.UNKNOWN):
             return
-        self._since_ms = self._clock.wall_ms()
-        if self._elected():
-            level = logging.INFO if health.verdict is Verdict.HEALTHY else logging.WARNING
-            log.log(level, f"the cluster is {health.verdict.value}", extra=fields(was=before.verdict.value, how=health.sentence))
+        level = logging.INFO if verdict is Verdict.HEALTHY else logging.WARNING
+        log.log(level, f"the cluster is {verdict.value}", extra=fields(was=self._logged.value, how=self._health.sentence))
+        self._logged = verdict

@@ -68,6 +68,7 @@ async def serve(
     lifecycle.on_stop(server.close)
     member = replace(identity.member(), feature_level=FEATURE_LEVEL)
     registration = Registration(server, member, store, config.member_ttl_s, lifecycle.stop)
+    controller.registered = lambda: registration.registered
     await registration.listen(config)
     lifecycle.on_stop(registration.leave)
     follower.subscribe(registration.follow)

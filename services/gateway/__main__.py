@@ -1,6 +1,5 @@
 """Entry point of a gateway: `python -m services.gateway` builds every object and runs it."""
 
-from libs.cluster.health import health_of
 from libs.cluster.records import GATEWAY
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.runtime.identity import own_version
@@ -26,7 +25,7 @@ async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
         lifecycle,
         metrics,
         ready=gateway.ready,
-        health=lambda: health_of(gateway.image),
+        health=gateway.health,
         debug={"gateway": gateway.debug, "connections": views.connections, "clients": views.clients},
         lookups={"connections": views.connection, "clients": views.client},
     )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from libs.clock import Clock
+from libs.cluster.health import Health, health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import GATEWAY, STORAGE, Listener
@@ -180,6 +181,9 @@ class Gateway:
                 await changed.wait()
             finally:
                 unsubscribe()
+
+    def health(self) -> Health:
+        return health_of(self.image, current=self._registration.registered)
 
     def ready(self) -> tuple[bool, str]:
         if self.data_path.leaving:

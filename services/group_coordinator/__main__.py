@@ -23,7 +23,7 @@ async def serve(config: GroupCoordinatorConfig, lifecycle: Lifecycle) -> None:
             lifecycle,
             metrics,
             ready=coordinator.ready,
-            health=lambda: health_of(coordinator.image),
+            health=lambda: health_of(coordinator.image, current=coordinator.registered()),
             debug={"shards": coordinator.shards.debug, "groups": coordinator.group_views.groups},
             lookups={"groups": coordinator.group_views.group},
         )

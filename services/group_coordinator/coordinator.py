@@ -65,6 +65,7 @@ class GroupCoordinator:
         self.meters = Meters()
         self.waits_for = "waits for the metadata store, or for a peer that has an image"
         """Why it is not ready. Empty once it is registered."""
+        self.registered: Callable[[], bool] = lambda: False
         self._topics = Topics()
         self.group_settings = Settings()
         known = MachineInputs(

@@ -85,6 +85,7 @@ async def serve(
     )
     member = replace(identity.member(), feature_level=FEATURE_LEVEL)
     registration = Registration(server, member, store, config.member_ttl_s, lifecycle.stop)
+    coordinator.registered = lambda: registration.registered
     await registration.listen(config)
     lifecycle.on_stop(registration.leave)
     lifecycle.on_stop(lambda: server.close(DRAIN_S))

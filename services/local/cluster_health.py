@@ -23,7 +23,7 @@ class ClusterHealth:
     def since(self) -> str:
         """When the verdict became this one, in local time. Empty: the processes that answer have not seen it change."""
         since_ms = self.said.get("since_ms") if self.said is not None and self.said["verdict"] == self.verdict else None
-        return "" if since_ms is None else f"since {datetime.fromtimestamp(since_ms / 1000):%Y-%m-%d %H:%M:%S}"
+        return "" if since_ms is None else f"{self.verdict} since {datetime.fromtimestamp(since_ms / 1000):%Y-%m-%d %H:%M:%S}"
 
     @property
     def details(self) -> str:
@@ -32,8 +32,9 @@ class ClusterHealth:
             return ""
         counts = self.said["counts"]
         leaders = ", ".join(f"storage-{node_id} {count}" for node_id, count in self.said["leaders"].items())
+        old = " (old)" if self.said["verdict"] == UNKNOWN else ""
         return (
-            f"partitions: {counts['offline']} offline, {counts['under_min_isr']} below min.insync.replicas, "
+            f"partitions{old}: {counts['offline']} offline, {counts['under_min_isr']} below min.insync.replicas, "
             f"{counts['under_replicated']} under-replicated, {self.said['moving']} moving; leaders: {leaders}"
         )
 
@@ -58,6 +59,8 @@ def health_of(statuses: Sequence[ProcessStatus], answers: Iterable[str]) -> Clus
 
 
 def _first_known(answers: Iterable[str]) -> dict[str, Any] | None:
+    """Else the first that knows how the cluster was."""
+    old = None
     for text in answers:
         try:
             said = json.loads(text)
@@ -65,4 +68,6 @@ def _first_known(answers: Iterable[str]) -> dict[str, Any] | None:
             continue
         if isinstance(said, dict) and said.get("verdict") in (HEALTHY, DEGRADED, OFFLINE):
             return said
-    return None
+        if old is None and isinstance(said, dict) and said.get("leaders"):
+            old = said
+    return old

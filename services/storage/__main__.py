@@ -71,7 +71,7 @@ def main() -> None:
             lifecycle,
             metrics,
             ready=node.ready,
-            health=lambda: health_of(node.partitions.image),
+            health=lambda: health_of(node.partitions.image, current=node.registration.registered),
             debug=node.debug(),
             lookups={"partitions": node.partitions.look_up},
         )

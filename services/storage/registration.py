@@ -144,6 +144,10 @@ class StorageRegistration:
         await self._registration.register()
         self._image_follower.subscribe(self._marks.follow)
 
+    @property
+    def registered(self) -> bool:
+        return self._registration is not None and self._registration.registered
+
     async def report_directories(self, directory_ids: tuple[str, ...]) -> None:
         """Reports the directories that still work. It must not register with a failed one."""
         if self._registration is not None:
@@ -154,7 +158,7 @@ class StorageRegistration:
 
     async def announce_stop(self) -> bool:
         """Asks for its leaderships to be moved. False: it is not registered, and not needed."""
-        if self._registration is None or not self._registration.registered:
+        if self._registration is None or not self.registered:
             return False
         await self._registration.update(stopping=True)
         return True

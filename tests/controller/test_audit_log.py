@@ -71,9 +71,18 @@ def configs(resource_type: int, name: str, *changes: ConfigChange) -> tuple[Alte
             {"topic": "t", "configs": ["retention.ms=5", "-cleanup.policy"]},
         ),
         (
-            configs(4, "", ConfigChange("ssl.keystore.password", 0, "hunter2")),
+            configs(
+                4,
+                "",
+                ConfigChange("ssl.keystore.password", 0, "hunter2"),
+                ConfigChange("my.plugin.api.token", 0, "hunter2"),
+                ConfigChange("log.retention.ms", 0, "5"),
+            ),
             "configs changed",
-            {"broker": "(all)", "configs": ["ssl.keystore.password=[hidden]"]},
+            {
+                "broker": "(all)",
+                "configs": ["ssl.keystore.password=[hidden]", "my.plugin.api.token=[hidden]", "log.retention.ms=5"],
+            },
         ),
         (
             (

@@ -1,14 +1,17 @@
 """A controller knows since when the cluster is degraded, and the active one logs it."""
 
+import asyncio
 import logging
 
 import pytest
 
 from libs.clock import Monotonic, WallMs
-from libs.cluster.health import Verdict
+from libs.cluster.configs.resolve import effective_topic_config
+from libs.cluster.health import Verdict, health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, Member
-from services.controller.health_watch import HealthWatch
+from services.controller.health_watch import LOOK_S, HealthWatch
+from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, led_by, storage
 
 OTHERS = [Member(role, 1, 1, "") for role in (CONTROLLER, GATEWAY, GROUP_COORDINATOR)]
@@ -30,8 +33,9 @@ class Watched:
     """A watch whose image, clock and role the test sets."""
 
     def __init__(self, image: ClusterImage, *, elected: bool = True) -> None:
-        self.image, self.clock = image, FixedClock()
-        self.watch = HealthWatch(lambda: self.image, lambda: elected, self.clock)
+        self.registered = True
+        self.image, self.elected, self.clock = image, elected, FixedClock()
+        self.watch = HealthWatch(lambda: self.image, lambda: self.elected, lambda: self.registered, self.clock)
 
     def at(self, now: int, image: ClusterImage) -> tuple[Verdict, int | None]:
         self.clock.now, self.image = now, image
@@ -46,15 +50,42 @@ def test_since_when_a_verdict_holds_is_known_once_it_has_changed() -> None:
     assert watched.at(3, DOWN) == (Verdict.DEGRADED, 3)
     assert watched.at(9, image_of(*OTHERS, topics={"t": [led_by(1)], "u": [led_by(1)]})) == (Verdict.DEGRADED, 3)
     assert watched.at(12, WHOLE) == (Verdict.HEALTHY, 12)
+    watched.registered = False
+    assert watched.at(13, WHOLE) == (Verdict.UNKNOWN, None)
 
 
-@pytest.mark.parametrize("elected", [True, False])
-def test_the_active_controller_logs_each_change(caplog: pytest.LogCaptureFixture, elected: bool) -> None:
-    caplog.set_level(logging.INFO)
-    watched = Watched(WHOLE, elected=elected)
-    for now, image in enumerate((WHOLE, DOWN, DOWN, WHOLE)):
-        watched.at(now, image)
+def test_the_active_controller_logs_each_change_and_one_that_takes_over_what_it_finds(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        watched = Watched(WHOLE, elected=False)
+        running = asyncio.create_task(watched.watch.run())
+        for image in (WHOLE, DOWN, WHOLE, DOWN):
+            watched.image = image
+            await asyncio.sleep(2 * LOOK_S)
+        assert caplog.records == []
+        watched.elected = True
+        for image in (DOWN, DOWN, WHOLE):
+            watched.image = image
+            await asyncio.sleep(2 * LOOK_S)
+        running.cancel()
+
+    caplog.set_level(logging.INFO, logger="services.controller.health_watch")
+    run_virtually(scenario())
     lines = [(record.levelname, record.message, record.fields["was"]) for record in caplog.records]  # type: ignore[attr-defined]
-    assert lines == (
-        [("WARNING", "the cluster is degraded", "healthy"), ("INFO", "the cluster is healthy", "degraded")] if elected else []
-    )
+    assert lines == [("WARNING", "the cluster is degraded", "healthy"), ("INFO", "the cluster is healthy", "degraded")]
+
+
+def test_a_look_at_a_large_cluster_takes_little_time() -> None:
+    """It walks over all partitions on the event loop, when nodes die too."""
+    states = [led_by(1)] * 3
+    image = image_of(storage(1), *OTHERS, topics={f"t{number}": states for number in range(3000)})
+    resolved = 0
+
+    def counted(*arguments: object, **options: object) -> object:
+        nonlocal resolved
+        resolved += 1
+        return effective_topic_config(*arguments, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("libs.cluster.health.effective_topic_config", counted)
+        assert health_of(image).verdict is Verdict.HEALTHY
+    assert resolved == 1

@@ -1,5 +1,6 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -12,13 +13,15 @@ from libs.rpc.contracts.controller import (
     ConfigResource,
     ConfigResult,
 )
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import CONFIGS_MAX
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import alter_configs as alter_wire
 from libs.wire.messages import describe_configs as describe_wire
 from libs.wire.messages import incremental_alter_configs as incremental_wire
-from libs.wire.primitives import Writer
+from libs.wire.primitives import ProtocolError, Writer
 from services.gateway.exchange.request_context import ControllerUnavailable
-from services.gateway.handlers import alter_configs, describe_configs, incremental_alter_configs
+from services.gateway.handlers import SERVED, alter_configs, describe_configs, incremental_alter_configs
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -206,3 +209,42 @@ async def test_a_controller_that_is_away_is_a_timeout_of_what_it_should_have_see
     response = await incremental_alter_configs.handle(gateway, context(1), request)
     answers = {(r.resource_type, r.resource_name): r.error_code for r in response.responses}
     assert answers == {(TOPIC, "a"): ErrorCode.REQUEST_TIMED_OUT, (16, "1"): ErrorCode.INVALID_REQUEST}
+
+
+async def test_a_resource_that_is_named_twice_is_described_once() -> None:
+    """A broker has hundreds of configs, so a small request could ask for hundreds of megabytes."""
+    named = [
+        describe_wire.DescribeConfigsResource(*resource, None) for resource in ((BROKER, "2"), (TOPIC, "a")) for _ in range(500)
+    ]
+    response = await describe_configs.handle(FakeGateway(CLUSTER), context(4), describe_wire.DescribeConfigsRequest(named))
+    assert [result.resource_name for result in response.results] == ["2", "a"]
+
+
+@pytest.mark.parametrize(
+    ("key", "module", "request_of"),
+    [
+        (
+            ApiKey.DESCRIBE_CONFIGS,
+            describe_wire,
+            lambda count: describe_wire.DescribeConfigsRequest([describe_wire.DescribeConfigsResource(TOPIC, "a")] * count),
+        ),
+        (
+            ApiKey.ALTER_CONFIGS,
+            alter_wire,
+            lambda count: alter_wire.AlterConfigsRequest([alter_wire.AlterConfigsResource(TOPIC, "a")] * count),
+        ),
+        (
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            incremental_wire,
+            lambda count: incremental_wire.IncrementalAlterConfigsRequest(
+                [incremental_wire.AlterConfigsResource(TOPIC, "a")] * count
+            ),
+        ),
+    ],
+)
+def test_requests_about_configs_are_bounded(key: ApiKey, module: Any, request_of: Any) -> None:
+    for count, fits in ((CONFIGS_MAX, True), (CONFIGS_MAX + 1, False)):
+        writer = Writer()
+        module.write_request(writer, request_of(count), 1)
+        with nullcontext() if fits else pytest.raises(ProtocolError):
+            SERVED[key].api.read(memoryview(writer.buffer), 1)

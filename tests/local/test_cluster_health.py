@@ -43,17 +43,25 @@ def test_a_process_that_is_down_or_not_ready_degrades_a_cluster_that_calls_itsel
 
 def test_since_when_is_told_where_it_is_known_and_of_that_verdict() -> None:
     known = told("degraded", "degraded: storage-2 is down", since_ms=0)
-    assert health(known).since == f"since {datetime.fromtimestamp(0):%Y-%m-%d %H:%M:%S}"
+    assert health(known).since == f"degraded since {datetime.fromtimestamp(0):%Y-%m-%d %H:%M:%S}"
     assert health(told("degraded", "degraded: storage-2 is down")).since == ""
     assert health(told("healthy", "healthy", since_ms=0), down=("gateway-1",)).since == ""
 
 
 def test_a_process_that_does_not_know_yet_is_passed_over() -> None:
-    unknown, garbage = told("unknown", "unknown: the metadata is not read yet"), "no answer"
+    unknown, garbage = '{"verdict": "unknown", "leaders": {}}', "no answer"
     assert health(unknown, garbage, told("healthy", "healthy")).verdict == "healthy"
     found = health(unknown, garbage)
     assert (found.verdict, found.details) == ("unknown", "")
     assert found.sentence == "unknown: no process tells the state of the cluster"
+
+
+def test_what_is_old_is_told_as_old_where_nobody_knows_better() -> None:
+    words = "unknown: the metadata store (etcd) does not answer; what it said last: healthy"
+    found = health(told("unknown", words), down=("etcd",))
+    assert found.sentence == f"{words}, etcd does not run (`make up`)"
+    assert found.details.startswith("partitions (old): ")
+    assert health(told("unknown", words), told("healthy", "healthy")).sentence == "healthy"
 
 
 def test_a_cluster_that_is_down_says_what_starts_it() -> None:

@@ -8,6 +8,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, Topic
+from services.storage.replication.follower import pull_limits
 from tests.storage.cluster import NODE_ID, StorageCluster, batch
 from tests.storage.fake_leader import FakeLeader, LeaderLog
 from tests.storage.following import caught_up, content, followed, log_of
@@ -153,8 +154,9 @@ async def test_the_work_of_a_follower_is_counted(cluster: StorageCluster, leader
 
 
 async def test_a_partition_that_comes_waits_neither_for_the_pull_under_way_nor_for_another_session(
-    cluster: StorageCluster, leader: FakeLeader
+    cluster: StorageCluster, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pull_limits, "WAIT_MS_MAX", 3_600_000)
     waits = {"replica.fetch.wait.max.ms": "3600000", "replica.lag.time.max.ms": "3600000"}
     await cluster.write(keys.config("broker", ""), encode(ConfigOverrides(waits)))
     await followed(cluster, leader, "first")
@@ -178,7 +180,8 @@ async def test_a_partition_that_comes_waits_neither_for_the_pull_under_way_nor_f
         ("replica.fetch.min.bytes", -7, "min_bytes", 1),
         ("replica.fetch.wait.max.ms", 321, "max_wait_ms", 321),
         ("replica.fetch.wait.max.ms", -1, "max_wait_ms", 1),
-        ("replica.lag.time.max.ms", 300, "max_wait_ms", 300),
+        ("replica.fetch.wait.max.ms", (1 << 31) - 1, "max_wait_ms", 10_000),
+        ("replica.lag.time.max.ms", 300, "max_wait_ms", 150),
     ],
 )
 async def test_a_pull_keeps_the_configured_limits(

@@ -30,16 +30,16 @@ def test_every_logger_has_the_level_in_force_and_so_have_those_above() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_level_of_its_own_holds_for_what_is_below_until_it_is_taken_away(level: str, logger: logging.Logger) -> None:
     logging.getLogger().setLevel(logging.ERROR)
-    set_level(ROOM, level)
+    set_level(ROOM, level, "me")
     assert (levels()[ROOM], levels()[LOGGER], levels()["levels_of_tests"]) == (level, level, "ERROR")
     assert logger.isEnabledFor(LEVELS[level])
     assert not logger.isEnabledFor(LEVELS[level] - 1)
-    set_level(ROOM, None)
+    set_level(ROOM, None, "me")
     assert (levels()[ROOM], levels()[LOGGER]) == ("ERROR", "ERROR")
 
 
 def test_the_root_loggers_level_is_inherited() -> None:
-    set_level("root", "DEBUG")
+    set_level("root", "DEBUG", "me")
     assert levels()[LOGGER] == "DEBUG"
 
 
@@ -53,6 +53,21 @@ def test_a_level_without_a_name_bears_that_of_the_next_lower_one(number: int, na
 
 def test_a_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "libs.telemetry.log_levels"):
-        set_level(LOGGER, "DEBUG")
+        set_level(LOGGER, "DEBUG", "app from tcp:10.0.0.7:1")
     (record,) = caplog.records
     assert record.getMessage() == "log level changed"
+    assert record.fields == {"logger": LOGGER, "level": "DEBUG", "asked_by": "app from tcp:10.0.0.7:1"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("before", "after"), [("INFO", "FATAL"), ("FATAL", "INFO"), ("ERROR", "DEBUG")])
+def test_nobody_silences_a_process_or_lets_it_speak_without_a_trace(
+    caplog: pytest.LogCaptureFixture, before: str, after: str
+) -> None:
+    own = logging.getLogger("libs.telemetry.log_levels")
+    level = own.level
+    try:
+        own.setLevel(LEVELS[before])
+        set_level(own.name, after, "me")
+    finally:
+        own.setLevel(level)
+    assert [record.getMessage() for record in caplog.records] == ["log level changed"]

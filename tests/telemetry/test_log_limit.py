@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from libs.telemetry.log_limit import LogBurst, LogLimit, LogLimits
+from libs.telemetry.log_burst import LogBurst
+from libs.telemetry.log_limit import LogLimit, LogLimits
 
 
 def test_a_line_an_interval_counts_the_events_since_the_last_one() -> None:

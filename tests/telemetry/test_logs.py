@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from libs.telemetry import logs
 from libs.telemetry.logs import JSON, LONGEST_VALUE, LogSettings, configure, escape, fields
 from services.storage.reconcile.log_opening import repair_hint
 
@@ -133,6 +134,52 @@ def test_a_log_file_is_rotated_and_stderr_follows_it(tmp_path: Path) -> None:
     last = file.read_text().splitlines()
     assert last[-1] == "the last words"
     assert 'event="line 99"' in last[-2]
+
+
+def test_a_log_file_that_was_removed_is_made_again(root_logger: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "LOOK_S", 0.0)
+    file = tmp_path / "gateway-1.log"
+    configure("gateway", "gateway-1", LogSettings(file=str(file)))
+    log.info("before")
+    file.unlink()
+    log.info("after")
+    assert "after" in file.read_text()
+
+
+FULL = """
+import logging, os, sys
+from libs.telemetry.logs import LogSettings, configure
+configure("gateway", "gateway-1", LogSettings(file=sys.argv[1], file_bytes_max=2000, former_files_max=2))
+os.makedirs(sys.argv[1] + ".1/in the way")
+os.makedirs(sys.argv[1] + ".2/in the way")
+for number in range(100):
+    logging.getLogger("libs.example").info(f"line {number}")
+"""
+
+
+def test_a_file_that_cannot_be_rotated_goes_on_and_says_so_once(tmp_path: Path) -> None:
+    file = tmp_path / "gateway-1.log"
+    done = subprocess.run([sys.executable, "-c", FULL, str(file)], capture_output=True, text=True, check=True)
+    lines = file.read_text().splitlines()
+    assert sum("the log file is not rotated, and grows" in line for line in lines) == 1
+    assert len(lines) == 101
+    assert done.stderr == ""
+
+
+def test_lines_that_cannot_be_written_end_no_process_and_are_told_on_stderr(tmp_path: Path) -> None:
+    code = ROTATES.replace('print("the last words", file=sys.stderr)', "").replace("file_bytes_max=2000", "file_bytes_max=10**9")
+    done = subprocess.run([sys.executable, "-c", code, "/dev/full"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"1 lines of /dev/full are lost: \[Errno 28\] No space left on device\n", done.stderr)
+
+
+def test_a_json_line_is_bounded_and_is_json(root_logger: None) -> None:
+    stream = io.StringIO()
+    configure("storage", "storage-2", LogSettings(format=JSON), stream)
+    log.info("many", extra=fields(names=["n" * 10_000] * 10_000, rate=float("inf"), other=float("nan")))
+    text = stream.getvalue()
+    line = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert (line["names"][-1], line["rate"], line["other"]) == ("and 9950 more", "inf", "nan")
+    assert len(text) < 20_000
 
 
 def test_a_child_process_follows_the_file_that_its_parent_rotates(root_logger: None, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ _REPLICATION = (
     ConfigDef("replica.fetch.min.bytes", INT, "1", "A leader waits for so many bytes of records before it answers a follower, "
               "or for replica.fetch.wait.max.ms. Above 1, it delays acks=all.", None, "high"),
     ConfigDef("replica.fetch.wait.max.ms", INT, "500", "How long a leader waits for records before it answers a follower. "
-              "Never longer than replica.lag.time.max.ms.", None, "high"),
+              "Never longer than 10 s, nor than half of replica.lag.time.max.ms.", None, "high"),
     ConfigDef("replica.lag.max.messages", LONG, "0", "A follower leaves the ISR at once when it is more records than this "
               "behind. 0 sets no limit. Kafka removed this config, since a burst of records threw healthy followers out.",
               at_least(0)),

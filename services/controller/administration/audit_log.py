@@ -7,6 +7,8 @@ import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from libs.cluster.configs.broker_names import broker_config
+from libs.cluster.configs.definitions import BROKER
 from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.controller import (
     PREFERRED,
@@ -32,7 +34,6 @@ log = logging.getLogger(__name__)
 
 LINES_MAX: Final = 50
 RESOURCES: Final = {2: "topic", 4: "broker", 32: "group"}
-SECRET: Final = ("password", "secret", "jaas", ".key")
 OPERATIONS: Final = ("=", "", "+=", "-=")
 """Of ConfigChange, by number: set, delete, append, subtract."""
 
@@ -84,7 +85,7 @@ def _changes(request: object, reply: object) -> Iterator[Done]:
             for resource in request.resources:
                 if (resource.resource_type, resource.name) in altered:
                     kind = RESOURCES.get(resource.resource_type, str(resource.resource_type))
-                    configs = [_shown(change) for change in resource.changes]
+                    configs = [_shown(resource.resource_type, change) for change in resource.changes]
                     details: dict[str, object] = {kind: resource.name or "(all)", "configs": configs}
                     yield Done("configs replaced" if resource.replace else "configs changed", details)
         case AlterReassignments(), AlterReassignmentsReply():
@@ -109,8 +110,9 @@ def _succeeded(reply: TopicsReply) -> list[TopicResult]:
     return [topic for topic in reply.topics if not topic.error]
 
 
-def _shown(change: ConfigChange) -> str:
+def _shown(resource_type: int, change: ConfigChange) -> str:
+    """A value that DescribeConfigs hides is hidden here too, such as that of a broker config which nobody knows."""
     if change.operation == 1 or change.value is None:
         return f"-{change.name}"
-    hidden = any(word in change.name for word in SECRET)
+    hidden = resource_type == BROKER and broker_config(change.name).sensitive
     return f"{change.name}{OPERATIONS[change.operation]}{'[hidden]' if hidden else change.value}"

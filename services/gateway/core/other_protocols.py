@@ -10,6 +10,8 @@ HTTP: Final = "HTTP on a Kafka port: metrics and health are on the admin port"
 PROXY: Final = "PROXY protocol: this port does not read it, so switch it off in the load balancer"
 SSH: Final = "SSH on a Kafka port"
 
+OTHER_PROTOCOLS: Final = frozenset((TLS, HTTP, PROXY, SSH))
+
 _TLS_RECORD = b"\x16\x03"
 """RFC 8446 §5.1: a handshake, and 3 as the major version."""
 _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC", b"PRI ")

@@ -14,6 +14,7 @@ from libs.rpc.contracts.controller import ConfigChange, ConfigResource, ConfigRe
 from libs.telemetry import log_levels
 from libs.wire.errors import ErrorCode
 from services.gateway.core.config_resources import Refused, check_broker
+from services.gateway.exchange.request_context import RequestContext
 
 BROKER_LOGGER: Final = 8
 """Kafka's resource type of a broker's loggers; the name is the broker id."""
@@ -33,7 +34,7 @@ def describe_loggers(image: ClusterImage, addressed: int, name: str) -> list[Des
 
 
 def alter_loggers(
-    image: ClusterImage, addressed: int, resources: Sequence[ConfigResource], validate_only: bool
+    image: ClusterImage, context: RequestContext, resources: Sequence[ConfigResource], validate_only: bool
 ) -> list[ConfigResult]:
     """Changes levels. Of one resource, all changes are valid or none happens."""
     mentions = Counter(resource.name for resource in resources)
@@ -42,14 +43,14 @@ def alter_loggers(
         try:
             if mentions[resource.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _check_broker(image, addressed, resource.name)
+            _check_broker(image, context.broker_id, resource.name)
             _check_changes(resource.changes)
         except Refused as refused:
             results.append(ConfigResult(resource.resource_type, resource.name, refused.error, refused.message))
             continue
         if not validate_only:
             for change in resource.changes:
-                log_levels.set_level(change.name, change.value if change.operation == _SET else None)
+                log_levels.set_level(change.name, change.value if change.operation == _SET else None, context.asker)
         results.append(ConfigResult(resource.resource_type, resource.name, ErrorCode.NONE))
     return results
 

@@ -8,8 +8,12 @@ groups, which need not exist. A broker's own port describes that broker only, as
 All broker configs of Kafka are described, also those without an effect here, which the documentation says. The value of a secret
 and of an unknown config is null, as in Kafka.
 
-Difference from Kafka: client metrics answer INVALID_REQUEST until they are built.
+Differences from Kafka: client metrics answer INVALID_REQUEST until they are built. A resource that a request names twice is
+described once.
 """
+
+import asyncio
+from typing import Final
 
 from libs.cluster.configs.definitions import BROKER, GROUP, TOPIC
 from libs.cluster.configs.describe import DescribedConfig, describe
@@ -30,10 +34,16 @@ from services.gateway.core.config_resources import Refused, check_broker
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers.broker_loggers import BROKER_LOGGER, describe_loggers
 
+RESOURCES_PER_TURN: Final = 8
+"""How many are described without a break. A broker has hundreds of configs, which take milliseconds."""
+
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     results = []
-    for resource in request.resources:
+    by_name = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    for number, resource in enumerate(by_name.values()):
+        if number % RESOURCES_PER_TURN == RESOURCES_PER_TURN - 1:
+            await asyncio.sleep(0)
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
             configs = _describe(gateway, context, resource)

@@ -33,7 +33,7 @@ async def handle(
     ]
     loggers = [resource for resource in resources if resource.resource_type == BROKER_LOGGER]
     stored = [resource for resource in resources if resource.resource_type != BROKER_LOGGER]
-    results = alter_loggers(gateway.image, context.broker_id, loggers, request.validate_only)
+    results = alter_loggers(gateway.image, context, loggers, request.validate_only)
     results += await change_configs(gateway, context, stored, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[AlterConfigsResourceResponse(r.error, r.message, r.resource_type, r.name) for r in results]

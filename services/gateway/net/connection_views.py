@@ -18,7 +18,7 @@ class ConnectionViews:
     def connections(self) -> object:
         """Those that hold most come first."""
         largest = sorted(self._connections, key=lambda connection: connection.held_bytes, reverse=True)
-        return {"open": len(largest), "connections": {each.peer: self._shown(each) for each in largest[:SHOWN_MAX]}}
+        return {"open": len(largest), "connections": [self._shown(each) for each in largest[:SHOWN_MAX]]}
 
     def clients(self) -> object:
         """By client id. Those with most connections come first."""
@@ -27,17 +27,15 @@ class ConnectionViews:
         return {"client_ids": len(by_id), "clients": {name: _summary(own) for name, own in ordered[:SHOWN_MAX]}}
 
     async def connection(self, peer: str) -> object:
-        """One connection by its client's host and port, with or without `tcp:`."""
-        for each in self._connections:
-            if peer in (each.peer, each.peer.partition(":")[2]):
-                return self._shown(each)
-        return NotShown(404, {"error": f"no client is connected from {peer}"})
+        """By the client's host and port, with or without `tcp:`. There may be one for each port of this gateway."""
+        own = [each for each in self._connections if peer in (each.peer, each.peer.partition(":")[2])]
+        return [self._shown(each) for each in own] or NotShown(404, {"error": f"no client is connected from {peer}"})
 
     async def client(self, client_id: str) -> object:
         own = self._by_client_id().get(client_id)
         if own is None:
             return NotShown(404, {"error": f"no client with the id {client_id} is connected"})
-        return {**_summary(own), "connections": {each.peer: self._shown(each) for each in own[:SHOWN_MAX]}}
+        return {**_summary(own), "connections": [self._shown(each) for each in own[:SHOWN_MAX]]}
 
     def _by_client_id(self) -> dict[str, list[Connection]]:
         by_id: dict[str, list[Connection]] = {}
@@ -48,6 +46,7 @@ class ConnectionViews:
     def _shown(self, connection: Connection) -> dict[str, object]:
         now = self._connections.loop.time()
         return {
+            "peer": connection.peer,
             "client_id": connection.client_id,
             "software": f"{connection.software_name} {connection.software_version}".strip(),
             "broker_id": connection.broker_id,

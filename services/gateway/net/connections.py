@@ -13,6 +13,7 @@ from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP, ConnectionLimits
 from services.gateway.core.connection_timeouts import TimeoutLimits
+from services.gateway.core.other_protocols import OTHER_PROTOCOLS
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import SessionLimits
 from services.gateway.data_path.data_path import DataPath
@@ -95,7 +96,8 @@ class Connections:
 
     def log_closed(self, connection: Connection, reason: str, detail: str, client_id: str) -> None:
         """A client that is set up wrongly connects again and again: a host and reason has one line in `CLOSED_LOG_S`."""
-        if count := self._closed.count((connection.client_host, reason), self.loop.time()):
+        kind = detail if detail in OTHER_PROTOCOLS else ""
+        if count := self._closed.count((connection.client_host, reason, kind), self.loop.time()):
             log.warning(
                 "client connection closed",
                 extra=fields(reason=reason, detail=detail, peer=connection.peer, client_id=client_id, count=count),

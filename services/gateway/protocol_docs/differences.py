@@ -38,7 +38,8 @@ DIFFERENCES: Final = (
         None,
         "More than 1,000,000 array elements in one request close the connection. In requests about groups the bound is 100,000,"
         " and 20,000 for groups or keys (DescribeGroups, DeleteGroups, ConsumerGroupDescribe, OffsetFetch, FindCoordinator) "
-        "and for ACLs (CreateAcls, DeleteAcls).",
+        "for ACLs (CreateAcls, DeleteAcls) and for configs (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs), and 1,000 "
+        "for DescribeQuorum and UpdateFeatures. A resource that DescribeConfigs names twice is described once.",
     ),
     Difference(
         "half-frames",

@@ -3,6 +3,7 @@
 As in Kafka, the directory is checked first, then the partition. A request for a replica's present directory ends its move.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 
 OPENING_S = 5.0
-"""How long a request waits for a replica that this node is opening."""
+"""How long a request waits, in all, for replicas that this node is opening."""
 
 
 class LogDirAlterations:
@@ -54,10 +55,11 @@ class LogDirAlterations:
         return self._alter(call, request)
 
     async def _alter(self, call: Call, request: AlterLogDirs) -> None:
-        errors = [await self._move(path, (topic_id, index)) for path, topic_id, index in request.partitions]
+        until = asyncio.get_running_loop().time() + OPENING_S
+        errors = [await self._move(path, (topic_id, index), until) for path, topic_id, index in request.partitions]
         call.reply(AlterLogDirsReply(tuple([int(error) for error in errors])))
 
-    async def _move(self, path: str, key: Key) -> ErrorCode:
+    async def _move(self, path: str, key: Key, until: float) -> ErrorCode:
         disk = next((disk for disk in self._disks.all if disk.path == path), None)
         if disk is None and path not in self._configured:
             return ErrorCode.LOG_DIR_NOT_FOUND
@@ -71,16 +73,16 @@ class LogDirAlterations:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if key in self._partitions.broken:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        return await self._move_here(disk, key)
+        return await self._move_here(disk, key, until)
 
-    async def _move_here(self, disk: Disk, key: Key) -> ErrorCode:
+    async def _move_here(self, disk: Disk, key: Key, until: float) -> ErrorCode:
         opened = self._open_logs.get(key)
         if opened is not None:
             await self._released(opened[0])  # afterwards it may lie elsewhere, or be gone
             opened = self._open_logs.get(key)
         if opened is None:
             self._requested.request(key, disk)
-            opened = await self._open_logs.opened(key, OPENING_S)  # its topic may have been made a moment ago
+            opened = await self._open_logs.opened(key, until)  # its topic may have been made a moment ago
         if opened is None:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         partition, source = opened

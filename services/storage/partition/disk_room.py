@@ -45,12 +45,17 @@ class DiskRoom:
         if count := self._limits.count((event, error.number), now):
             log.error(event, extra=fields(path=self._path, partition=partition, reason=error, count=count))
 
+    def opening_failed(self) -> None:
+        """Notes that a log could not be opened or made for lack of room."""
+        self.full = True
+        self._refused_at = self._now()
+        self._refused += 1
+
     def measured(self, free_bytes: int) -> None:
         """Takes a new reading of the free bytes, which may end that the directory is full."""
         if self.full and free_bytes >= ROOM_BYTES and self._now() - self._refused_at >= QUIET_S:
-            log.info(
-                "log directory takes appends again",
-                extra=fields(path=self._path, free_bytes=free_bytes, refused=self._refused),
-            )
+            if count := self._limits.count("again", self._now()):
+                details = fields(path=self._path, free_bytes=free_bytes, refused=self._refused, count=count)
+                log.info("log directory takes appends again", extra=details)
             self.full = False
             self._refused = 0

@@ -43,12 +43,12 @@ class OpenLogs(Generic[D]):
         """
         return self._partitions.by_key.get(partition.key) is partition and not partition.offline
 
-    async def opened(self, key: Key, within_s: float) -> tuple[Partition, D] | None:
-        """The log once it is open. None: it is not in time."""
+    async def opened(self, key: Key, until: float) -> tuple[Partition, D] | None:
+        """The log once it is open. None: it is not by `until`, in loop time."""
         opening = asyncio.get_running_loop().create_future()
         self._awaited.setdefault(key, []).append(opening)
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout_at(until):
                 if key not in self._by_key:
                     await opening
         except TimeoutError:

@@ -56,8 +56,8 @@ class PartitionTable:
         """One partition, as `TOPIC-NUMBER`, for the admin port."""
         for partition in self.by_key.values():
             if str(partition) == name:
-                isr = partition.replica.isr.committed if partition.leading else ()
-                return {**_shown(partition), "topic_id": partition.key[0].hex(), "isr": list(isr)}
+                isr = list(partition.replica.isr.committed) if partition.leading else None
+                return {**_shown(partition), "topic_id": partition.key[0].hex(), "isr": isr}
         return NotShown(404, {"error": f"no replica of {name} is open here"})
 
     def _refuse(self, key: Key) -> Refusal:

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 from weakref import WeakValueDictionary
 
+LEFT_OUT_MAX: Final = 10_000
+"""Names of topics without counts of their own that are remembered between two scrapes."""
 OTHERS: Final = "(other)"
 """The label of the topics without series of their own. No topic can have that name."""
 
@@ -38,7 +40,8 @@ class TrafficByTopic:
         if traffic is not None:
             return traffic
         if topic in self._left_out or len(self._by_topic) >= self._max:
-            self._left_out.add(topic)
+            if len(self._left_out) < LEFT_OUT_MAX:
+                self._left_out.add(topic)
             return self._others
         traffic = self._by_topic[topic] = TopicTraffic()
         return traffic

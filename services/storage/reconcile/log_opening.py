@@ -11,7 +11,8 @@ from functools import partial
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import NO_ROOM, DirectoryDamaged, LogDamaged, RecoveryTooLarge, SyncFailed
 from libs.commitlog.partition_log.log import Log
-from libs.telemetry.log_limit import LogBurst, LogLimits
+from libs.telemetry.log_burst import LogBurst
+from libs.telemetry.log_limit import LogLimits
 from libs.telemetry.logs import fields
 from services.storage.disks.disks import Disk
 from services.storage.partition.log_files import LogFiles
@@ -78,6 +79,7 @@ class LogOpening:
         if isinstance(error, LogDamaged):
             log.error("partition is offline: synced records are missing", extra=fields(**details, way_out=repair_hint(path)))
         elif isinstance(error, OSError) and error.errno in NO_ROOM:
+            disk.sync.room.opening_failed()
             # A full disk holds up all partitions that are opened on it.
             if count := self._no_room_lines.count(disk.path, asyncio.get_running_loop().time()):
                 log.error("log cannot be opened: its log directory is full", extra=fields(**details, count=count))

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
-from libs.telemetry.log_limit import LogBurst
+from libs.telemetry.log_burst import LogBurst
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.config import BrokerConfigs

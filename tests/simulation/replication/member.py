@@ -13,7 +13,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync
 from libs.rpc.contracts.replication import PULL
 from libs.runtime.process import Identity
-from libs.telemetry.log_limit import LogBurst
+from libs.telemetry.log_burst import LogBurst
 from services.storage.config import BrokerConfigs
 from services.storage.core.effects import EffectHandlers
 from services.storage.core.replication.leader.replica import Replica, recovered_high_watermark

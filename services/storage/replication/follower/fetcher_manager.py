@@ -12,7 +12,7 @@ from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE
 from libs.rpc.client import RpcClient
 from libs.runtime.process import Identity
-from libs.telemetry.log_limit import LogBurst
+from libs.telemetry.log_burst import LogBurst
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from services.storage.config import BrokerConfigs

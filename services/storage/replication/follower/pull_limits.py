@@ -1,10 +1,14 @@
 """The limits of pulls: replica.fetch.wait.max.ms, .min.bytes, .max.bytes and .response.max.bytes, as they are in force now."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.replication import INLINE_BYTES_MAX
 from services.storage.config import BrokerConfigs
+
+WAIT_MS_MAX: Final = 10_000
+"""The longest wait for records, and so the longest time that a pull keeps limits which a config has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,8 @@ class ConfiguredLimits:
 
     def _read(self) -> PullLimits:
         integer = self._configs.integer
-        # A follower that waits for longer than replica.lag.time.max.ms would leave the ISR between two pulls.
-        wait_ms = min(integer("replica.fetch.wait.max.ms"), integer("replica.lag.time.max.ms"))
+        # A follower that waits for as long as its leader's replica.lag.time.max.ms would leave the ISR between two pulls.
+        wait_ms = min(integer("replica.fetch.wait.max.ms"), integer("replica.lag.time.max.ms") // 2, WAIT_MS_MAX)
         return PullLimits(
             wait_ms=max(1, wait_ms),
             response_bytes=min(integer("replica.fetch.response.max.bytes"), INLINE_BYTES_MAX),

@@ -19,7 +19,7 @@ from libs.rpc.contracts.controller import ALTER_PARTITIONS, AlteredPartition, Al
 from libs.rpc.errors import ContractError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.runtime.controllers import Controllers
-from libs.telemetry.log_limit import LogBurst
+from libs.telemetry.log_burst import LogBurst
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.replication.leader.follower_progress import LagLimits

@@ -403,7 +403,7 @@ async def test_records_below_min_bytes_are_sent_when_the_wait_is_over(cluster: S
     assert payload
 
 
-async def test_min_bytes_hold_back_no_error_and_no_high_watermark(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_min_bytes_hold_back_no_error_and_no_high_watermark_alone(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "urgent", [1, 2], durability="replicated")
     assert len(await two.pull(at(topic, 0), max_wait_ms=60_000, min_bytes=1000)) == 1  # the first high watermark
     await cluster.append(topic, batch(b"a"), acks=1)

@@ -22,6 +22,8 @@ SLOW = (
     "tests/simulation/test_crash_points.py",
     "tests/simulation/test_planted_bugs.py",
     "tests/harness/test_cluster_harness.py",
+    "tests/group_coordinator/conversion/test_planted_conversion_bugs.py",
+    "tests/local/test_metadata_backups.py",
     "tests/local/test_status.py",
     # These compare with Apache Kafka, which takes Java.
     "tests/commitlog/test_cleaner_kafka.py",

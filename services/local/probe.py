@@ -11,13 +11,16 @@ from services.local.processes import command_line
 LISTENING = "0A"
 
 
-def ask(port: int, path: str, *, timeout_s: float, host: str = HOST) -> tuple[bool, str]:
-    """GET `path`: (whether it answered 200, its text). A plain socket: http.client takes longer to import than to use."""
+def ask(port: int, path: str, *, timeout_s: float, host: str = HOST, bytes_max: int = 65_536) -> tuple[bool, str]:
+    """GET `path`: (whether it answered 200, its text). After `bytes_max` it is cut.
+
+    A plain socket: http.client takes longer to import than to use.
+    """
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
             answer = b""
-            while len(answer) < 65_536 and (part := connection.recv(4096)):
+            while len(answer) < bytes_max and (part := connection.recv(65_536)):
                 answer += part
     except OSError as reason:
         return False, f"no answer ({reason.strerror or reason})"

@@ -112,7 +112,7 @@ class LocalCluster:
     def admin(self, name: str, path: str) -> str:
         """The process's answer at that path of its admin port, e.g. `/metrics`."""
         plan = self._cluster.plans[name]
-        ok, said = ask(plan.probe_port, path, timeout_s=60.0, host=plan.probe_host)
+        ok, said = ask(plan.probe_port, path, timeout_s=60.0, host=plan.probe_host, bytes_max=64 << 20)
         assert ok, f"{name}{path}: {said}"
         return said
 

@@ -8,8 +8,8 @@ groups, which need not exist. A broker's own port describes that broker only, as
 All broker configs of Kafka are described, also those without an effect here, which the documentation says. The value of a secret
 and of an unknown config is null, as in Kafka.
 
-Differences from Kafka: client metrics answer INVALID_REQUEST until they are built. A resource that a request names twice is
-described once.
+Differences from Kafka: client metrics answer INVALID_REQUEST until they are built. In a request with more than `REPEATED_MAX`
+resources, one that is named twice is described once.
 """
 
 import asyncio
@@ -34,27 +34,46 @@ from services.gateway.core.config_resources import Refused, check_broker
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers.broker_loggers import BROKER_LOGGER, describe_loggers
 
-RESOURCES_PER_TURN: Final = 8
+REPEATED_MAX: Final = 50
+RESOURCES_PER_TURN: Final = 2
 """How many are described without a break. A broker has hundreds of configs, which take milliseconds."""
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     results = []
-    by_name = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    for number, resource in enumerate(by_name.values()):
-        if number % RESOURCES_PER_TURN == RESOURCES_PER_TURN - 1:
-            await asyncio.sleep(0)
+    described: dict[tuple[int, str], list[DescribedConfig] | Refused] = {}
+    for resource in _without_floods(request.resources):
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
-        try:
-            configs = _describe(gateway, context, resource)
-        except Refused as refused:
-            result.error_code, result.error_message = refused.error, refused.message
+        key = resource.resource_type, resource.resource_name
+        if key not in described:
+            if len(described) % RESOURCES_PER_TURN == RESOURCES_PER_TURN - 1:
+                await asyncio.sleep(0)
+            described[key] = _described(gateway, context, resource)
+        configs = described[key]
+        if isinstance(configs, Refused):
+            result.error_code, result.error_message = configs.error, configs.message
         else:
             # As in Kafka, no names and an empty list of names both ask for all.
             keys = resource.configuration_keys
             result.configs = [_entry(config, request) for config in configs if not keys or config.name in keys]
         results.append(result)
     return DescribeConfigsResponse(results=results)
+
+
+def _without_floods(resources: list[DescribeConfigsResource]) -> list[DescribeConfigsResource]:
+    """A broker has hundreds of configs: named thousands of times, it would fill the memory."""
+    if len(resources) <= REPEATED_MAX:
+        return resources
+    return list({(resource.resource_type, resource.resource_name): resource for resource in resources}.values())
+
+
+def _described(
+    gateway: GatewayState, context: RequestContext, resource: DescribeConfigsResource
+) -> list[DescribedConfig] | Refused:
+    try:
+        return _describe(gateway, context, resource)
+    except Refused as refused:
+        return refused
 
 
 def _describe(gateway: GatewayState, context: RequestContext, resource: DescribeConfigsResource) -> list[DescribedConfig]:

@@ -39,7 +39,7 @@ DIFFERENCES: Final = (
         "More than 1,000,000 array elements in one request close the connection. In requests about groups the bound is 100,000,"
         " and 20,000 for groups or keys (DescribeGroups, DeleteGroups, ConsumerGroupDescribe, OffsetFetch, FindCoordinator), "
         "for ACLs (CreateAcls, DeleteAcls) and for configs (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs). "
-        "It is 1,000 for DescribeQuorum and UpdateFeatures. If DescribeConfigs names more than 50 resources, each is described once.",
+        "It is 1,000 for DescribeQuorum and UpdateFeatures. DescribeConfigs describes each of more than 50 resources once.",
     ),
     Difference(
         "half-frames",

@@ -34,6 +34,7 @@ SLOW = (
     "tests/group_coordinator/consumer/test_regex.py",
     "tests/group_coordinator/conversion/test_conversions_beside_kafka.py",
     "tests/group_coordinator/test_kafka_reads_our_records.py",
+    "tests/transaction_coordinator/test_kafka_reads_our_records.py",
 )
 GROUPS = {
     "one Kafka broker judges them all": (

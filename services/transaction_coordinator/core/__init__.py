@@ -1,0 +1,1 @@
+"""The decisions of the transaction coordinator, without I/O. Imports `libs.coordinator` and `libs.wire` only."""

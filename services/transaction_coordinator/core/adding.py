@@ -1,0 +1,46 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: the partitions that get a marker when the transaction ends.
+
+Brokers verify for older clients that a partition was added (KIP-890, part 1), and add it for newer ones.
+"""
+
+from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core.decisions import Decided, decided
+from services.transaction_coordinator.core.requests import AddPartitions, PartitionsReply, VerifyPartitions
+from services.transaction_coordinator.core.states import PREPARED, Fact, State
+from services.transaction_coordinator.core.transaction import Producer, Transaction
+
+
+def decide_adding(current: Transaction | None, request: AddPartitions, now_ms: int) -> Decided:
+    error = _fault(current, request.producer)
+    if error or current is None:
+        return Decided(PartitionsReply(error))
+    ongoing = current.state is State.ONGOING
+    if ongoing and request.partitions <= current.partitions:
+        return Decided(PartitionsReply(ErrorCode.NONE))
+    added = current.changed(
+        Fact.ADDED,
+        now_ms,
+        partitions=current.partitions | request.partitions if ongoing else request.partitions,
+        started_ms=current.started_ms if ongoing else now_ms,
+        client_version=request.client_version,
+    )
+    return decided(added, PartitionsReply(ErrorCode.NONE))
+
+
+def decide_verification(current: Transaction | None, request: VerifyPartitions) -> Decided:
+    error = _fault(current, request.producer)
+    if error or current is None:
+        return Decided(PartitionsReply(error))
+    known = current.partitions if current.state is State.ONGOING else frozenset()
+    results = {
+        partition: ErrorCode.NONE if partition in known else ErrorCode.TRANSACTION_ABORTABLE for partition in request.partitions
+    }
+    return Decided(PartitionsReply(ErrorCode.NONE, results))
+
+
+def _fault(current: Transaction | None, producer: Producer) -> ErrorCode:
+    if current is None or current.producer.producer_id != producer.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if current.producer.epoch != producer.epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.CONCURRENT_TRANSACTIONS if current.state in PREPARED else ErrorCode.NONE

@@ -1,0 +1,101 @@
+"""The end of a transaction: EndTxn by its producer, an abort by the coordinator, and the completion once markers are written.
+
+From `transaction.version` 2 on (KIP-890, part 2) each end raises the epoch, and the client gets the new one. So a batch or a
+marker that comes late belongs to an old epoch. A client may then abort a transaction without partitions, since it does not know
+whether a lost Produce added one. A retry is known by its epoch, which is the one before.
+"""
+
+from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core.decisions import Decided, decided, refused
+from services.transaction_coordinator.core.requests import PRODUCER_ID_NEEDED, EndTransaction, ProducerReply
+from services.transaction_coordinator.core.states import PREPARED, Fact, State
+from services.transaction_coordinator.core.transaction import (
+    EXHAUSTED_EPOCH,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    TRANSACTION_VERSION_2,
+    Producer,
+    Transaction,
+)
+
+
+def decide(current: Transaction | None, request: EndTransaction, now_ms: int) -> Decided:
+    raises_epoch = request.client_version >= TRANSACTION_VERSION_2
+    if current is None:
+        return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    retried = raises_epoch and _is_retry(current, request.producer)
+    if not retried and request.producer.producer_id != current.producer.producer_id:
+        return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if not retried and request.producer.epoch != current.producer.epoch:
+        return refused(ErrorCode.PRODUCER_FENCED)
+    if current.state is State.ONGOING and not retried:
+        return _end(current, request, now_ms)
+    if current.state in PREPARED:
+        same = request.commit == (current.state is State.PREPARE_COMMIT)
+        return refused(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
+    if raises_epoch and not retried:
+        return refused(ErrorCode.INVALID_TXN_STATE) if request.commit else _end(current, request, now_ms)
+    return _repeated(current, request)
+
+
+def fenced_and_aborted(current: Transaction, now_ms: int) -> Transaction:
+    """An ongoing transaction that the coordinator aborts. Its markers fence the producer, with an epoch that nobody gets."""
+    fence = Producer(current.producer.producer_id, current.producer.epoch + 1)
+    return current.changed(Fact.ABORTED, now_ms, producer=fence, last_epoch=NO_EPOCH)
+
+
+def completed(prepared: Transaction, now_ms: int) -> Transaction:
+    """A prepared transaction whose markers are all written."""
+    producer, previous = prepared.producer, prepared.previous_producer_id
+    if prepared.next_producer_id != NO_PRODUCER_ID:
+        producer, previous = Producer(prepared.next_producer_id, 0), producer.producer_id
+    return prepared.changed(
+        Fact.MARKED,
+        now_ms,
+        producer=producer,
+        previous_producer_id=previous,
+        next_producer_id=NO_PRODUCER_ID,
+        partitions=frozenset(),
+    )
+
+
+def _is_retry(current: Transaction, producer: Producer) -> bool:
+    """Whether an EndTxn has raised this epoch before, or replaced this producer id since its epochs were exhausted."""
+    if producer.producer_id == current.producer.producer_id:
+        return producer.epoch + 1 == current.producer.epoch
+    replaced = producer.producer_id == current.previous_producer_id and current.producer.epoch == 0
+    return replaced and producer.epoch == EXHAUSTED_EPOCH
+
+
+def _end(current: Transaction, request: EndTransaction, now_ms: int) -> Decided:
+    fact = _fact(current, request)
+    if request.client_version < TRANSACTION_VERSION_2:
+        return decided(current.changed(fact, now_ms), ProducerReply(ErrorCode.NONE, current.producer))
+    if current.is_exhausted and request.fresh_producer_id == NO_PRODUCER_ID:
+        return Decided(PRODUCER_ID_NEEDED)
+    next_producer_id = request.fresh_producer_id if current.is_exhausted else NO_PRODUCER_ID
+    prepared = current.changed(
+        fact,
+        now_ms,
+        producer=Producer(current.producer.producer_id, current.producer.epoch + 1),
+        last_epoch=current.producer.epoch,
+        next_producer_id=next_producer_id,
+        started_ms=now_ms if fact is Fact.ABORTED_EMPTY else current.started_ms,
+        client_version=request.client_version,
+    )
+    answered = prepared.producer if next_producer_id == NO_PRODUCER_ID else Producer(next_producer_id, 0)
+    return decided(prepared, ProducerReply(ErrorCode.NONE, answered))
+
+
+def _fact(current: Transaction, request: EndTransaction) -> Fact:
+    if request.commit:
+        return Fact.COMMITTED
+    return Fact.ABORTED if current.state is State.ONGOING else Fact.ABORTED_EMPTY
+
+
+def _repeated(current: Transaction, request: EndTransaction) -> Decided:
+    """The reply to an EndTxn in a state without a transaction: the one before, if it had the same outcome."""
+    ended = State.COMPLETE_COMMIT if request.commit else State.COMPLETE_ABORT
+    if current.state is ended:
+        return Decided(ProducerReply(ErrorCode.NONE, current.producer))
+    return refused(ErrorCode.INVALID_TXN_STATE)

@@ -1,0 +1,86 @@
+"""What the coordinator decides about: requests and facts, each about one transactional id, and its replies."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core.transaction import NO_PRODUCER, NO_PRODUCER_ID, Producer, TopicPartition, Transaction
+
+
+class InitProducerId(NamedTuple):
+    transactional_id: str
+    timeout_ms: int
+    expected: Producer | None
+    """The producer id and epoch that the client has (KIP-360). None: it starts anew."""
+    fresh_producer_id: int = NO_PRODUCER_ID
+    """An unused producer id. Without one the reply may be PRODUCER_ID_NEEDED."""
+
+
+class AddPartitions(NamedTuple):
+    """AddPartitionsToTxn, and AddOffsetsToTxn for a partition of `__consumer_offsets`."""
+
+    transactional_id: str
+    producer: Producer
+    partitions: frozenset[TopicPartition]
+    client_version: int
+    """The client's `transaction.version`."""
+
+
+class VerifyPartitions(NamedTuple):
+    """AddPartitionsToTxn with `verify_only`: do these belong to the transaction? (KIP-890, part 1)"""
+
+    transactional_id: str
+    producer: Producer
+    partitions: frozenset[TopicPartition]
+
+
+class EndTransaction(NamedTuple):
+    transactional_id: str
+    producer: Producer
+    commit: bool
+    client_version: int
+    """The client's `transaction.version`. From 2 on the reply has a new epoch."""
+    fresh_producer_id: int = NO_PRODUCER_ID
+    """As in InitProducerId."""
+
+
+class MarkersWritten(NamedTuple):
+    """The fact that each partition of a prepared transaction has its marker, or is gone."""
+
+    prepared: Transaction
+    """The transaction as it was prepared. Any other is not completed by this."""
+
+
+Request: TypeAlias = InitProducerId | AddPartitions | VerifyPartitions | EndTransaction | MarkersWritten
+
+
+class ProducerReply(NamedTuple):
+    error_code: ErrorCode
+    producer: Producer = NO_PRODUCER
+
+
+class PartitionsReply(NamedTuple):
+    error_code: ErrorCode
+    """An error of the whole transaction."""
+    partitions: Mapping[TopicPartition, ErrorCode] = {}
+    """The result of each partition, if the transaction has no error and partitions differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdNeeded:
+    """The reply to a request that needs a `fresh_producer_id`. Nothing has changed. The caller asks again with one."""
+
+
+PRODUCER_ID_NEEDED = ProducerIdNeeded()
+
+Reply: TypeAlias = ProducerReply | PartitionsReply | ProducerIdNeeded
+
+
+class WriteMarkers(NamedTuple):
+    """The effect of a prepared transaction, once its record is committed: markers go to each of its partitions.
+
+    The markers carry the producer's id and epoch. A shard that was loaded has these effects too: `prepared` of its machine.
+    """
+
+    prepared: Transaction

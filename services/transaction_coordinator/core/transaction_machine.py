@@ -1,0 +1,120 @@
+"""The state machine of one shard's transactional ids."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.tables import Journal, Table
+from libs.coordinator.timers import TimerKey
+from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core import adding, ending, init_producer_id, record_codec
+from services.transaction_coordinator.core.decisions import TIMEOUT, Decided, decided, refused
+from services.transaction_coordinator.core.requests import (
+    AddPartitions,
+    EndTransaction,
+    InitProducerId,
+    MarkersWritten,
+    ProducerReply,
+    Request,
+    VerifyPartitions,
+)
+from services.transaction_coordinator.core.states import AT_REST, PREPARED, TRANSITIONS, Fact, State
+from services.transaction_coordinator.core.transaction import Record, Transaction, TransactionChanged, TransactionRemoved
+
+EXPIRY: Final = ("expiry",)
+"""The timer of the check for unused transactional ids."""
+EXPIRED_AT_ONCE: Final = 1000
+"""The limit of transactional ids that one decision removes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """Broker configs of transactions. Defaults are Kafka's."""
+
+    id_expiration_ms: int = 7 * 24 * 3_600_000
+    """transactional.id.expiration.ms"""
+    expiry_check_ms: int = 3_600_000
+    """transaction.remove.expired.transaction.cleanup.interval.ms"""
+
+
+class TransactionMachine:
+    """A `decisions.Machine` for transactions. Settings are read at each decision."""
+
+    def __init__(self, journal: Journal, settings: Callable[[], TransactionSettings]) -> None:
+        self.transactions: Table[str, Transaction] = Table(journal)
+        """By transactional id."""
+        self._settings = settings
+
+    def decide(self, event: Request | Expired, now_ms: int) -> Decided:
+        match event:
+            case AddPartitions():
+                return adding.decide_adding(self._current(event), event, now_ms)
+            case EndTransaction():
+                return ending.decide(self._current(event), event, now_ms)
+            case MarkersWritten(prepared):
+                return self._complete(prepared, now_ms)
+            case VerifyPartitions():
+                return adding.decide_verification(self._current(event), event)
+            case InitProducerId():
+                return init_producer_id.decide(self._current(event), event, now_ms)
+            case Expired((kind, *_) as key):
+                return self._time_out(str(key[1]), now_ms) if kind == TIMEOUT else self._expire(now_ms)
+            case _:
+                assert_never(event)  # type: ignore[arg-type]
+
+    @property
+    def prepared(self) -> Iterator[Transaction]:
+        """The transactions that wait for markers. Who has just loaded the shard writes theirs."""
+        return (transaction for transaction in self.transactions.values() if transaction.state in PREPARED)
+
+    def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
+        for transaction in self.transactions.values():
+            if transaction.state is State.ONGOING:
+                yield (TIMEOUT, transaction.transactional_id), transaction.started_ms + transaction.timeout_ms
+        yield EXPIRY, now_ms + self._settings().expiry_check_ms
+
+    def _current(self, request: AddPartitions | EndTransaction | VerifyPartitions | InitProducerId) -> Transaction | None:
+        return self.transactions.get(request.transactional_id)
+
+    def _complete(self, prepared: Transaction, now_ms: int) -> Decided:
+        if self.transactions.get(prepared.transactional_id) != prepared:
+            return refused(ErrorCode.INVALID_TXN_STATE)
+        return decided(ending.completed(prepared, now_ms), ProducerReply(ErrorCode.NONE))
+
+    def _time_out(self, transactional_id: str, now_ms: int) -> Decided:
+        current = self.transactions.get(transactional_id)
+        if current is None or current.state is not State.ONGOING:
+            return Decision()
+        deadline = current.started_ms + current.timeout_ms
+        if now_ms < deadline:
+            return Decision(timers={(TIMEOUT, transactional_id): deadline})
+        return decided(ending.fenced_and_aborted(current, now_ms), None)
+
+    def _expire(self, now_ms: int) -> Decided:
+        settings = self._settings()
+        unused = [
+            TransactionRemoved(transaction.transactional_id)
+            for transaction in self.transactions.values()
+            if transaction.state in AT_REST and transaction.updated_ms + settings.id_expiration_ms <= now_ms
+        ]
+        more = len(unused) > EXPIRED_AT_ONCE
+        return Decision(records=unused[:EXPIRED_AT_ONCE], timers={EXPIRY: now_ms + (1 if more else settings.expiry_check_ms)})
+
+    # -- records ------------------------------------------------------------------------------------------------------------
+
+    def replay(self, record: Record) -> None:
+        match record:
+            case TransactionChanged(transaction):
+                self.transactions[transaction.transactional_id] = transaction
+            case TransactionRemoved(transactional_id):
+                removed = self.transactions.pop(transactional_id, None)
+                assert removed is None or (removed.state, Fact.EXPIRED) in TRANSITIONS
+            case _:
+                assert_never(record)
+
+    def encode(self, record: Record) -> KeyValue | None:
+        return record_codec.encode(record)
+
+    def decode(self, key: bytes, value: bytes | None) -> Record | None:
+        return record_codec.decode(key, value)

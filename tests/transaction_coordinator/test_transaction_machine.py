@@ -1,0 +1,84 @@
+"""Transactions in one shard: effects, uncommitted changes, late facts, and the expiry of unused transactional ids."""
+
+from typing import Any
+
+import pytest
+
+from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core.requests import PRODUCER_ID_NEEDED, AddPartitions, InitProducerId, MarkersWritten
+from services.transaction_coordinator.core.states import State
+from services.transaction_coordinator.core.transaction_machine import EXPIRED_AT_ONCE, TransactionMachine, TransactionSettings
+from tests.transaction_coordinator.stage import TransactionStage
+
+ID_EXPIRATION_MS = 10_000
+CHECK_MS = 1_000
+
+
+@pytest.fixture
+def stage() -> TransactionStage:
+    return TransactionStage(TransactionSettings(ID_EXPIRATION_MS, CHECK_MS))
+
+
+def waiting_for_markers(stage: TransactionStage) -> list[str]:
+    machine: Any = stage.shard.machine
+    assert isinstance(machine, TransactionMachine)
+    return [transaction.transactional_id for transaction in machine.prepared]
+
+
+def test_a_new_producer_needs_a_producer_id(stage: TransactionStage) -> None:
+    assert stage.ask(InitProducerId("t", 1000, None)).reply is PRODUCER_ID_NEEDED
+    assert not stage.transactions
+    assert not stage.log
+
+
+def test_markers_of_an_earlier_transaction_complete_no_later_one(stage: TransactionStage) -> None:
+    producer = stage.init().producer
+    stage.add(producer, ("a", 0))
+    stage.end(producer)
+    earlier = stage.write_markers()
+    stage.now_ms += 1
+    stage.add(producer, ("a", 0))
+    stage.end(producer)
+    assert stage.ask(MarkersWritten(earlier)).error == ErrorCode.INVALID_TXN_STATE
+    assert stage.transactions["t"].state is State.PREPARE_COMMIT
+
+
+def test_who_loads_a_shard_finds_the_transactions_that_wait_for_markers(stage: TransactionStage) -> None:
+    for name in ("ended", "ongoing", "marked"):
+        producer = stage.init(name).producer
+        stage.add(producer, ("a", 0), transactional_id=name)
+        if name != "ongoing":
+            stage.end(producer, transactional_id=name)
+    stage.write_markers("marked")
+    stage.fail_over()
+    assert waiting_for_markers(stage) == ["ended"]
+
+
+def test_partitions_are_not_added_before_that_is_committed(stage: TransactionStage) -> None:
+    producer = stage.init().producer
+    stage.holds = True
+    added = stage.ask(AddPartitions("t", producer, frozenset({("a", 0)}), 0))
+    assert added.waits
+    stage.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert added.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.transactions["t"].state is State.EMPTY
+
+
+def test_many_unused_ids_are_removed_in_turns(stage: TransactionStage) -> None:
+    count = 2 * EXPIRED_AT_ONCE + 1
+    for index in range(count):
+        stage.init(f"t{index}")
+    stage.wait(ID_EXPIRATION_MS - 1)
+    assert len(stage.transactions) == count
+    stage.wait(CHECK_MS + 10)
+    assert not stage.transactions
+    stage.fail_over()
+    assert not stage.transactions
+
+
+def test_an_id_that_is_used_is_kept(stage: TransactionStage) -> None:
+    producer = stage.init().producer
+    for _ in range(5):
+        stage.wait(ID_EXPIRATION_MS - CHECK_MS)
+        producer = stage.init(expected=producer).producer
+    assert stage.transactions["t"].producer == producer

@@ -5,7 +5,7 @@ controller, or so many replicas that acks=all is refused. *Offline*: some partit
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -41,6 +41,8 @@ class Faults:
     """Storage nodes that hold replicas and are not there."""
     failed_directories: Mapping[int, int] = field(default_factory=dict)
     """By storage node, the number of its log directories that do not work."""
+    full_directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """By storage node, the paths of its log directories that refuse appends, since they are full."""
     roles_away: tuple[str, ...] = ()
     """The roles of which no process is there: gateway, controller, group coordinator."""
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -76,6 +78,7 @@ class Health:
             "reasons": dict(faults.reasons),
             "storage_nodes_away": list(faults.away),
             "failed_directories": {str(node_id): count for node_id, count in faults.failed_directories.items()},
+            "full_directories": {str(node_id): list(paths) for node_id, paths in faults.full_directories.items()},
             "roles_away": list(faults.roles_away),
             "moving": self.moving,
             "leaders": {str(node_id): count for node_id, count in self.leaders.items()},
@@ -148,6 +151,7 @@ def _faults(image: ClusterImage) -> Faults:
         tuple(under_replicated),
         tuple(sorted(holders - members.keys())),
         {node_id: member.failed_dirs for node_id, member in sorted(members.items()) if member.failed_dirs},
+        {node_id: member.full_dirs for node_id, member in sorted(members.items()) if member.full_dirs},
         tuple(role for role in roles if not image.members(role)),
         reasons,
     )
@@ -181,6 +185,8 @@ def _clauses(faults: Faults) -> Iterator[str]:
         yield f"{_nodes(faults.away)} {_is(faults.away)} down"
     if faults.failed_directories:
         yield f"{sum(faults.failed_directories.values())} log directories of {_nodes(faults.failed_directories)} do not work"
+    for node_id, paths in faults.full_directories.items():
+        yield f"{', '.join(paths)} of {_nodes([node_id])} {_is(paths)} full"
     for role in faults.roles_away:
         yield f"no {role.replace('_', ' ')} is there"
 
@@ -193,8 +199,8 @@ def _nodes(node_ids: Iterable[int]) -> str:
     return ", ".join(f"storage-{node_id}" for node_id in node_ids)
 
 
-def _is(node_ids: tuple[int, ...] | list[int]) -> str:
-    return "is" if len(node_ids) == 1 else "are"
+def _is(counted: Sized) -> str:
+    return "is" if len(counted) == 1 else "are"
 
 
 def _it(node_ids: list[int]) -> str:

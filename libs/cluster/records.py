@@ -152,6 +152,8 @@ class Member:
     failed_dirs: int = 0
     """Storage only: the number of its configured log directories that are not in use. A replica that the node lacks may lie in
     one of them."""
+    full_dirs: tuple[str, ...] = ()
+    """Storage only: paths of log directories that refuse appends, since they are full."""
     seen: MetadataMark = NO_MARK
     """Storage only: how far the node's former life had seen the metadata."""
     went_back: tuple[str, ...] = ()

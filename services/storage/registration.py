@@ -148,10 +148,11 @@ class StorageRegistration:
     def registered(self) -> bool:
         return self._registration is not None and self._registration.registered
 
-    async def report_directories(self, directory_ids: tuple[str, ...]) -> None:
-        """Reports the directories that still work. It must not register with a failed one."""
+    async def report_directories(self, directory_ids: tuple[str, ...], full: tuple[str, ...]) -> None:
+        """Reports the directories that still work, and the paths of full ones. It must not register with a failed one."""
         if self._registration is not None:
-            await self._registration.update(log_dirs=directory_ids, failed_dirs=self._failed_count(directory_ids))
+            failed = self._failed_count(directory_ids)
+            await self._registration.update(log_dirs=directory_ids, failed_dirs=failed, full_dirs=full)
 
     def _failed_count(self, directory_ids: tuple[str, ...]) -> int:
         return len(self._config.directories) - len(directory_ids)

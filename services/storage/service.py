@@ -78,7 +78,7 @@ from services.storage.produce.appends import Appends
 from services.storage.reconcile.log_opening import LogOpening
 from services.storage.reconcile.reconciler import PartitionClients, Reconciler
 from services.storage.reconcile.recovery import Recovery
-from services.storage.reconcile.stalled_disks import StalledDisks
+from services.storage.reconcile.suspended_disks import SuspendedDisks
 from services.storage.registration import StorageRegistration
 from services.storage.replication.follower.fetcher_manager import FetcherManager
 from services.storage.replication.follower.log_starts import FollowedLogStarts
@@ -168,7 +168,7 @@ class StorageNode:
         self.reconciler: Reconciler | None = None
         self._assignments: DirectoryAssignments | None = None
         self._withdrawals: ReplicaWithdrawals | None = None
-        self._stalled_disks: StalledDisks | None = None
+        self._suspended_disks: SuspendedDisks | None = None
         self.checkpoints: Checkpoints | None = None
         self._log_starts: LogStartOffsets | None = None
         self.fetchers: FetcherManager | None = None
@@ -189,8 +189,7 @@ class StorageNode:
         stalled = [disk.path for disk in self.disks.all if disk.sync.stalled]
         if stalled:
             return False, f"a sync of {stalled[0]} hangs"
-        full = [disk.path for disk in self.disks.usable if disk.sync.room.full]
-        if full:
+        if full := self.disks.full_paths:
             return False, f"log directory full, appends are refused: {full[0]}"
         return True, ""
 
@@ -245,7 +244,7 @@ class StorageNode:
             broker_configs=self._broker_configs,
         )
         self.moves = self._make_moves(reconciler, self.checkpoints)
-        self._stalled_disks = StalledDisks(self.open_logs, reconciler.reconsider, self.fetchers, self._withdrawals)
+        self._suspended_disks = SuspendedDisks(self.open_logs, reconciler.reconsider, self.fetchers, self._withdrawals)
         self._state = OPENING
         self.image_follower.subscribe(reconciler.follow)
         reconciler.follow(type(self.image_follower.image)(), self.image_follower.image)
@@ -397,8 +396,14 @@ class StorageNode:
         """Stops appends to a disk while its sync hangs. Others are to lead its partitions."""
         (self.meters.stalled.add if stalled else self.meters.stalled.discard)(scheduler.disk)
         log.error("sync hangs" if stalled else "sync returned", extra=fields(path=scheduler.disk))
-        if self._stalled_disks is not None:
-            (self._stalled_disks.begun if stalled else self._stalled_disks.ended)(scheduler)
+        if self._suspended_disks is not None:
+            self._suspended_disks.changed(scheduler)
+
+    def room_changed(self, scheduler: SyncScheduler) -> None:
+        """Has others lead the partitions of a full disk, and follows them again when it has room."""
+        if self._suspended_disks is not None:
+            self._suspended_disks.changed(scheduler)
+        self._report_directories_soon()
 
     def retired(self, scheduler: SyncScheduler, error: Exception) -> None:
         """Takes a failed disk's partitions offline, for good, and reports the directories that are left."""
@@ -412,10 +417,11 @@ class StorageNode:
         for mark in (partial(disk.directory.mark_retired, str(error)), self.registration.forget_survival):
             self._retirement_marks.append(disk.files.submit(mark))
             self._retirement_marks[-1].add_done_callback(partial(_marked, disk.path))
-        self._tasks.append(self._loop.create_task(self._report_directories(), name="log directories changed"))
+        self._report_directories_soon()
 
-    async def _report_directories(self) -> None:
-        await self.registration.report_directories(self.disks.directory_ids)
+    def _report_directories_soon(self) -> None:
+        report = self.registration.report_directories(self.disks.directory_ids, self.disks.full_paths)
+        self._tasks.append(self._loop.create_task(report, name="log directories changed"))
 
     # -- stop ---------------------------------------------------------------------------------------------------------------
 

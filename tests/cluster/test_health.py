@@ -79,6 +79,13 @@ def test_directories_that_do_not_work_degrade() -> None:
     )
 
 
+def test_a_full_directory_is_named() -> None:
+    full = replace(NODES[1], full_dirs=("/data/a", "/data/b"))
+    health = health_of(image(partition(1), members=[NODES[0], full, replace(NODES[2], full_dirs=("/c",)), *OTHERS]))
+    assert health.sentence == "degraded: /data/a, /data/b of storage-2 are full, /c of storage-3 is full"
+    assert health.as_json()["full_directories"] == {"2": ["/data/a", "/data/b"], "3": ["/c"]}
+
+
 def test_a_role_without_any_process_is_told() -> None:
     health = health_of(image(partition(1), members=[*NODES, OTHERS[1]]))
     assert health.sentence == "degraded: no controller is there, no group coordinator is there"

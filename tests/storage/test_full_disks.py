@@ -5,17 +5,23 @@ import errno
 import os
 import shutil
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from libs.cluster.records import InSync, Member
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import LogWriteError
 from libs.wire.errors import ErrorCode
 from services.storage.disks.disk_space import EVERY_S, STALE_S
-from services.storage.partition.disk_room import LINES_S, QUIET_S, ROOM_BYTES, DiskRoom
-from tests.storage.cluster import StorageCluster, appended, batch
+from services.storage.partition.disk_room import LINES_S, QUIET_S, QUIET_S_MAX, ROOM_BYTES, DiskRoom
+from tests.storage.cluster import NODE_ID, StorageCluster, appended, batch
+from tests.storage.fake_controller import FakeController
+from tests.storage.fake_follower import INCARNATION, image, replicated_topic, show
+from tests.storage.fake_leader import FakeLeader
+from tests.storage.following import caught_up, followed, log_of
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
@@ -46,6 +52,13 @@ class SizedDisk(HeldDisk):
 @pytest.fixture
 def disk() -> SizedDisk:
     return SizedDisk()
+
+
+@pytest.fixture
+async def controller(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeController]:
+    elected = await FakeController(cluster).elect(short_dir)
+    yield elected
+    await elected.close()
 
 
 def metrics(cluster: StorageCluster) -> dict[tuple[str, str], float]:
@@ -116,6 +129,7 @@ async def test_a_node_warns_once_before_a_disk_is_full_and_says_when_it_has_room
 async def test_a_full_disk_is_told_by_readiness_and_metrics_and_one_line_until_there_is_room(
     cluster: StorageCluster, disk: SizedDisk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("services.storage.partition.disk_room.QUIET_S", 0.0)
     caplog.set_level("INFO")
     topic = await cluster.topic("full", partitions=20)
     path = await measured(cluster)
@@ -134,7 +148,6 @@ async def test_a_full_disk_is_told_by_readiness_and_metrics_and_one_line_until_t
     complaints = [record.message for record in caplog.records if record.levelname == "ERROR"]
     assert complaints == ["log directory is full: appends are refused"]
 
-    monkeypatch.setattr("services.storage.partition.disk_room.QUIET_S", 0.0)
     disk.fail_writes, disk.bytes = None, (100 * GIB, 20 * GIB)
     await measured(cluster)
     assert cluster.node.ready() == (True, "")
@@ -144,6 +157,104 @@ async def test_a_full_disk_is_told_by_readiness_and_metrics_and_one_line_until_t
     (again,) = [record for record in caplog.records if record.message == "log directory takes appends again"]
     assert again.__dict__["fields"]["refused"] >= 60 // 20
     assert (await cluster.append(topic, batch(b"kept"))).error == 0
+
+
+def member(cluster: StorageCluster) -> Member:
+    assert cluster.node is not None
+    assert cluster.node.registration.member is not None
+    return cluster.node.registration.member
+
+
+async def test_a_follower_on_a_full_disk_leaves_the_isr_and_copies_again_once_there_is_room(
+    cluster: StorageCluster,
+    disk: SizedDisk,
+    leader: FakeLeader,
+    controller: FakeController,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("services.storage.partition.disk_room.QUIET_S", 0.0)
+    topic, log = await followed(cluster, leader, "followed")
+    log.append(b"before")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    state = image(cluster).partition(topic, 0)
+    assert state is not None
+    await show(cluster, topic, state, isr=(*state.isr, InSync(NODE_ID, cluster.incarnation)))
+    disk.fail_writes, disk.bytes = errno.ENOSPC, (100 * GIB, 0)
+    log.append(b"no room for it")
+    leader.changed()
+    await until(lambda: (topic, 0) in controller.withdrawn)
+    path = await measured(cluster)
+    await until(lambda: member(cluster).full_dirs == (path,))
+    disk.fail_writes, disk.bytes = None, (100 * GIB, 20 * GIB)
+    await measured(cluster)
+    await caught_up(cluster, topic, log)
+    await until(lambda: member(cluster).full_dirs == ())
+
+
+async def test_a_replica_that_is_opened_in_a_full_directory_copies_nothing_before_there_is_room(
+    cluster: StorageCluster,
+    disk: SizedDisk,
+    leader: FakeLeader,
+    controller: FakeController,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("services.storage.partition.disk_room.QUIET_S", 0.0)
+    assert cluster.node is not None
+    (home,) = cluster.node.disks.all
+    disk.bytes = (100 * GIB, 0)
+    home.sync.room.opening_failed()
+    topic, log = await followed(cluster, leader, "late")
+    log.append(b"x")
+    leader.changed()
+    state = image(cluster).partition(topic, 0)
+    assert state is not None
+    await show(cluster, topic, state, isr=(*state.isr, InSync(NODE_ID, cluster.incarnation)))
+    await until(lambda: (topic, 0) in controller.withdrawn)
+    assert log_of(cluster, topic).log_end_offset == 0
+    disk.bytes = (100 * GIB, 20 * GIB)
+    await measured(cluster)
+    await caught_up(cluster, topic, log)
+
+
+async def test_a_leader_on_a_full_disk_asks_another_to_lead_and_serves_reads_meanwhile(
+    cluster: StorageCluster, disk: SizedDisk, controller: FakeController
+) -> None:
+    shared = await replicated_topic(cluster, "shared", isr=(1, 2))
+    alone = await replicated_topic(cluster, "alone", isr=(1,))
+    assert (await cluster.append(alone, batch(b"before"))).error == 0
+    disk.fail_writes, disk.bytes = errno.ENOSPC, (100 * GIB, 0)
+    assert (await cluster.append(alone, batch(b"lost"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+    await until(lambda: set(controller.withdrawn) == {(shared, 0)})
+    assert (await cluster.fetch(alone, 0)).ranges
+    state = image(cluster).partition(alone, 0)
+    assert state is not None
+    await show(cluster, alone, state, isr=(*state.isr, InSync(2, INCARNATION)))  # another replica has caught up
+    await until(lambda: (alone, 0) in controller.withdrawn)
+
+
+async def test_a_disk_that_is_full_and_hangs_is_suspended_until_both_are_over(
+    cluster: StorageCluster, disk: SizedDisk, controller: FakeController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.storage.partition.disk_room.QUIET_S", 0.0)
+    topic = await replicated_topic(cluster, "both", isr=(1, 2))
+    assert cluster.node is not None
+    (home,) = cluster.node.disks.all
+    disk.fail_writes, disk.bytes = errno.ENOSPC, (100 * GIB, 0)
+    assert (await cluster.append(topic, batch(b"lost"), acks=1)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    await until(lambda: (topic, 0) in controller.withdrawn)
+    home.sync.stalled = True
+    cluster.node.sync_stalled(home.sync, stalled=True)
+    disk.fail_writes, disk.bytes = None, (100 * GIB, 20 * GIB)
+    await measured(cluster)
+    controller.withdrawn.clear()
+    state = image(cluster).partition(topic, 0)
+    assert state is not None
+    await show(cluster, topic, state, partition_epoch=state.partition_epoch + 1)
+    await until(lambda: (topic, 0) in controller.withdrawn)
+    home.sync.stalled = False
+    cluster.node.sync_stalled(home.sync, stalled=False)
+    assert not home.sync.suspended
 
 
 async def test_a_retired_directory_is_offline_and_has_no_space_to_show(cluster: StorageCluster, disk: SizedDisk) -> None:
@@ -180,7 +291,9 @@ async def test_logs_that_a_full_disk_keeps_from_opening_are_one_line(
 
 def test_a_directory_stays_full_while_appends_are_refused_or_bytes_are_missing() -> None:
     now = 0.0
-    room = DiskRoom("/logs", lambda: now)
+    changes: list[bool] = []
+    room = DiskRoom("/logs", lambda: now, lambda: changes.append(room.full))
+    room.append_failed(FULL, "t-0")
     room.append_failed(FULL, "t-0")
     room.measured(ROOM_BYTES)
     assert room.full  # it was refused just now: a quota may be used up
@@ -189,11 +302,31 @@ def test_a_directory_stays_full_while_appends_are_refused_or_bytes_are_missing()
     assert room.full
     room.measured(ROOM_BYTES)
     assert not room.full
+    assert changes == [True, False]
+
+
+def test_a_directory_that_is_full_again_and_again_is_tried_ever_more_rarely() -> None:
+    now = 0.0
+    room = DiskRoom("/logs", lambda: now, lambda: None)
+
+    def full_for() -> float:
+        """The seconds from a refusal until the directory is tried again. A quota refuses, and leaves bytes free."""
+        nonlocal now
+        room.append_failed(FULL, "t-0")
+        begun = now
+        while room.full:
+            now += 1.0
+            room.measured(ROOM_BYTES)
+        return now - begun
+
+    assert [full_for() for _ in range(8)] == [QUIET_S, 10, 20, 40, 80, 160, QUIET_S_MAX, QUIET_S_MAX]
+    now += 2 * QUIET_S_MAX
+    assert full_for() == QUIET_S
 
 
 def test_failed_appends_of_one_directory_are_one_line_a_minute_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
-    room = DiskRoom("/logs", lambda: now)
+    room = DiskRoom("/logs", lambda: now, lambda: None)
     for index in range(75):
         room.append_failed(FULL, f"t-{index}")
     broken = LogWriteError("broken", fatal=True, number=errno.EIO)

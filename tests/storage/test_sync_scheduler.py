@@ -63,6 +63,9 @@ class Told:
     def sync_stalled(self, scheduler: object, *, stalled: bool) -> None:
         self.stalled.append((asyncio.get_running_loop().time(), stalled))
 
+    def room_changed(self, scheduler: object) -> None:
+        pass
+
 
 class Dirty:
     """A partition that every round finds something to do for."""

@@ -245,6 +245,11 @@ class Disks:
         return tuple(disk.directory_id for disk in self.usable)
 
     @property
+    def full_paths(self) -> tuple[str, ...]:
+        """The paths of those that refuse appends, since they are full."""
+        return tuple(disk.path for disk in self.usable if disk.sync.room.full)
+
+    @property
     def some_unusable(self) -> bool:
         """Whether a directory did not open, or has failed."""
         return len(self.usable) < self._configured

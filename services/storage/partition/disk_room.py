@@ -2,6 +2,8 @@
 
 A full disk is no failed disk. As nothing was written, appends are refused with KAFKA_STORAGE_ERROR and reads go on, where Kafka
 takes the directory offline until a restart (docs/adr/0026-full-disks-serve-reads.md). It ends by itself once there is room.
+
+A quota may leave bytes free and refuse each append. Then each attempt to go on fails, so attempts become rarer.
 """
 
 import logging
@@ -19,18 +21,23 @@ LINES_S: Final = 60.0
 ROOM_BYTES: Final = 4 << 20
 """The free bytes with which a full directory may take appends again: those of a large batch."""
 QUIET_S: Final = 5.0
-"""The time without a refusal after which a full directory may take appends again. A quota may leave bytes free, and refuse."""
+"""The time without a refusal after which a full directory may take appends again."""
+QUIET_S_MAX: Final = 320.0
+"""The longest such time. It doubles each time that a directory is full again soon after it took appends."""
 
 
 class DiskRoom:
-    """The room of one log directory. Times are those of `now`."""
+    """The room of a log directory. Times are those of `now`. `on_change` is called when `full` changes, maybe amid an append."""
 
-    def __init__(self, path: str, now: Callable[[], float]) -> None:
+    def __init__(self, path: str, now: Callable[[], float], on_change: Callable[[], None]) -> None:
         self._path = path
         self._now = now
+        self._on_change = on_change
         self._limits = LogLimits(LINES_S)
         self._refused_at = 0.0
         self._refused = 0
+        self._quiet_s = 0.0
+        self._ended_at = 0.0
         self.full = False
         """Whether an append found no room, and the directory has none since."""
 
@@ -38,24 +45,31 @@ class DiskRoom:
         """Notes a failed append to any partition here. Of many, one line is logged."""
         now = self._now()
         if error.no_room:
-            self.full = True
-            self._refused_at = now
-            self._refused += 1
+            self._refuse(now)
         event = "log directory is full: appends are refused" if error.no_room else "append failed"
         if count := self._limits.count((event, error.number), now):
             log.error(event, extra=fields(path=self._path, partition=partition, reason=error, count=count))
 
     def opening_failed(self) -> None:
         """Notes that a log could not be opened or made for lack of room."""
-        self.full = True
-        self._refused_at = self._now()
+        self._refuse(self._now())
+
+    def _refuse(self, now: float) -> None:
+        self._refused_at = now
         self._refused += 1
+        if not self.full:
+            again = self._quiet_s and now - self._ended_at < 2 * self._quiet_s
+            self._quiet_s = min(2 * self._quiet_s, QUIET_S_MAX) if again else QUIET_S
+            self.full = True
+            self._on_change()
 
     def measured(self, free_bytes: int) -> None:
         """Takes a new reading of the free bytes, which may end that the directory is full."""
-        if self.full and free_bytes >= ROOM_BYTES and self._now() - self._refused_at >= QUIET_S:
+        if self.full and free_bytes >= ROOM_BYTES and self._now() - self._refused_at >= self._quiet_s:
             if count := self._limits.count("again", self._now()):
                 details = fields(path=self._path, free_bytes=free_bytes, refused=self._refused, count=count)
                 log.info("log directory takes appends again", extra=details)
             self.full = False
             self._refused = 0
+            self._ended_at = self._now()
+            self._on_change()

@@ -45,6 +45,8 @@ class SyncEvents(Protocol):
 
     def sync_stalled(self, scheduler: "SyncScheduler", *, stalled: bool) -> None: ...
 
+    def room_changed(self, scheduler: "SyncScheduler") -> None: ...
+
     def retired(self, scheduler: "SyncScheduler", error: Exception) -> None:
         """Called once: the directory is of no more use to this process."""
         ...
@@ -77,7 +79,7 @@ class SyncScheduler:
         self._hang_s = hang_s
         self._crowded = crowded
         self._loop = asyncio.get_running_loop()
-        self.room = DiskRoom(disk, self._loop.time)
+        self.room = DiskRoom(disk, self._loop.time, self._room_changed)
         self._dirty: dict[Partition, None] = {}
         self._requested: dict[Partition, None] = {}
         self._unhurried: dict[Partition, float] = {}  # appended to, without a requested round; since when
@@ -99,9 +101,17 @@ class SyncScheduler:
         self._pace_timer: asyncio.TimerHandle | None = None
 
     @property
+    def suspended(self) -> bool:
+        """Whether nothing can be stored here for now: a sync hangs, or the directory is full."""
+        return self.stalled or self.room.full
+
+    @property
     def running(self) -> bool:
         """Whether a round of syncs is under way."""
         return self._running
+
+    def _room_changed(self) -> None:
+        self._loop.call_soon(self._events.room_changed, self)  # not amid the append that found no room
 
     def appended(self, partition: "Partition") -> None:
         """Notes an append. A `replicated` topic gets rounds only as its flush.messages and flush.ms say."""

@@ -263,6 +263,8 @@ class Reconciler:
                     return
                 self._open_logs.put(*opened)
             partition = opened[0]
+            if partition.sync.suspended:
+                self._withdrawals.suspend(key)
             desired = self._desired(key)
             if desired is None:
                 self._rework.add(key)  # deleted while it was opened: the next run evicts it

@@ -33,9 +33,9 @@ class TransactionSettings:
     """Broker configs of transactions. Defaults are Kafka's."""
 
     id_expiration_ms: int = 7 * 24 * 3_600_000
-    """transactional.id.expiration.ms"""
+    """The value of transactional.id.expiration.ms."""
     expiry_check_ms: int = 3_600_000
-    """transaction.remove.expired.transaction.cleanup.interval.ms"""
+    """The value of transaction.remove.expired.transaction.cleanup.interval.ms."""
 
 
 class TransactionMachine:

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic, ResourceType
 
 from libs.wire.errors import ErrorCode
@@ -23,6 +25,8 @@ from tests.system.faults.raw_connection import raw_client
 from tests.system.faults.small_disks import cut_power, free_bytes, power_on, small_disk
 
 MIB = 1 << 20
+DELIVERY_MS = 20_000
+"""Less than `replica.lag.time.max.ms`, 30,000."""
 VERSION = 9
 READ_VERSION = 11
 
@@ -172,6 +176,47 @@ async def test_a_topic_that_does_not_fit_any_more_is_there_once_it_fits(small: t
             while await late.write(100_000) != 0:
                 pass
         await late.check(client)
+
+
+def test_a_full_disk_of_one_replica_holds_up_no_acks_all_and_its_replicas_come_back(tmp_path: Path) -> None:
+    """Deliveries have less time than a follower may lag. The full disk has a leader and two followers."""
+    with (
+        small_disk("tmpfs", tmp_path, 96) as disk,
+        LocalCluster(storage=3, environment_of={"storage-1": {"PENSTOCK_LOG_DIRS": str(disk / "logs")}}) as cluster,
+    ):
+        admin = Admin(cluster.bootstrap)
+        admin.create("t", partitions=3, replicas=3)
+        ballast = disk / "ballast"
+        take_space(ballast, free_bytes(disk) - 24 * MIB)
+        failed: list[object] = []
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "delivery.timeout.ms": DELIVERY_MS})
+
+        def delivered(error: object, message: object) -> None:
+            if error is not None:
+                failed.append(error)
+
+        def write(mib: int) -> None:
+            for number in range(10 * mib):
+                producer.produce("t", os.urandom(100_000), partition=number % 3, on_delivery=delivered)
+                producer.poll(0)
+            assert producer.flush(60) == 0
+            assert not failed
+
+        write(12)
+        assert in_sync(admin, "t") == [{1, 2, 3}] * 3
+        write(48)
+        eventually(lambda: in_sync(admin, "t") == [{2, 3}] * 3)
+        (sentence,) = [json.loads(ask(cluster.shape.admin_port("gateway", 1), "/health", timeout_s=10)[1])["sentence"]]
+        assert f"{disk}/logs of storage-1 is full" in sentence
+        ballast.unlink()
+        eventually(lambda: in_sync(admin, "t") == [{1, 2, 3}] * 3)
+        write(3)
+        admin.close()
+
+
+def in_sync(admin: Admin, topic: str) -> list[set[int]]:
+    partitions = admin.client.list_topics(topic, timeout=10).topics[topic].partitions
+    return [set(partitions[index].isrs) for index in sorted(partitions)]
 
 
 def take_space(file: Path, size: int) -> None:

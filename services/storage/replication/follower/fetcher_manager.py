@@ -94,7 +94,7 @@ class FetcherManager:
         partition.replica.become_follower(role.leader_epoch)
         if role.leader in (NOBODY, self._node_id) or role.leader_epoch < partition.leader_epoch:
             return
-        if partition.offline or partition.sync.stalled:
+        if partition.offline or partition.sync.suspended:
             return
         # KAFKA-10706: a local epoch without batches might contradict the leader's.
         partition.log.epochs.truncate_end(partition.log.log_end_offset)

@@ -174,14 +174,16 @@ def _why_offline(state: PartitionState, members: Mapping[int, Member]) -> str:
 
 
 def _clauses(faults: Faults) -> Iterator[str]:
+    is_told = False
     if faults.offline:
         first = faults.offline[0]
         yield f"{_partitions(faults.offline)} offline ({first}: {faults.reasons[first]})"
+        is_told = faults.reasons[first].startswith(f"{_nodes(faults.away)} of its in-sync replicas")
     if faults.under_min_isr:
         yield f"{_partitions(faults.under_min_isr)} below min.insync.replicas"
     if faults.under_replicated:
         yield f"{_partitions(faults.under_replicated)} under-replicated"
-    if faults.away:
+    if faults.away and not is_told:
         yield f"{_nodes(faults.away)} {_is(faults.away)} down"
     if faults.failed_directories:
         yield f"{sum(faults.failed_directories.values())} log directories of {_nodes(faults.failed_directories)} do not work"

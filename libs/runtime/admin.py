@@ -113,7 +113,7 @@ class AdminServer:
     async def _debug_one(self, request: "web.Request") -> "web.Response":
         view = self._debug.get(request.match_info["name"])
         if view is None:
-            return _text(f"there is: {', '.join(sorted(self._debug)) or 'nothing'}\n", status=404)
+            return _json({"error": "there is no such view", "views": sorted(self._debug)}, status=404)
         return _json(view())
 
     async def _debug_lookup(self, request: "web.Request") -> "web.Response":

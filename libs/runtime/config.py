@@ -84,6 +84,8 @@ def _from_text(hint: Any, text: str, where: str) -> Any:
         return None
     item = _item(wanted)
     if item is not None:
+        if text.strip() and not text.replace(",", "").strip():
+            raise ConfigError(f"{where} is {text!r}; expected a list, separated by commas")
         return tuple(_from_text(item, part.strip(), where) for part in text.split(",") if part.strip())
     if wanted is bool:
         if text.lower() in _TRUE + _FALSE:

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
 
 from libs.rpc.event_loop import EventLoop
@@ -122,11 +123,18 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
             log.error("starting anew", extra=fields(reason=reason))
             drain_s = min(drain_s, ANEW_S)
         case OSError(errno=number) as failure if number in OF_THE_HOST:
-            log.error("stopping after a failure", extra=fields(error=f"{type(failure).__name__}: {failure}"))
+            log.error("stopping after a failure", extra=fields(error=f"{type(failure).__name__}: {failure}", at=_place(failure)))
         case BaseException() as failure:
             log.error("stopping after a failure", exc_info=failure)
     clean = await lifecycle.drain(drain_s)
     return 0 if clean and lifecycle.failure is None else 1
+
+
+def _place(failure: BaseException) -> str:
+    """The line of this program that failed: such an error may come at any time, and not only from a wrong setting."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    ours = [frame for frame in frames if f"{os.sep}site-packages{os.sep}" not in frame.filename] or frames
+    return f"{ours[-1].filename}:{ours[-1].lineno}" if ours else ""
 
 
 def allow_open_files() -> None:

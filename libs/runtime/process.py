@@ -20,7 +20,9 @@ from libs.cluster.health import Health
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
+from libs.commitlog.files.durable_files import make_directory
 from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.model.errors import DirectoryLocked
 from libs.rpc.server import Hello
 from libs.rpc.socket_transport import SocketTransport
 from libs.rpc.transport import Transport
@@ -102,11 +104,23 @@ def system_identity(config: ServiceConfig, role: str, fs: FileSystem, clock: Clo
     return Identity(role, config.node_id, incarnation, config.host_id or host_id(), own_version())
 
 
+def lock_data_directory(config: ServiceConfig, fs: FileSystem) -> int:
+    """Makes the data directory, and holds it until the process ends. Returns the descriptor of the lock.
+
+    Call it before anything else is touched, so that a second process changes nothing. Raises DirectoryLocked, OSError.
+    """
+    make_directory(fs, config.data_dir)
+    return fs.lock(f"{config.data_dir}/.lock")
+
+
 def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Environment:
-    """The environment of a real process: sockets, etcd, the system's clock. Raises CannotRun without a data directory."""
+    """The environment of a real process: sockets, etcd, the system's clock. Raises CannotRun if its data directory is no use."""
     clock, transport = SystemClock(), SocketTransport()
     try:
+        lock_data_directory(config, fs)
         identity = system_identity(config, role, fs, clock)
+    except DirectoryLocked as error:
+        raise CannotRun("data directory is in use by another process (PENSTOCK_DATA_DIR)", path=config.data_dir) from error
     except OSError as error:
         raise CannotRun("data directory cannot be used", path=config.data_dir, reason=error) from error
     peers = Peers(

@@ -183,8 +183,16 @@ class RotatedFile(logging.handlers.RotatingFileHandler):
         former = settings.former_files_max
         super().__init__(settings.file, maxBytes=settings.file_bytes_max, backupCount=former, encoding="utf-8")
         self._not_before = 0.0
+        self._lost_lines = 0
         self._lost = LogLimit(RETRY_S)
         self._looked_at = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        lost = self._lost_lines
+        super().emit(record)
+        if lost and self._lost_lines == lost:
+            self._lost_lines = 0
+            log.warning("lines of the log were lost", extra=fields(file=self.baseFilename, count=lost))
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:
         self._follow_name()
@@ -220,7 +228,9 @@ class RotatedFile(logging.handlers.RotatingFileHandler):
                     os.dup2(self._descriptor(), descriptor)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """A line that cannot be written is lost, and the process goes on. Who watches stderr is told once a minute."""
+        """A line that cannot be written is lost, and the process goes on. Who watches stderr is told once a minute. The log tells
+        it once it can be written again."""
+        self._lost_lines += 1
         if count := self._lost.count(time.monotonic()):
             with contextlib.suppress(OSError, ValueError):
                 print(f"{count} lines of {self.baseFilename} are lost: {sys.exc_info()[1]}", file=sys.stderr, flush=True)

@@ -78,4 +78,7 @@ class GatewayConfig(ServiceConfig):
     def problem(self) -> str | None:
         if not 1 <= self.port_base < PORT_MAX:
             return f"PENSTOCK_PORT_BASE is {self.port_base}; expected 1 to {PORT_MAX - 1}"
+        for name, host in (("LISTEN_HOST", self.listen_host), ("ADVERTISED_HOST", self.advertised_host)):
+            if not host.strip():
+                return f"PENSTOCK_{name} is empty; expected the name or address of a host"
         return ServiceConfig.problem(self)

@@ -16,6 +16,7 @@ from pathlib import Path
 from services.local import probe, recovery
 from services.local.cluster import Cluster, ProcessStatus
 from services.local.cluster_health import HEALTHY, health_of
+from services.local.cluster_plan import ProcessPlan
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
@@ -228,7 +229,16 @@ def _row(of_one: ProcessStatus) -> tuple[str, str, str, str, str, str]:
         words = of_one.said.removeprefix("ready").strip(" ,") if of_one.plan.role != "etcd" else ""
         ready = f"yes ({words})" if words else "yes"
     memory = "-" if of_one.memory_bytes is None else _mebibytes(of_one.memory_bytes)
-    return of_one.plan.name, of_one.plan.role, str(of_one.pid or "-"), ready, memory, of_one.plan.addresses
+    return of_one.plan.name, of_one.plan.role, str(of_one.pid or "-"), ready, memory, _addresses(of_one.plan)
+
+
+def _addresses(plan: ProcessPlan) -> str:
+    """Of several brokers only the ports are shown, as a range."""
+    words = []
+    for name, addresses in plan.addresses.items():
+        first, last = addresses[0], addresses[-1]
+        words.append(f"{name} {first}" + (f"-{last.rpartition(':')[2]}" if last != first else ""))
+    return ", ".join(words)
 
 
 def _mebibytes(count: int) -> str:

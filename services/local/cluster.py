@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ ANSWERS_WITHIN_S = 5.0  # an etcd that does not hangs
 LOG_TAIL_BYTES = 4000
 FULL_BYTES = 1 << 20
 NO_SPACE = os.strerror(errno.ENOSPC).lower()
-NEXT = "The others are left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
+NEXT = "What runs is left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,12 @@ class Cluster:
     def too_late(self, given: Mapping[str, str]) -> list[str]:
         """The settings in the environment `given` that nobody gets: all processes run, and with others."""
         pids = {plan.name: self.pid_of(plan.name) for plan in self.plans.values() if plan.role != "etcd"}
-        running = [(self.plans[name], processes.environment(pid)) for name, pid in pids.items() if pid is not None]
+        running = [processes.environment(pid) for pid in pids.values() if pid is not None]
         if len(running) < len(pids):
             return []
-        return sorted(
-            variable
-            for variable, value in given.items()
-            if any(variable not in plan.environment and has.get(variable) != value for plan, has in running)
-        )
+        ours = {variable for plan in self.plans.values() for variable in plan.environment}  # `overridden` tells of these
+        asked = {variable: value for variable, value in given.items() if variable not in ours}
+        return sorted(variable for variable, value in asked.items() if any(has.get(variable) != value for has in running))
 
     def bootstrap_servers(self) -> str:
         """As clients reach the gateways."""
@@ -192,18 +190,21 @@ class Cluster:
             said_by[plan.name] = said
             now = time.monotonic()
             if self.pid_of(plan.name) is None:
-                raise LauncherError(self._why_ended(plan.name))
+                raise LauncherError(self._why_ended(plan.name, said_by))
             if now > deadline:
                 raise LauncherError(f"{plan.name} is not ready in time ({said}). {NEXT} {self._log_tail(plan.name)}")
             over.wait(POLL_S)
 
-    def _why_ended(self, name: str) -> str:
+    def _why_ended(self, name: str, waited_for: Iterable[str]) -> str:
+        """Why that process ended. Others of those that are waited for may have ended too, often for the same reason."""
         tail = self._log_tail(name)
+        others = [other for other in list(waited_for) if other != name and self.pid_of(other) is None]
+        ended = f"{name} ended while starting" + (f", and so did {', '.join(others)}" if others else "")
         free_bytes = shutil.disk_usage(self.run.path).free
         if free_bytes < FULL_BYTES or NO_SPACE in tail.lower():
             room = f"{free_bytes / 2**20:.1f} MiB are free below {self.run.path}"
-            return f"{name} ended while starting, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
-        return f"{name} ended while starting. {NEXT} {tail}"
+            return f"{ended}, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
+        return f"{ended}. {NEXT} {tail}"
 
     def _spawn(self, plan: ProcessPlan) -> int:
         self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)

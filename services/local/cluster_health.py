@@ -8,6 +8,8 @@ from typing import Any
 
 from services.local.cluster import ProcessStatus
 
+SAID_MAX = 200
+"""The characters of what a process says that are shown. A path may be in it."""
 HEALTHY, DEGRADED, OFFLINE, UNKNOWN, STOPPED = "healthy", "degraded", "offline", "unknown", "stopped"
 
 
@@ -48,10 +50,13 @@ def health_of(statuses: Sequence[ProcessStatus], answers: Iterable[str]) -> Clus
     verdict = said["verdict"] if said is not None else UNKNOWN
     clauses = [said["sentence"].partition(": ")[2]] if said is not None else ["no process tells the state of the cluster"]
     down = [status.plan.name for status in statuses if status.pid is None]
+    told = [f"storage-{node_id}" for node_id in said.get("storage_nodes_away", ())] if said is not None else []
     waiting = [status for status in statuses if status.pid is not None and not status.ready]
-    if down:
-        clauses.append(f"{', '.join(down)} {'does' if len(down) == 1 else 'do'} not run (`make up`)")
-    clauses += [f"{status.plan.name} is not ready ({status.said[:80]})" for status in waiting]
+    if untold := [name for name in down if name not in told]:
+        clauses.append(f"{', '.join(untold)} {'does' if len(untold) == 1 else 'do'} not run (`make up`)")
+    elif down:
+        clauses[0] += " (`make up`)"
+    clauses += [f"{status.plan.name} is not ready ({status.said[:SAID_MAX]})" for status in waiting]
     if verdict == HEALTHY and (down or waiting):
         verdict = DEGRADED
     words = ", ".join(clause for clause in clauses if clause)

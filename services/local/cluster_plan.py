@@ -10,6 +10,10 @@ from services.local.run_directory import RunDirectory
 STOP_ORDER = ("gateway", "group_coordinator", "storage", "controller", "etcd")  # a process that drains needs those behind it
 
 
+ETCD_LOG_ROTATION = '{"maxsize": 64, "maxbackups": 3}'
+"""In MiB, as the services' log files by default."""
+
+
 @dataclass(frozen=True)
 class ProcessPlan:
     """One process. `mark` is the argument that no other process has: a pid file may outlive its process, and pids return."""
@@ -21,7 +25,8 @@ class ProcessPlan:
     ports: tuple[int, ...]
     probe_port: int
     probe_path: str
-    addresses: str
+    addresses: Mapping[str, Sequence[str]]
+    """`host:port` by what it serves. Brokers have one each."""
     environment: Mapping[str, str] = field(default_factory=dict)
     probe_host: str = HOST
 
@@ -51,9 +56,11 @@ def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
         "--snapshot-count=10000",
         "--logger=zap",
         "--log-level=warn",
-        "--log-outputs=stderr",
+        f"--log-outputs={run.log_file('etcd')}",  # a panic still goes to stderr, which is the same file
+        "--enable-log-rotation",
+        f"--log-rotation-config-json={ETCD_LOG_ROTATION}",
     )
-    return ProcessPlan("etcd", "etcd", argv, mark, (client, peer), client, "/health", f"client {HOST}:{client}")
+    return ProcessPlan("etcd", "etcd", argv, mark, (client, peer), client, "/health", {"client": [f"{HOST}:{client}"]})
 
 
 def client_port(argv: Sequence[str]) -> int | None:
@@ -89,13 +96,14 @@ def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: P
         "PYTHONUNBUFFERED": "1",
     }
     ports: tuple[int, ...] = (admin,)
-    addresses = f"admin {HOST}:{admin}"
+    addresses = {"admin": [f"{HOST}:{admin}"]}
     environment["PENSTOCK_RPC_UNIX"] = str(run.socket(name))
     if role == "gateway":
         bootstrap = shape.bootstrap_port(node_id)
         environment["PENSTOCK_PORT_BASE"] = str(bootstrap)
         environment["PENSTOCK_ADVERTISED_PORT_BASE"] = str(bootstrap)
         ports = (bootstrap, *(bootstrap + broker for broker in range(1, shape.storage + 1)), admin)
-        addresses = f"kafka {HOST}:{bootstrap}, brokers {bootstrap + 1}-{bootstrap + shape.storage}, {addresses}"
+        brokers = [f"{HOST}:{bootstrap + broker}" for broker in range(1, shape.storage + 1)]
+        addresses = {"kafka": [f"{HOST}:{bootstrap}"], "brokers": brokers, **addresses}
     argv = (str(python), mark, "-m", f"services.{role}")
     return ProcessPlan(name, role, argv, mark, ports, admin, "/readyz", addresses, environment)

@@ -136,7 +136,7 @@ class RunDirectory:
                 _remove(path)
         for directory, names in (
             (self.pids, rf"{PROCESS}\.(pid|tmp)"),
-            (self.logs, rf"{PROCESS}\.log(\.\d+)?"),
+            (self.logs, rf"{PROCESS}\.log(\.\d+)?|etcd-[\dT.-]+\.log"),
             (self.data, rf"{PROCESS}|{FORMER_ETCD}"),
             (self.sockets, rf"{PROCESS}\.sock"),
         ):

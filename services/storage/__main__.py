@@ -7,7 +7,6 @@ from libs.clock import SystemClock
 from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.health import health_of
 from libs.cluster.records import STORAGE
-from libs.commitlog.files.durable_files import make_directory
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
@@ -16,7 +15,7 @@ from libs.runtime.children import ChildProcesses
 from libs.runtime.identity import IncarnationDamaged, own_version
 from libs.runtime.lifecycle import CannotRun, Lifecycle, descriptors_max, run
 from libs.runtime.page_caches import page_cache_id
-from libs.runtime.process import open_admin_port, read_config, system_identity
+from libs.runtime.process import lock_data_directory, open_admin_port, read_config, system_identity
 from libs.telemetry.metrics import Metrics
 from services.storage.config import StorageConfig
 from services.storage.environment import Environment
@@ -36,9 +35,7 @@ def main() -> None:
     config = read_config(StorageConfig, STORAGE)
     fs, clock = OsFileSystem(), SystemClock()
     try:
-        make_directory(fs, config.data_dir)
-        # Held until the process ends: before anything else is touched, so that a second process changes nothing.
-        lock = fs.lock(f"{config.data_dir}/.lock")
+        lock = lock_data_directory(config, fs)
         identity = system_identity(config, STORAGE, fs, clock)
     except DirectoryLocked:
         sys.exit(f"storage: {config.data_dir} is in use by another storage process")

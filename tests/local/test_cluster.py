@@ -133,6 +133,20 @@ def test_a_service_that_dies_while_starting_is_shown_with_its_last_words(make):
         cluster.up()
 
 
+def test_all_services_that_die_while_starting_are_named(make):
+    dying = {f"storage-{node_id}": {"DIES": "1"} for node_id in (1, 2, 3)}
+    cluster = make(storage=3, environment_of=dying)
+    cluster.run.create()
+    for name in dying:
+        cluster.start(name)
+    eventually(lambda: all(cluster.pid_of(name) is None for name in dying))
+    with pytest.raises(LauncherError) as failure:
+        cluster.wait_ready(list(dying))
+    sentence = str(failure.value).partition(".")[0]
+    assert sentence.count("storage-") == 3
+    assert " ended while starting, and so did storage-" in sentence
+
+
 def test_last_words_of_an_earlier_run_are_not_shown(make):
     make(environment_of={"storage-1": {"DIES": "1"}}).run.create()
     cluster = make(environment_of={"storage-1": {"DIES": "1"}})

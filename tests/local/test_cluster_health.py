@@ -16,7 +16,8 @@ PLANS = {plan.name: plan for plan in plan_cluster(Shape(), RunDirectory("/run"),
 def told(verdict: str, sentence: str, since_ms: int | None = None) -> str:
     counts = {"offline": 0, "under_min_isr": 0, "under_replicated": 3}
     said = {"verdict": verdict, "sentence": sentence, "since_ms": since_ms, "counts": counts, "moving": 1, "leaders": {"1": 2}}
-    return json.dumps(said)
+    away = [2] if "storage-2" in sentence else []
+    return json.dumps({**said, "storage_nodes_away": away})
 
 
 def health(*answers: str, down: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> ClusterHealth:
@@ -30,7 +31,9 @@ def health(*answers: str, down: tuple[str, ...] = (), waiting: tuple[str, ...] =
 def test_the_clusters_own_words_stand_first() -> None:
     assert health(told("healthy", "healthy")).sentence == "healthy"
     found = health(told("degraded", "degraded: storage-2 is down"), down=("storage-2",))
-    assert found.sentence == "degraded: storage-2 is down, storage-2 does not run (`make up`)"
+    assert found.sentence == "degraded: storage-2 is down (`make up`)"
+    found = health(told("degraded", "degraded: storage-2 is down"), down=("storage-2", "gateway-1"))
+    assert found.sentence == "degraded: storage-2 is down, gateway-1 does not run (`make up`)"
     assert found.details == (
         "partitions: 0 offline, 0 below min.insync.replicas, 3 under-replicated, 1 moving; leaders: storage-1 2"
     )

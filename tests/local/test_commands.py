@@ -96,6 +96,10 @@ def test_settings_that_nobody_knows_or_that_come_too_late_are_warned_of(penstock
     monkeypatch.setenv("PENSTOCK_BROKER_CONFIGS", "log.retention.hours=24")
     (warning,) = [line for line in penstock("up") if line.startswith("warning")]
     assert warning == "warning: PENSTOCK_BROKER_CONFIGS reaches no process, since all of them run already: `make down` first"
+    monkeypatch.setenv("PENSTOCK_PORT_BASE", "1234")
+    warnings = [line for line in penstock("up") if line.startswith("warning") and "PORT_BASE" in line]
+    assert warnings == ["warning: `make up` sets PENSTOCK_PORT_BASE itself and ignores the environment's (docs/settings.md)"]
+    monkeypatch.delenv("PENSTOCK_PORT_BASE")
     penstock("down")
     assert not any(line.startswith("warning") for line in penstock("up"))
     assert not any(line.startswith("warning") for line in penstock("up"))

@@ -210,11 +210,15 @@ SETTINGS: list[tuple[type[ServiceConfig], str, str]] = [
     (ControllerConfig, f"RPC_UNIX=/{'x' * 110}", "PENSTOCK_RPC_UNIX is longer than 107 bytes"),
     (GroupCoordinatorConfig, "ADMIN_PORT=99999", "PENSTOCK_ADMIN_PORT is 99999; expected 0 to 65535"),
     (GatewayConfig, "PORT_BASE=99999", "PENSTOCK_PORT_BASE is 99999; expected 1 to 65534"),
+    (GatewayConfig, "LISTEN_HOST=", "PENSTOCK_LISTEN_HOST is empty; expected the name or address of a host"),
+    (GatewayConfig, "ADVERTISED_HOST= ", "PENSTOCK_ADVERTISED_HOST is empty; expected the name or address of a host"),
+    (StorageConfig, "ADMIN_HOST=", "PENSTOCK_ADMIN_HOST is empty; expected the name or address of a host"),
     (GatewayConfig, "LOG_LEVEL=loud", "PENSTOCK_LOG_LEVEL is 'loud'; expected debug, info, warning or error"),
     (GatewayConfig, "MEMBER_TTL_S=0", "PENSTOCK_MEMBER_TTL_S is 0; expected 1 or more"),
     (GatewayConfig, "IDLE_S_MAX=long", "PENSTOCK_IDLE_S_MAX is 'long'; expected a number"),
     (ControllerConfig, "DEFAULT_DURABILITY=fast", "PENSTOCK_DEFAULT_DURABILITY is 'fast'; expected synced or replicated"),
     (ControllerConfig, "DEFAULT_PARTITIONS=0", "PENSTOCK_DEFAULT_PARTITIONS is 0; expected 1 or more"),
+    (StorageConfig, "LOG_DIRS=,", "PENSTOCK_LOG_DIRS is ','; expected a list, separated by commas"),
     (StorageConfig, "LOG_DIRS=/a,/b,/a", "PENSTOCK_LOG_DIRS names /a twice"),
     (StorageConfig, "BROKER_CONFIGS=log.retention.hours", "expected name=value"),
     (StorageConfig, "BROKER_CONFIGS=log.retention.hours=soon", "Invalid value soon for configuration log.retention.hours"),
@@ -390,6 +394,11 @@ HAND: dict[str, tuple[str, By, str]] = {
     "a damaged incarnation": ("storage", no_incarnation, "does not hold a number: restore it, or remove it"),
     "no log directory, but a file": ("storage", lambda *_: {"LOG_DIRS": str(ROOT / "Makefile")}, "File exists"),
     "a gateway's data directory that cannot be made": ("gateway", lambda *_: {"DATA_DIR": "/dev/null/g"}, "Not a directory"),
+    "the data directory of a gateway that runs": (
+        "gateway",
+        lambda cluster, _: {"DATA_DIR": str(cluster.data_directory("gateway-1"))},
+        "data directory is in use by another process",
+    ),
     "a bootstrap port that is taken": (
         "gateway",
         lambda cluster, _: {"PORT_BASE": str(cluster.shape.port)},
@@ -450,6 +459,7 @@ def hand(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         environment = {f"PENSTOCK_{name}": value for name, value in given.items()}
         rows.append((service, environment, str(scratch / f"{number}.txt")))
     places = [scratch, cluster.data_directory("storage-1") / "logs" / "meta.properties", ROOT / "Makefile"]
+    places.append(cluster.data_directory("gateway-1") / "incarnation")
     before = stamps(places)
     argv = [sys.executable, "-c", STARTED]
     done = subprocess.run(argv, input=json.dumps(rows), cwd=ROOT, capture_output=True, text=True, timeout=120)

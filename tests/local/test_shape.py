@@ -103,6 +103,7 @@ def test_wiping_leaves_alone_what_the_launcher_did_not_make_and_names_it(tmp_pat
     run.write_shape(Shape())
     mine = [tmp_path / "notes.txt", run.data / "thesis", run.data / "storage-1.bak", run.logs / "dev.log", run.pids / "my.pid"]
     ours = [run.data / "storage-1", run.data / "etcd-before-20261125-101500", run.log_file("etcd"), run.pid_file("gateway-2")]
+    ours.append(run.logs / "etcd-2026-11-26T10-15-00.123.log")
     for path in [*mine, *ours]:
         path.mkdir()
     assert run.remove(tmp_path) == sorted(mine)

@@ -97,7 +97,8 @@ async def test_debug_views_are_json(get: Get) -> None:
     assert json.loads((await get("/debug"))[1]) == json.loads((await get("/debug/"))[1]) == index
     assert json.loads((await get("/debug/partitions"))[1]) == {"t-0": {"epoch": 3, "id": "01ff", "isr": [1, 2]}}
     assert (await get("/debug/odd"))[0] == 200
-    assert await get("/debug/nothing") == (404, "there is: odd, partitions\n")
+    status, text = await get("/debug/nothing")
+    assert (status, json.loads(text)) == (404, {"error": "there is no such view", "views": ["odd", "partitions"]})
 
 
 async def test_one_thing_is_looked_up_by_its_name_whatever_that_holds(get: Get) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import re
 import signal
 import subprocess
 import sys
@@ -84,7 +85,8 @@ async def test_an_error_of_the_host_is_one_sentence_and_another_one_has_its_trac
     assert await supervise(main, Lifecycle()) == 1
     assert await supervise(main, Lifecycle()) == 1
     sentence, traced = [LineFormatter("storage", "storage-1").format(record) for record in caplog.records]
-    assert sentence.endswith(' event="stopping after a failure" error="PermissionError: [Errno 13] Permission denied: \'/data\'"')
+    assert ' event="stopping after a failure" error="PermissionError: [Errno 13] Permission denied: \'/data\'" at=' in sentence
+    assert re.search(r"at=\S*/test_lifecycle\.py:\d+$", sentence)
     assert "Traceback" in traced
 
 

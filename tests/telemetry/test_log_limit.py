@@ -1,6 +1,7 @@
 """Lines that anyone can cause: at most one an interval, for each key, and none is forgotten in the count."""
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -32,11 +33,17 @@ def test_of_too_many_keys_the_one_that_was_not_used_for_longest_is_forgotten() -
     assert limits.count("b", 1.0) == 1
 
 
-def test_of_a_burst_of_lines_the_first_are_info_and_the_next_one_counts_the_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_of_a_burst_of_lines_the_first_are_info_and_the_others_are_counted_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    burst = LogBurst(logging.getLogger("libs.example"), "leading", lines_max=2, interval_s=1.0)
+    timers: list[tuple[float, Callable[[], None]]] = []
+    logger = logging.getLogger("libs.example")
+    burst = LogBurst(logger, "leading", lambda *timer: timers.append(timer), lines_max=2, interval_s=1.0)
     for partition in range(5):
-        burst.write(0.5, partition=partition)
-    burst.write(1.6, partition=5)
+        burst.write(0.25, partition=partition)
+    [(wait_s, told)] = timers
+    assert wait_s == 1.0
+    told()
+    burst.write(1.5, partition=5)
     shown = [record.fields for record in caplog.records]  # type: ignore[attr-defined]
-    assert shown == [{"partition": 0}, {"partition": 1}, {"partition": 5, "passed_over": 3}]
+    assert shown == [{"partition": 0}, {"partition": 1}, {"passed_over": 3}, {"partition": 5}]
+    assert len(timers) == 1

@@ -1,5 +1,6 @@
 """A line is an event, whatever a client managed to get into it."""
 
+import errno
 import io
 import json
 import logging
@@ -170,6 +171,30 @@ def test_lines_that_cannot_be_written_end_no_process_and_are_told_on_stderr(tmp_
     code = ROTATES.replace('print("the last words", file=sys.stderr)', "").replace("file_bytes_max=2000", "file_bytes_max=10**9")
     done = subprocess.run([sys.executable, "-c", code, "/dev/full"], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"1 lines of /dev/full are lost: \[Errno 28\] No space left on device\n", done.stderr)
+
+
+def test_lost_lines_are_counted_in_the_log_once_it_can_be_written(
+    root_logger: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gateway-1.log"
+    configure("gateway", "gateway-1", LogSettings(file=str(file), file_bytes_max=200, former_files_max=1))
+    (handler,) = logging.getLogger().handlers
+    assert isinstance(handler, logs.RotatedFile)
+    with monkeypatch.context() as full:
+
+        def refuse(line: str) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        full.setattr(handler.stream, "write", refuse, raising=False)
+        for number in range(3):
+            log.info(f"lost {number}")
+    log.info("written")
+    log.info("also written")  # in a new file, since the first one is full
+    text = (tmp_path / "gateway-1.log.1").read_text() + file.read_text()
+    assert text.count('event="lines of the log were lost"') == 1
+    assert " count=3" in text
+    assert 'event="also written"' in text
+    assert "lost 1" not in text
 
 
 def test_a_json_line_is_bounded_and_is_json(root_logger: None) -> None:

@@ -43,7 +43,7 @@ class LogOpening:
         self._fs, self._registry, self._clock = files
         self._recovery = recovery
         self._slots = asyncio.Semaphore(OPENINGS_MAX)
-        self._recovered_lines = LogBurst(log, "recovered")
+        self._recovered_lines = LogBurst(log, "recovered", asyncio.get_running_loop().call_later)
         self._no_room_lines = LogLimits(NO_ROOM_LINES_S)
         self._reported: dict[Key, tuple[str, str]] = {}  # topic and message
         self._damaged: dict[Key, tuple[LogDamaged, int]] = {}  # the damage, and when the directory last changed

@@ -86,7 +86,7 @@ class Reconciler:
         self._name_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """A lock is there while somebody holds it or waits for it."""
         self._loop = asyncio.get_running_loop()
-        self._leading_lines = LogBurst(log, "leading")
+        self._leading_lines = LogBurst(log, "leading", asyncio.get_running_loop().call_later)
         self._timers = Timers()
         self.frozen = FrozenPartitions(partitions, self._tasks.keys(), self._fetchers.stop_fetching, self._reconcile_again)
         self._replica_opening = ReplicaOpening(

@@ -55,7 +55,7 @@ class FetcherManager:
         self._truncation = truncation
         self._starts = starts
         self._loop = asyncio.get_running_loop()
-        self._following_lines = LogBurst(log, "following")
+        self._following_lines = LogBurst(log, "following", asyncio.get_running_loop().call_later)
         self._image = broker_configs.image
         self._registered = False
         self._followed: dict[Partition, FollowedPartition] = {}

@@ -61,7 +61,7 @@ class IsrChanges:
         self._limits = limits
         self._lag = limits()
         self._loop = asyncio.get_running_loop()
-        self._changed_lines = LogBurst(log, "ISR changed")
+        self._changed_lines = LogBurst(log, "ISR changed", asyncio.get_running_loop().call_later)
         self._unsent: dict[Partition, Proposal] = {}
         self._refused_until: dict[Partition, float] = {}
         self._proposed = asyncio.Event()

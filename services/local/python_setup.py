@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from services.local import interpreters
 from services.local.errors import LauncherError
 
 RUNTIME = "gateway,storage,controller,group-coordinator"  # extras of pyproject.toml, as its metadata names them
@@ -40,8 +41,9 @@ def set_up_python(root: Path, *, development: bool, say: Callable[[str], None]) 
         return venv_python(root)
     log = root / ".venv" / "setup.log"
     if not venv_python(root).exists():
-        say("python: making .venv")
-        _run([sys.executable, "-m", "venv", str(root / ".venv")], root, None, _ignore)
+        python = interpreters.choose(say)
+        say(f"python: making .venv with {python}")
+        _run([python, "-m", "venv", str(root / ".venv")], root, None, _ignore)
     say(f"python: installing penstock[{extras}] with the versions of constraints.txt")
     pip = [str(venv_python(root)), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
     _run([*pip, "-c", "constraints.txt", "-e", f".[{extras}]"], root, log, lambda line: _tell(line, say))

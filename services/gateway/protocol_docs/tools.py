@@ -42,6 +42,18 @@ TOOL_ROWS: Final = (
     ToolRow("kafka-client-metrics", _METRICS_CHANGE, "Unknown resource type 16", "metrics of clients"),
     ToolRow("kafka-share-groups", ("--describe", "--group", "g"), _unsupported("SHARE_GROUP_DESCRIBE"), _SHARE_GROUPS),
     ToolRow("kafka-console-share-consumer", ("--topic", "tools"), _unsupported("SHARE_GROUP_HEARTBEAT"), _SHARE_GROUPS),
+    ToolRow(
+        "kafka-share-consumer-perf-test",
+        ("--topic", "tools", "--num-records", "1"),
+        _unsupported("SHARE_GROUP_HEARTBEAT"),
+        _SHARE_GROUPS,
+    ),
+    ToolRow(
+        "kafka-verifiable-share-consumer",
+        ("--topic", "tools", "--group-id", "g", "--max-messages", "1"),
+        "shutdown_complete",
+        _SHARE_GROUPS,
+    ),
     ToolRow("kafka-streams-groups", ("--describe", "--group", "g"), _unsupported("STREAMS_GROUP_DESCRIBE"), "streams groups"),
     ToolRow("kafka-metadata-quorum", _NO_VOTER, _unsupported("REMOVE_RAFT_VOTER"), ""),
 )

@@ -4,7 +4,7 @@
 # RUN=.run                                               names the folder it lives in, so that several can coexist
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-LOCAL = $(or $(PYTHON),$(error no Python on PATH: Penstock needs Python 3.11 or later (make PYTHON=/path/to/python3.11))) $(if $(filter file,$(origin PYTHON)),,-Xgiven) -m services.local
+LOCAL = $(if $(filter file,$(origin PYTHON)),,PYTHON_GIVEN=yes )$(or $(PYTHON),$(error no Python on PATH: Penstock needs Python 3.11 or later (make PYTHON=/path/to/python3.11))) -m services.local
 VENV := .venv/bin
 RUN ?= .run
 TESTS ?=

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 NAME = "python3.11"
-GIVEN = "given"
-"""The -X option by which `make PYTHON=…` says that the user has chosen."""
+GIVEN = "PYTHON_GIVEN"
+"""The variable by which `make PYTHON=…` says that the user has chosen."""
 ROUNDS = 2
 FASTER = 0.9
 """An interpreter is taken instead of the first one on PATH if it needs at most this share of its time."""
@@ -39,8 +39,8 @@ def choose(say: Callable[[str], None]) -> str:
     """The interpreter for .venv: the one that runs this, unless that was only the first on PATH and another one is faster."""
     found = _found()
     is_first = bool(found) and next(iter(found)) == os.path.realpath(sys.executable)
-    others = list(found.values())[1:] if is_first and GIVEN not in sys._xoptions else []
-    return quickest(sys.executable, others, _seconds, say)
+    others = list(found.values())[1:] if is_first and not os.environ.get(GIVEN) else []
+    return quickest(sys.executable, others, loop_seconds, say)
 
 
 def quickest(current: str, others: Sequence[str], seconds_of: Callable[[str], float | None], say: Callable[[str], None]) -> str:
@@ -71,7 +71,8 @@ def _found() -> dict[str, str]:
     return found
 
 
-def _seconds(python: str) -> float | None:
+def loop_seconds(python: str) -> float | None:
+    """The time that an interpreter needs for the loop. None: it cannot make a virtual environment."""
     try:
         return float(_output(python, LOOP))
     except ValueError:

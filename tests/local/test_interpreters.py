@@ -36,7 +36,7 @@ def test_what_a_user_has_chosen_is_not_compared(monkeypatch: pytest.MonkeyPatch,
         timed.append(python)
         return 1.0 if python == sys.executable else 0.5
 
-    monkeypatch.setattr(interpreters, "_seconds", seconds)
+    monkeypatch.setattr(interpreters, "loop_seconds", seconds)
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     shim, other = tmp_path / "here" / NAME, tmp_path / "there" / NAME
@@ -46,17 +46,17 @@ def test_what_a_user_has_chosen_is_not_compared(monkeypatch: pytest.MonkeyPatch,
         script.chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / name) for name in ("here", "there")))
     assert choose(lambda line: None) == str(tmp_path / "there" / NAME)
-    monkeypatch.setitem(sys._xoptions, "given", True)
+    monkeypatch.setenv("PYTHON_GIVEN", "yes")
     timed.clear()
     assert choose(lambda line: None) == sys.executable
-    monkeypatch.delitem(sys._xoptions, "given")
+    monkeypatch.delenv("PYTHON_GIVEN")
     monkeypatch.setenv("PATH", str(tmp_path / "there"))  # another one than the first on PATH runs this
     assert choose(lambda line: None) == sys.executable
     assert timed == []
 
 
 def test_the_loop_runs_in_this_interpreter() -> None:
-    seconds = interpreters._seconds(sys.executable)
+    seconds = interpreters.loop_seconds(sys.executable)
     assert seconds is not None
     assert seconds > 0
-    assert interpreters._seconds("/nowhere/python") is None
+    assert interpreters.loop_seconds("/nowhere/python") is None

@@ -34,18 +34,6 @@ FETCH_REQUESTS = CounterDefinition(
     help="Partitions in answered Fetch calls of gateways.",
     healthy="follows the load",
 )
-FAILED_PRODUCES = CounterDefinition(
-    name=TOPICS + "failedproducerequests",
-    help="Partitions in Append calls that were answered with an error.",
-    healthy="rises only when leaders change",
-    otherwise="`penstock_gateway_request_errors_total` tells which error.",
-)
-FAILED_FETCHES = CounterDefinition(
-    name=TOPICS + "failedfetchrequests",
-    help="Partitions in Fetch calls that were answered with an error.",
-    healthy="rises only when leaders change",
-    otherwise="Consumers ask for offsets that are gone (OFFSET_OUT_OF_RANGE), or a disk fails. Look at the node's log.",
-)
 EXPIRED_PRODUCES = CounterDefinition(
     name="kafka_server_delayedoperationpurgatory_expired_produces",
     help="Batches with acks=all that were not committed within the producer's request timeout.",
@@ -138,8 +126,6 @@ class Meters:
         self.replication_bytes_out = 0
         self.produce_requests = 0
         self.fetch_requests = 0
-        self.failed_produces = 0
-        self.failed_fetches = 0
         self.expired_produces = 0
         self.duplicates = 0
         self.isr_shrinks = 0
@@ -158,8 +144,6 @@ class Meters:
         yield REPLICATION_BYTES_OUT.sample(self.replication_bytes_out)
         yield PRODUCE_REQUESTS.sample(self.produce_requests)
         yield FETCH_REQUESTS.sample(self.fetch_requests)
-        yield FAILED_PRODUCES.sample(self.failed_produces)
-        yield FAILED_FETCHES.sample(self.failed_fetches)
         yield EXPIRED_PRODUCES.sample(self.expired_produces)
         yield ISR_SHRINKS.sample(self.isr_shrinks)
         yield ISR_EXPANDS.sample(self.isr_expands)

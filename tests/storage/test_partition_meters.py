@@ -5,6 +5,7 @@ import gc
 from prometheus_client.parser import text_string_to_metric_families
 
 from libs.cluster import keys
+from libs.wire.errors import ErrorCode
 from services.storage.partition.partition_meters import PartitionMeters
 from services.storage.partition.topic_traffic import OTHERS, TrafficByTopic
 from tests.storage.cluster import StorageCluster, batch, parked
@@ -51,6 +52,19 @@ async def test_a_fetch_that_reads_several_times_counts_its_bytes_once(cluster: S
         await cluster.append(topic, one)
     await waiting
     assert metrics(cluster)["kafka_server_brokertopicmetrics_bytesout_total", "waits"] == 2 * len(one)
+
+
+async def test_failed_requests_are_counted_by_topic(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("orders")
+    absent = bytes(range(16))
+    assert (await cluster.append(topic, batch(b"x")[:-1])).error == ErrorCode.INVALID_RECORD
+    assert (await cluster.append(absent, batch(b"x"))).error == ErrorCode.UNKNOWN_TOPIC_ID
+    assert (await cluster.fetch(topic, 99)).error == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (await cluster.fetch(absent, 0)).error == ErrorCode.UNKNOWN_TOPIC_ID
+    found = metrics(cluster)
+    for name in ("failedproducerequests", "failedfetchrequests"):
+        assert found[f"kafka_server_brokertopicmetrics_{name}_total", "orders"] == 1
+        assert found[f"kafka_server_brokertopicmetrics_{name}_total", OTHERS] == 1
 
 
 async def test_partitions_beyond_the_bound_have_no_series_and_a_gauge_says_so(cluster: StorageCluster) -> None:

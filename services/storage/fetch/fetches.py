@@ -165,15 +165,16 @@ class Fetches:
             fetch.timer = None
 
     def _answer(self, call: Call, request: Fetch, reading: Reading) -> None:
-        failed = 0
-        for result in reading.partitions:
+        failed = False
+        for index, result in enumerate(reading.partitions):
             if result.error:
-                failed += 1
+                failed = True
+                wanted = request.partitions[index]
+                self._partitions.traffic_of((wanted.topic_id, wanted.partition)).failed_fetches += 1
             elif result.slice is not None:
                 assert result.traffic is not None
                 result.traffic.bytes_out += result.slice.length
         self._meters.fetch_requests += len(reading.partitions)
-        self._meters.failed_fetches += failed
         if not (failed and self._check_leadership(call, request, reading)):
             self._reply(call, request, reading)
 

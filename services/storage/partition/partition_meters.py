@@ -30,6 +30,20 @@ MESSAGES_IN = CounterDefinition(
     labels=("topic",),
     healthy="follows the load",
 )
+FAILED_PRODUCES = CounterDefinition(
+    name="kafka_server_brokertopicmetrics_failedproducerequests",
+    help="Partitions in Append calls that were answered with an error, by topic. `(other)` has those that are not on this node.",
+    labels=("topic",),
+    healthy="rises only when leaders change",
+    otherwise="`penstock_gateway_request_errors_total` tells which error.",
+)
+FAILED_FETCHES = CounterDefinition(
+    name="kafka_server_brokertopicmetrics_failedfetchrequests",
+    help="Partitions in Fetch calls that were answered with an error, by topic. `(other)` has those that are not on this node.",
+    labels=("topic",),
+    healthy="rises only when leaders change",
+    otherwise="Consumers ask for offsets that are gone (OFFSET_OUT_OF_RANGE), or a disk fails. Look at the node's log.",
+)
 TOPICS_LEFT_OUT = GaugeDefinition(
     name="penstock_storage_topics_without_series",
     help="Topics of this node that are counted together, as the topic `(other)`.",
@@ -85,6 +99,8 @@ class PartitionMeters(Collector):
         yield BYTES_IN.samples(((topic,), counts.bytes_in) for topic, counts in topics)
         yield BYTES_OUT.samples(((topic,), counts.bytes_out) for topic, counts in topics)
         yield MESSAGES_IN.samples(((topic,), counts.messages_in) for topic, counts in topics)
+        yield FAILED_PRODUCES.samples(((topic,), counts.failed_produces) for topic, counts in topics)
+        yield FAILED_FETCHES.samples(((topic,), counts.failed_fetches) for topic, counts in topics)
         here = self._partitions.by_key.values()
         yield TOPICS_LEFT_OUT.sample(traffic.left_out({partition.topic for partition in here}))
         led = sum(partition.leading for partition in here)

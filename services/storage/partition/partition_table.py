@@ -6,7 +6,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.core.replication.leadership import hosts
 from services.storage.partition.partition import Key, Partition
-from services.storage.partition.topic_traffic import TrafficByTopic
+from services.storage.partition.topic_traffic import TopicTraffic, TrafficByTopic
 
 
 class PartitionTable:
@@ -32,6 +32,11 @@ class PartitionTable:
             if partition.leading:
                 return partition
         return self._refuse(key)
+
+    def traffic_of(self, key: Key) -> TopicTraffic:
+        """The counts of a partition's topic; those of all others if it is not here."""
+        partition = self.by_key.get(key)
+        return partition.traffic if partition is not None else self.traffic.others
 
     def will_lead(self, key: Key, leader_epoch: int, revision: int) -> bool:
         """Whether this node is behind a caller that takes it for the leader in this epoch, by the caller's image at `revision`.

@@ -136,9 +136,10 @@ class Appends:
             elif type(admitted) is Partition and not (waiting and key in self._deferred):
                 self._settle_or_stage(admitted, request, slot, payload[start:end], epoch)
             else:
-                append = DeferredAppend(request, slot, epoch, revision_of(body), payload[start:end])
-                if not self._deferred.defer(key, append, admitted):
-                    self._refuse(request, slot, admitted if isinstance(admitted, Refusal) else Refusal(NOT_LEADER_OR_FOLLOWER))
+                append = DeferredAppend(key, request, slot, epoch, revision_of(body), payload[start:end])
+                if not self._deferred.defer(append, admitted):
+                    refusal = admitted if isinstance(admitted, Refusal) else Refusal(NOT_LEADER_OR_FOLLOWER)
+                    self._refuse(key, request, slot, refusal)
 
     def _begin_turn(self) -> None:
         self._turn_ms, self._turn_time = self._clock.wall_ms(), self._loop.time()
@@ -164,7 +165,7 @@ class Appends:
 
     def _settle_or_stage(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, epoch: int) -> None:
         if partition.topic in INTERNAL_TOPICS:
-            self._refuse(request, slot, COORDINATOR_ONLY)
+            self._refuse(partition.key, request, slot, COORDINATOR_ONLY)
             return
         try:
             if partition.opens:
@@ -175,11 +176,11 @@ class Appends:
             else:
                 self._stage(partition, request, slot, view)
         except BatchError as error:
-            self._meters.failed_produces += 1
+            partition.traffic.failed_produces += 1
             request.settle(slot, refused_batch(error, partition.log.log_start_offset))
 
-    def _refuse(self, request: AppendCall, slot: int, refusal: Refusal) -> None:
-        self._meters.failed_produces += 1
+    def _refuse(self, key: Key, request: AppendCall, slot: int, refusal: Refusal) -> None:
+        self._partitions.traffic_of(key).failed_produces += 1
         request.settle(slot, refused_as(refusal))
 
     def _stage(
@@ -221,7 +222,7 @@ class Appends:
         partition.staged.append(Staged(request, slot, end, appended(base, time_ms, partition.log.log_start_offset)))
 
     def _refuse_sequence(self, partition: Partition, request: AppendCall, slot: int, answer: Answer) -> None:
-        self._meters.failed_produces += 1
+        partition.traffic.failed_produces += 1
         request.written()
         self._checks.check(
             partition, lambda refusal: request.settle(slot, refused_as(refusal) if refusal is not None else answer)
@@ -292,7 +293,7 @@ class Appends:
         """Refuses staged appends after a failed write. The log and the producers' state are as before, so a retry is no
         duplicate."""
         partition.next_offset = partition.log.log_end_offset
-        self._meters.failed_produces += len(staged)
+        partition.traffic.failed_produces += len(staged)
         answer = refused(KAFKA_STORAGE_ERROR, "the write to disk failed")
         for append in staged:
             append.refuse(answer)
@@ -323,10 +324,10 @@ class Appends:
         self.answer_committed(partition)
         answer = refused_as(refusal, in_log=True)
         for append in partition.parked.drain():
-            self._meters.failed_produces += 1
+            partition.traffic.failed_produces += 1
             append.refuse(answer)
         for batch in self._validation.drop(partition):
-            self._refuse(batch.request, batch.slot, refusal)
+            self._refuse(partition.key, batch.request, batch.slot, refusal)
         self._timeouts.forget(partition)
 
     def _validated(self, batches: list[PendingBatch]) -> None:
@@ -337,13 +338,13 @@ class Appends:
                 continue
             admitted = self._admit(batch.partition.key, batch.leader_epoch, batch.request.acks)
             if isinstance(admitted, Refusal):
-                self._refuse(batch.request, batch.slot, admitted)
+                self._refuse(batch.partition.key, batch.request, batch.slot, admitted)
                 continue
             try:
                 view, header = batch.result()
                 self._stage(admitted, batch.request, batch.slot, view, header)
             except BatchError as error:
-                self._meters.failed_produces += 1
+                admitted.traffic.failed_produces += 1
                 batch.request.settle(batch.slot, refused_batch(error, admitted.log.log_start_offset))
             except Exception:
                 log.exception("append not answered", extra=fields(partition=admitted))
@@ -351,7 +352,8 @@ class Appends:
 
     def _validation_timed_out(self, batch: PendingBatch) -> None:
         self._meters.expired_produces += 1
-        self._refuse(batch.request, batch.slot, Refusal(REQUEST_TIMED_OUT, "the batch waited for too long to be opened"))
+        refusal = Refusal(REQUEST_TIMED_OUT, "the batch waited for too long to be opened")
+        self._refuse(batch.partition.key, batch.request, batch.slot, refusal)
 
     def recheck(self) -> None:
         """Looks at deferred appends again, after a new image or the opening of a partition. They go on, or are refused."""
@@ -362,7 +364,7 @@ class Appends:
             if isinstance(admitted, Partition):
                 self._settle_or_stage(admitted, append.request, append.slot, append.view, append.leader_epoch)
             else:
-                self._refuse(append.request, append.slot, admitted)
+                self._refuse(append.key, append.request, append.slot, admitted)
         self.end_turn()
 
     def stop(self) -> None:
@@ -371,7 +373,8 @@ class Appends:
         self._deferred.stop()
         self.recheck()
         for batch in self._validation.drop_all():
-            self._refuse(batch.request, batch.slot, Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, batch.partition.leader_epoch))
+            refusal = Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, batch.partition.leader_epoch)
+            self._refuse(batch.partition.key, batch.request, batch.slot, refusal)
 
     def close(self) -> None:
         self._deferred.close()

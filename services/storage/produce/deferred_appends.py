@@ -27,6 +27,7 @@ WAITING_BYTES_MAX = 64 << 20
 class DeferredAppend:
     """One batch. `leader_epoch` and `revision` are those of the caller's image."""
 
+    key: Key
     request: AppendCall
     slot: int
     leader_epoch: int
@@ -38,7 +39,7 @@ class DeferredAppends:
     """The deferred appends; true if there are any. `refuse` ends those that wait longer than half of their timeout."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, partitions: PartitionTable, refuse: Callable[[AppendCall, int, Refusal], None]
+        self, loop: asyncio.AbstractEventLoop, partitions: PartitionTable, refuse: Callable[[Key, AppendCall, int, Refusal], None]
     ) -> None:
         self._loop = loop
         self._partitions = partitions
@@ -53,9 +54,10 @@ class DeferredAppends:
     def __contains__(self, key: Key) -> bool:
         return key in self._waiting
 
-    def defer(self, key: Key, append: DeferredAppend, admitted: Partition | Refusal) -> bool:
+    def defer(self, append: DeferredAppend, admitted: Partition | Refusal) -> bool:
         """Keeps an append. False: there is no reason to wait after `admitted`, or no room."""
-        if key not in self._waiting and not self._is_premature(key, append, admitted):
+        key = append.key
+        if key not in self._waiting and not self._is_premature(append, admitted):
             return False
         request, size = append.request, len(append.view)
         if size <= COPIED_BYTES_MAX:
@@ -75,7 +77,7 @@ class DeferredAppends:
         for key in self._waiting.keys():  # noqa: SIM118 - a copy: those that leave are removed
             while (append := self._waiting.first(key)) is not None:
                 admitted = admit(key, append.leader_epoch, append.request.acks)
-                if self._is_premature(key, append, admitted):
+                if self._is_premature(append, admitted):
                     break
                 self._waiting.pop(key)
                 if (
@@ -91,10 +93,10 @@ class DeferredAppends:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _is_premature(self, key: Key, append: DeferredAppend, admitted: Partition | Refusal) -> bool:
+    def _is_premature(self, append: DeferredAppend, admitted: Partition | Refusal) -> bool:
         if isinstance(admitted, Partition) or admitted.error not in PREMATURE or self._closed:
             return False
-        return self._partitions.will_lead(key, append.leader_epoch, append.revision)
+        return self._partitions.will_lead(append.key, append.leader_epoch, append.revision)
 
     def _arm(self, deadline: float) -> None:
         if self._timer is not None:
@@ -104,7 +106,7 @@ class DeferredAppends:
     def _expire(self) -> None:
         self._timer = None
         for append in self._waiting.expired(self._loop.time() + 0.001):  # the loop may call a timer one clock tick early
-            self._refuse(append.request, append.slot, Refusal(NOT_LEADER_OR_FOLLOWER))
+            self._refuse(append.key, append.request, append.slot, Refusal(NOT_LEADER_OR_FOLLOWER))
         deadline = self._waiting.next_deadline()
         if deadline is not None:
             self._arm(deadline)

@@ -48,7 +48,7 @@ class ProduceTimeouts:
         for partition in list(self._watched):
             for append in partition.parked.expired(now):
                 self._meters.expired_produces += 1
-                self._meters.failed_produces += 1
+                partition.traffic.failed_produces += 1
                 append.refuse(refused(REQUEST_TIMED_OUT))
             deadline = partition.parked.next_deadline()
             if deadline is None:

@@ -34,6 +34,7 @@ from libs.wire.messages import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_quorum,
     describe_topic_partitions,
     elect_leaders,
@@ -70,6 +71,8 @@ GROUPS_MAX: Final = 20_000
 ACLS_MAX: Final = 20_000
 CONFIGS_MAX: Final = 20_000
 """Resources and configs in one request about configs."""
+PARTITIONS_MAX: Final = 20_000
+"""Topics and partitions in one request about producers. A partition may have thousands of them."""
 FEATURES_MAX: Final = 1_000
 """Topics, partitions or features in one request about the controllers."""
 """The most ACLs, or filters of ACLs, of one request. Each has its answer."""
@@ -287,6 +290,7 @@ _TABLE: Final = (
     _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum, elements_max=FEATURES_MAX),
     _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, elements_max=FEATURES_MAX),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
+    _row(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", describe_producers, elements_max=PARTITIONS_MAX),
     _row(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", unregister_broker, _CONTROLLER),
     _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", consumer_group_heartbeat, _OWNER, group_ids=_one_group,
          refused=refused.consumer_group_heartbeat_response, error_without_group=INVALID_REQUEST, needs_new_id=True,

@@ -13,6 +13,7 @@ DELETE_RECORDS = "storage.delete_records"
 OPEN_FILE = "storage.open_file"
 END_OF_EPOCH = "storage.end_of_epoch"
 LOG_ENDS = "storage.log_ends"
+DESCRIBE_PRODUCERS = "storage.describe_producers"
 DESCRIBE_LOG_DIRS = "storage.describe_log_dirs"
 ALTER_LOG_DIRS = "storage.alter_log_dirs"
 
@@ -212,6 +213,34 @@ class EpochEnd:
 @dataclass(frozen=True, slots=True)
 class EndOfEpochReply:
     partitions: tuple[EpochEnd, ...]  # in the order of the request
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeProducers:
+    """The request DescribeProducers (KIP-664), which leaders answer."""
+
+    partitions: tuple[tuple[bytes, int], ...]  # (topic id, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    producer_id: int
+    epoch: int
+    last_sequence: int  # -1: none is known
+    last_timestamp: int
+    coordinator_epoch: int  # of its last marker; -1: none
+    transaction_start: int  # the first offset of its open transaction; -1: none
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProducers:
+    error: int
+    producers: tuple[ActiveProducer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeProducersReply:
+    partitions: tuple[PartitionProducers, ...]  # in the order of the request
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,6 +256,12 @@ DIFFERENCES: Final = (
         "The leader is asked wherever it is. Kafka answers NOT_LEADER_OR_FOLLOWER for partitions that another broker leads.",
         unseen="it takes a second broker",
     ),
+    Difference(
+        "producers-anywhere",
+        ApiKey.DESCRIBE_PRODUCERS,
+        "The leader is asked wherever it is. Kafka answers NOT_LEADER_OR_FOLLOWER for partitions that another broker leads.",
+        unseen="it takes a second broker",
+    ),
     # Topics and brokers
     Difference(
         "metadata-created-at-once",

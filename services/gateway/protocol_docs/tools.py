@@ -34,7 +34,6 @@ _NO_VOTER: Final = ("remove-controller", "--controller-id", "1", "--controller-d
 
 TOOL_ROWS: Final = (
     ToolRow("kafka-transactions", ("list",), _unsupported("LIST_TRANSACTIONS"), _TRANSACTIONS),
-    ToolRow("kafka-transactions", ("find-hanging", "--topic", "tools"), _unsupported("DESCRIBE_PRODUCERS"), _TRANSACTIONS),
     ToolRow("kafka-configs", ("--describe", "--entity-type", "users"), _unsupported("DESCRIBE_CLIENT_QUOTAS"), _QUOTAS),
     ToolRow("kafka-configs", _QUOTA_CHANGE, _unsupported("DESCRIBE_CLIENT_QUOTAS"), _QUOTAS),
     ToolRow("kafka-configs", _SCRAM_CHANGE, _unsupported("ALTER_USER_SCRAM_CREDENTIALS"), _SECURITY),

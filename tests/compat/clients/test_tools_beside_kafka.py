@@ -30,6 +30,8 @@ SAME = (
     ("kafka-log-dirs", "--describe", "--topic-list", TOPIC),
     ("kafka-share-groups", "--list"),
     ("kafka-streams-groups", "--list"),
+    ("kafka-transactions", "describe-producers", "--topic", TOPIC, "--partition", "0"),
+    ("kafka-transactions", "find-hanging", "--topic", TOPIC),
     ("kafka-streams-application-reset", "--application-id", "app", "--input-topics", TOPIC, "--dry-run"),
 )
 

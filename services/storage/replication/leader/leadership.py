@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from libs.rpc.contracts.replication import PROGRESS, PULL
-from libs.rpc.contracts.storage import END_OF_EPOCH, LOG_ENDS
+from libs.rpc.contracts.storage import DESCRIBE_PRODUCERS, END_OF_EPOCH, LOG_ENDS
 from libs.rpc.server import Accept
 from libs.runtime.controllers import Controllers
 from services.storage.config import BrokerConfigs
@@ -12,6 +12,7 @@ from services.storage.disks.disk_reads import DiskReads
 from services.storage.meters import Meters
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.partition_table import PartitionTable
+from services.storage.replication.leader.active_producers import ActiveProducersRequests
 from services.storage.replication.leader.epoch_ends import EpochEndRequests
 from services.storage.replication.leader.isr_changes import IsrChanges
 from services.storage.replication.leader.leadership_confirmations import LeadershipConfirmations
@@ -47,6 +48,7 @@ class LeaderReplication:
             PULL: self.pulls.accept,
             PROGRESS: self.pulls.progress,
             END_OF_EPOCH: EpochEndRequests(self._partitions).accept,
+            DESCRIBE_PRODUCERS: ActiveProducersRequests(self._partitions).accept,
             LOG_ENDS: LogEndRequests(self._partitions).accept,
         }
 

@@ -35,6 +35,13 @@ async def test_each_leader_tells_of_its_partitions() -> None:
     ]
 
 
+async def test_a_partition_that_is_named_again_and_again_is_answered_once() -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1, 2)}))
+    gateway.on_storage = as_leader
+    assert len(await ask(gateway, a=[0] * 50)) == 50
+    assert [answer[:2] for answer in await ask(gateway, a=[0] * 50 + [1])] == [("a", 0), ("a", 1)]
+
+
 async def test_what_is_not_there_is_unknown_topic_or_partition() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     gateway.on_storage = lambda node_id, body: DescribeProducersReply((PartitionProducers(ErrorCode.UNKNOWN_TOPIC_ID),))

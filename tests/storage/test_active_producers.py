@@ -1,5 +1,7 @@
 """The producers that a leader knows of, which DescribeProducers asks for."""
 
+import pytest
+
 from libs.commitlog.producers.producer_state import ProducerEntry
 from libs.rpc.contracts.storage import (
     DESCRIBE_PRODUCERS,
@@ -10,6 +12,7 @@ from libs.rpc.contracts.storage import (
 )
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
+from services.storage.replication.leader import active_producers
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of
 from tests.support.polling import until
 
@@ -35,6 +38,19 @@ async def test_an_open_transaction_is_told_and_so_is_a_producer_of_which_only_a_
     entries = partition_of(cluster, topic).log.producers.entries
     entries[8] = ProducerEntry(3, (), coordinator_epoch=5, last_timestamp=NOW_MS, transaction_first_offset=40)
     assert await producers(cluster, topic) == PartitionProducers(0, (ActiveProducer(8, 3, -1, NOW_MS, 5, 40),))
+
+
+async def test_an_answer_is_bounded_and_begins_with_open_transactions(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(active_producers, "PRODUCERS_MAX", 3)
+    monkeypatch.setattr(active_producers, "PRODUCERS_MIN", 1)
+    topic = await cluster.topic("many")
+    state = partition_of(cluster, topic).log.producers
+    for producer_id in range(10):
+        state.entries[producer_id] = ProducerEntry(0, (), -1, NOW_MS, 5 if producer_id == 9 else -1)
+    state.transactions.begin(9, 5)
+    assert [producer.producer_id for producer in (await producers(cluster, topic)).producers] == [9, 0, 1]
 
 
 async def test_only_the_leader_answers(cluster: StorageCluster) -> None:

@@ -2,8 +2,12 @@
 
 `kafka-transactions describe-producers` and `find-hanging` ask it. The request waits for a partition without a leader.
 
-Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER.
+Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER. An answer has a bound
+(services/storage/replication/leader/active_producers.py), and in a request for more than `REPEATED_MAX` partitions, one that is
+named again is passed over.
 """
+
+from typing import Final
 
 from libs.cluster.topic_names import is_legal
 from libs.rpc.contracts.storage import (
@@ -25,6 +29,8 @@ from services.gateway.exchange.request_context import GatewayState, RequestConte
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
 TIMEOUT_S = 5.0
+REPEATED_MAX: Final = 50
+"""The most partitions of a request in which one may be named several times. Each mention has the whole answer."""
 
 _MESSAGES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -54,13 +60,16 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
             retry_timeout_s=TIMEOUT_S,
         ),
     )
+    repeats = sum(len(topic_request.partition_indexes) for topic_request in request.topics) <= REPEATED_MAX
+    told: set[Key] = set()
     response = DescribeProducersResponse()
     for topic_request in request.topics:
-        name = topic_request.name
-        results = [
-            _result(index, answers.get((name, index), NO_ANSWER)) if (name, index) in wanted else _refused(name, index)
-            for index in topic_request.partition_indexes
-        ]
+        name, results = topic_request.name, []
+        for index in topic_request.partition_indexes:
+            key = name, index
+            if repeats or key not in told:
+                told.add(key)
+                results.append(_result(index, answers.get(key, NO_ANSWER)) if key in wanted else _refused(name, index))
         response.topics.append(TopicResponse(name, results))
     return response
 

@@ -262,6 +262,13 @@ DIFFERENCES: Final = (
         "The leader is asked wherever it is. Kafka answers NOT_LEADER_OR_FOLLOWER for partitions that another broker leads.",
         unseen="it takes a second broker",
     ),
+    Difference(
+        "producers-bounded",
+        ApiKey.DESCRIBE_PRODUCERS,
+        "At most 20,000 producers are in an answer of a leader, evenly for its partitions, open transactions first. In a request "
+        "for more than 50 partitions, one that is named again is passed over. Kafka has no bound.",
+        unseen="it takes too many producers: tests/storage/test_active_producers.py",
+    ),
     # Topics and brokers
     Difference(
         "metadata-created-at-once",

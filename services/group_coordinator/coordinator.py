@@ -13,7 +13,6 @@ from typing import Any
 from libs.clock import Clock
 from libs.cluster.configs.group_settings import own_group_values
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import GROUP_COORDINATOR
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.decisions import Machine
@@ -102,12 +101,6 @@ class GroupCoordinator:
     @property
     def topics(self) -> TopicsView:
         return self._topics.view
-
-    @property
-    def has_successors(self) -> bool:
-        """Whether another coordinator could own the shards."""
-        members = self.image.members(GROUP_COORDINATOR).values()
-        return any(not member.stopping for member in members if member.node_id != self.owner.node_id)
 
     def ready(self) -> tuple[bool, str]:
         """Readiness for the admin port: all its shards are served."""

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from libs.cluster.image import ClusterImage
 from libs.cluster.membership import Superseded
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.coordinator.shard_handover import has_successors
 from libs.coordinator.shard_hashing import shard_of
 from libs.rpc.contracts.groups import ASK, Ask
 from libs.rpc.contracts.groups import AskReply as Answered
@@ -26,6 +28,7 @@ from libs.wire.messages.join_group import JoinGroupRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, write_request
 from libs.wire.primitives import Writer
+from services.group_coordinator.coordinator import GroupCoordinator
 from tests.group_coordinator.processes import (
     TOPIC,
     Coordinator,
@@ -262,6 +265,12 @@ async def test_one_that_runs_goes_on_without_the_store(owner: Coordinator) -> No
 # -- leaving ----------------------------------------------------------------------------------------------------------------
 
 
+def knows_others(service: GroupCoordinator | None) -> bool:
+    """Whether coordinator 1 may hand over: it knows a controller, and another coordinator."""
+    image = service.image if service is not None else ClusterImage()
+    return has_successors(image, GROUP_COORDINATOR, 1) and bool(image.members("controller"))
+
+
 async def test_one_that_stops_says_so_and_serves_until_another_has_its_shards(
     node: StorageCluster, topic: bytes, owner: Coordinator, begin: Begin
 ) -> None:
@@ -270,7 +279,8 @@ async def test_one_that_stops_says_so_and_serves_until_another_has_its_shards(
     joining = start_request(client, SHARD, JoinGroupRequest(GROUP))
     await ask(client, SHARD, HeartbeatRequest(GROUP))
     other = await begin(2)
-    await until(lambda: owner.service is not None and owner.service.has_successors and owner.service.image.members("controller"))
+    assert owner.service is not None
+    await until(lambda: knows_others(owner.service))
     stopping = asyncio.create_task(owner.lifecycle.drain())
 
     async def says_so() -> bool:
@@ -299,7 +309,7 @@ async def test_one_whose_shards_nobody_moves_stops_all_the_same(
     await coordinator.serves(SHARD)
     service = coordinator.service
     assert service is not None
-    await until(lambda: service.has_successors and service.image.members("controller"))
+    await until(lambda: knows_others(service))
     coordinator.store.unavailable = why == "no store"
     client = coordinator.gateway()
     joining = start_request(client, SHARD, JoinGroupRequest(GROUP))

@@ -10,7 +10,7 @@ overtake it. Those of its own client do not, since a gateway runs one request of
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
 from random import Random
@@ -21,10 +21,11 @@ from libs.coordinator.pending import Answer
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.shard_set import ShardSet
 from libs.rpc.call import Call, pack_any
-from libs.rpc.contracts.groups import Ask
+from libs.rpc.contracts.groups import ASK, Ask
 from libs.rpc.contracts.groups import AskReply as Answered
 from libs.rpc.envelope import EMPTY
 from libs.rpc.schema import unpack
+from libs.rpc.server import Accept
 from libs.telemetry.logs import fields
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import GROUP_APIS, Api
@@ -55,7 +56,7 @@ Count = Callable[[Api, int, object], None]
 
 
 class GroupRequests:
-    """The RPC method. Call `follow` with each image, after the shards have it. `random` is for member ids. It needs a running
+    """The RPC methods. Call `follow` with each image, after the shards have it. `random` is for member ids. It needs a running
     event loop."""
 
     def __init__(self, shards: Groups, random: Random, count: Count) -> None:
@@ -67,6 +68,10 @@ class GroupRequests:
         self._malformed = MalformedRequestLog(loop.time)
         self._image_revision = 0
         self._deferred = DeferredRequests(loop, self._refuse_deferred)
+
+    @property
+    def methods(self) -> Mapping[str, Accept]:
+        return {ASK: self.ask}
 
     def ask(self, call: Call) -> None:
         """Decides one request. Raises ContractError."""

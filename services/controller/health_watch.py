@@ -1,4 +1,4 @@
-"""Since when the cluster is as it is: each controller looks every second, and the active one logs each change of the verdict."""
+"""Since when the cluster is as it is: each controller looks every second, and the active one logs each change that lasts."""
 
 import asyncio
 import logging
@@ -15,6 +15,8 @@ from libs.telemetry.logs import fields
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
+LOGGED_AFTER: Final = 3
+"""The looks in which a verdict must be the same to be logged. A restart takes less time, and so does `make down`."""
 SHARE_MAX: Final = 0.02
 """The share of the event loop's time that looks may take: a look walks over all partitions."""
 
@@ -29,6 +31,9 @@ class HealthWatch:
         self._seen = ClusterImage()
         self._health = health_of(self._seen)
         self._since_ms: WallMs | None = None
+        self._looked_at = Verdict.UNKNOWN
+        self._looks = 0
+        """The number of looks that found that verdict, one after the other."""
         self._logged = Verdict.HEALTHY
         """The verdict of which the log speaks. A controller that takes over logs what it finds."""
 
@@ -44,8 +49,10 @@ class HealthWatch:
     async def run(self) -> None:
         while True:
             began = time.perf_counter()
-            self.health()
-            if self._elected():
+            verdict = self.health().verdict
+            self._looks = self._looks + 1 if verdict is self._looked_at else 1
+            self._looked_at = verdict
+            if self._elected() and self._looks >= LOGGED_AFTER:
                 self._log_change()
             await asyncio.sleep(max(LOOK_S, (time.perf_counter() - began) / SHARE_MAX))
 

@@ -10,7 +10,7 @@ from libs.cluster.configs.resolve import effective_topic_config
 from libs.cluster.health import Verdict, health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, Member
-from services.controller.health_watch import LOOK_S, HealthWatch
+from services.controller.health_watch import LOGGED_AFTER, LOOK_S, HealthWatch
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, led_by, storage
 
@@ -54,7 +54,9 @@ def test_since_when_a_verdict_holds_is_known_once_it_has_changed() -> None:
     assert watched.at(13, WHOLE) == (Verdict.UNKNOWN, None)
 
 
-def test_the_active_controller_logs_each_change_and_one_that_takes_over_what_it_finds(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_active_controller_logs_each_change_that_lasts_and_one_that_takes_over_what_it_finds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario() -> None:
         watched = Watched(WHOLE, elected=False)
         running = asyncio.create_task(watched.watch.run())
@@ -63,9 +65,9 @@ def test_the_active_controller_logs_each_change_and_one_that_takes_over_what_it_
             await asyncio.sleep(2 * LOOK_S)
         assert caplog.records == []
         watched.elected = True
-        for image in (DOWN, DOWN, WHOLE):
+        for image, looks in ((WHOLE, 3), (DOWN, LOGGED_AFTER - 1), (WHOLE, 1), (DOWN, LOGGED_AFTER + 3), (WHOLE, LOGGED_AFTER)):
             watched.image = image
-            await asyncio.sleep(2 * LOOK_S)
+            await asyncio.sleep(looks * LOOK_S)
         running.cancel()
 
     caplog.set_level(logging.INFO, logger="services.controller.health_watch")

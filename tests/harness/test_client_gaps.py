@@ -8,7 +8,7 @@ import pytest
 from tests.bench.client_gaps.faults import Faults
 from tests.bench.client_gaps.log_comparison import compared, compared_with_feed
 from tests.bench.client_gaps.run import Load, Run
-from tests.bench.client_gaps.streams import COMMANDS, PROBES, Stream
+from tests.bench.client_gaps.streams import COMMANDS, PROBES, ClientEnded, Stream
 from tests.support.polling import eventually
 
 SAYS = "printf 'a 1 1000\\na 2 2000\\nf 3 3000 TimeoutError gone\\na '; sleep 0.2; printf '4 4000\\n'"
@@ -29,6 +29,17 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(monkeypatch: pytes
         eventually(lambda: read(told) == [1, 2, 4])
         assert told.times_us == [1000, 2000, 4000]
         assert told.failures == ["3 TimeoutError gone"]
+
+
+def test_a_client_that_ends_by_itself_is_named_with_its_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with stream(monkeypatch, tmp_path, "echo 'cannot go on' >&2; exit 1") as told:
+
+        def runs() -> bool:
+            told.expect_running()
+            return False
+
+        with pytest.raises(ClientEnded, match="told produce ended with 1: cannot go on"):
+            eventually(runs)
 
 
 def test_acknowledged_records_that_are_not_stored_are_reported_as_lost_and_others_as_stored_twice(

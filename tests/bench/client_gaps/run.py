@@ -133,6 +133,7 @@ class Run:
     def _read(self) -> list[Stream]:
         for stream in self.streams:
             stream.read()
+            stream.expect_running()
         return self.streams
 
 

@@ -14,9 +14,15 @@ from tests.support.requirements import ROOT
 
 PROGRAMS = Path(__file__).parent / "programs"
 ENDED_WITHIN_S = 90.0
+SAID_MAX = 4000
+"""The characters of a client's error that are shown."""
 
 Started = tuple[list[str], Mapping[str, str]]
 """A command, and its environment."""
+
+
+class ClientEnded(Exception):
+    """A client's process that ended by itself, with what it said at last."""
 
 
 class Stream:
@@ -55,6 +61,12 @@ class Stream:
             self.sequences.append(int(sequence))
             if kind == b"r":
                 self.offsets.append(int(more[0]))
+
+    def expect_running(self) -> None:
+        """Raises ClientEnded, with the beginning of the client's own error: nothing would follow any more."""
+        if self._process.poll() is not None:
+            said = self._stderr.read_text()
+            raise ClientEnded(f"{self.client} {self.mode} ended with {self._process.returncode}: {said[:SAID_MAX]}")
 
     def has_received(self, offset: int) -> bool:
         self.read()

@@ -1,7 +1,4 @@
-"""Bounds for a log line that anyone can cause as often as they like."""
-
-from collections import OrderedDict
-from collections.abc import Hashable
+"""A bound for one log line that may come as often as it likes."""
 
 
 class LogLimit:
@@ -20,22 +17,3 @@ class LogLimit:
         self._not_before = now + self._interval_s
         count, self._count = self._count, 0
         return count
-
-
-class LogLimits:
-    """A limit for each key, such as the host of a client and what it does. Of more than `keys_max`, the one that was not used for
-    longest is forgotten."""
-
-    def __init__(self, interval_s: float, keys_max: int = 1000) -> None:
-        self._interval_s, self._keys_max = interval_s, keys_max
-        self._by_key: OrderedDict[Hashable, LogLimit] = OrderedDict()
-
-    def count(self, key: Hashable, now: float) -> int:
-        """As `LogLimit.count`, of this key."""
-        limit = self._by_key.get(key)
-        if limit is None:
-            limit = self._by_key[key] = LogLimit(self._interval_s)
-            if len(self._by_key) > self._keys_max:
-                self._by_key.popitem(last=False)
-        self._by_key.move_to_end(key)
-        return limit.count(now)

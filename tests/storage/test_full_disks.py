@@ -24,6 +24,7 @@ from tests.storage.fake_leader import FakeLeader
 from tests.storage.following import caught_up, followed, log_of
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
+from tests.support.timers import FakeTimers
 
 GIB = 1 << 30
 FULL = LogWriteError("no room", fatal=False, number=errno.ENOSPC)
@@ -290,14 +291,14 @@ async def test_logs_that_a_full_disk_keeps_from_opening_are_one_line(
 
 
 def test_a_directory_stays_full_while_appends_are_refused_or_bytes_are_missing() -> None:
-    now = 0.0
+    timers = FakeTimers()
     changes: list[bool] = []
-    room = DiskRoom("/logs", lambda: now, lambda: changes.append(room.full))
+    room = DiskRoom("/logs", timers, lambda: changes.append(room.full))
     room.append_failed(FULL, "t-0")
     room.append_failed(FULL, "t-0")
     room.measured(ROOM_BYTES)
     assert room.full  # it was refused just now: a quota may be used up
-    now += QUIET_S
+    timers.advance(QUIET_S)
     room.measured(ROOM_BYTES - 1)
     assert room.full
     room.measured(ROOM_BYTES)
@@ -306,34 +307,32 @@ def test_a_directory_stays_full_while_appends_are_refused_or_bytes_are_missing()
 
 
 def test_a_directory_that_is_full_again_and_again_is_tried_ever_more_rarely() -> None:
-    now = 0.0
-    room = DiskRoom("/logs", lambda: now, lambda: None)
+    timers = FakeTimers()
+    room = DiskRoom("/logs", timers, lambda: None)
 
     def full_for() -> float:
         """The seconds from a refusal until the directory is tried again. A quota refuses, and leaves bytes free."""
-        nonlocal now
         room.append_failed(FULL, "t-0")
-        begun = now
+        begun = timers.now
         while room.full:
-            now += 1.0
+            timers.advance(1.0)
             room.measured(ROOM_BYTES)
-        return now - begun
+        return timers.now - begun
 
     assert [full_for() for _ in range(8)] == [QUIET_S, 10, 20, 40, 80, 160, QUIET_S_MAX, QUIET_S_MAX]
-    now += 2 * QUIET_S_MAX
+    timers.advance(2 * QUIET_S_MAX)
     assert full_for() == QUIET_S
 
 
 def test_failed_appends_of_one_directory_are_one_line_a_minute_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
-    now = 0.0
-    room = DiskRoom("/logs", lambda: now, lambda: None)
+    timers = FakeTimers()
+    room = DiskRoom("/logs", timers, lambda: None)
     for index in range(75):
         room.append_failed(FULL, f"t-{index}")
     broken = LogWriteError("broken", fatal=True, number=errno.EIO)
     for index in range(75):
         room.append_failed(broken, f"t-{index}")
-    now += LINES_S
-    room.append_failed(FULL, "t-0")
+    timers.advance(LINES_S)
     lines = [(record.message, record.__dict__["fields"]["count"]) for record in caplog.records]
     full = "log directory is full: appends are refused"
-    assert lines == [(full, 1), ("append failed", 1), (full, 75)]
+    assert lines == [(full, 1), ("append failed", 1), (full, 74), ("append failed", 74)]

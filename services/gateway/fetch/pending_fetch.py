@@ -251,8 +251,8 @@ class PendingFetch:
         except (FileGone, RpcFailure, ContractError) as error:
             data_path = self._data_path
             data_path.meters.files_not_opened += 1
-            if count := data_path.files.not_opened.count(data_path.now()):
-                log.info("segment file not opened", extra=fields(node=node.node_id, error=str(error), count=count))
+            details = {"node": node.node_id, "error": str(error)}
+            data_path.files.not_opened_lines.write(node.node_id, logging.INFO, "segment file not opened", **details)
             if isinstance(error, (FileGone, RpcError)) and not self._inline:
                 # The file is deleted, or a process is out of descriptors. The bytes can be had without one.
                 self._inline = self._is_retry = True

@@ -7,11 +7,10 @@ from dataclasses import astuple
 
 from libs.rpc.transport import Receiver, Stream
 from libs.runtime.memory import give_back_memory
-from libs.telemetry.log_limit import LogLimit, LogLimits
-from libs.telemetry.logs import fields
+from libs.telemetry.limited_lines import LimitedLines
 from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
-from services.gateway.core.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP, ConnectionLimits
+from services.gateway.core.connection_limits import MAX_CONNECTIONS, ConnectionLimits
 from services.gateway.core.connection_timeouts import TimeoutLimits
 from services.gateway.core.other_protocols import OTHER_PROTOCOLS
 from services.gateway.core.request_budget import RequestBudget
@@ -57,8 +56,8 @@ class Connections:
         self.answered = meters.answered
         self._limits = limits
         meters.connections_max = limits.connections_max
-        self._refused = {MAX_CONNECTIONS: LogLimit(REFUSED_LOG_S), MAX_CONNECTIONS_PER_IP: LogLimit(REFUSED_LOG_S)}
-        self._closed = LogLimits(CLOSED_LOG_S)
+        self._refused_lines = LimitedLines(log, REFUSED_LOG_S, self.loop)
+        self._closed_lines = LimitedLines(log, CLOSED_LOG_S, self.loop)
         self._open: dict[Connection, None] = {}  # a set would close them in another order at every run
         self._empty = asyncio.Event()
         self._accepted_any = asyncio.Event()
@@ -89,19 +88,16 @@ class Connections:
     def _refuse(self, stream: Stream, host: str, reason: str) -> None:
         """Closes a connection that is one too many. Kafka lets it wait at `max.connections`, and its client with it."""
         self.meters.refuse(reason)
-        if count := self._refused[reason].count(self.loop.time()):
-            limit = self._limits.connections_max if reason == MAX_CONNECTIONS else self._limits.per_ip_max
-            log.warning("client connection refused", extra=fields(reason=reason, limit=limit, host=host, count=count))
+        limit = self._limits.connections_max if reason == MAX_CONNECTIONS else self._limits.per_ip_max
+        self._refused_lines.write(reason, logging.WARNING, "client connection refused", reason=reason, limit=limit, host=host)
         stream.abort(ConnectionRefusedError(reason))
 
     def log_closed(self, connection: Connection, reason: str, detail: str, client_id: str) -> None:
         """A client that is set up wrongly connects again and again: a host and reason has one line in `CLOSED_LOG_S`."""
         kind = detail if detail in OTHER_PROTOCOLS else ""
-        if count := self._closed.count((connection.client_host, reason, kind), self.loop.time()):
-            log.warning(
-                "client connection closed",
-                extra=fields(reason=reason, detail=detail, peer=connection.peer, client_id=client_id, count=count),
-            )
+        key = connection.client_host, reason, kind
+        details = {"reason": reason, "detail": detail, "peer": connection.peer, "client_id": client_id}
+        self._closed_lines.write(key, logging.WARNING, "client connection closed", **details)
 
     def ended(self, connection: Connection, reason: str) -> None:
         self._open.pop(connection, None)

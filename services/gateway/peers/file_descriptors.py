@@ -6,14 +6,17 @@ takes disk space until its last descriptor closes, so files that are not read an
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.passed_files import Mapping, OsPassedFiles, PassedFiles
 from libs.rpc.schema import unpack
-from libs.telemetry.log_limit import LogLimit
+from libs.telemetry.limited_lines import LimitedLines
 from services.gateway.peers.storage_nodes import StorageNode
+
+log = logging.getLogger(__name__)
 
 OPEN_S_MAX = 5.0
 
@@ -93,7 +96,7 @@ class Files:
         self.opened_now = 0
         """Files in the table, and evicted ones that answers still send from."""
         self._idle_s = idle_s
-        self.not_opened = LogLimit(NOT_OPENED_LOG_S)
+        self.not_opened_lines = LimitedLines(log, NOT_OPENED_LOG_S, asyncio.get_running_loop())
         self._timer = asyncio.get_running_loop().call_later(idle_s, self._close_idle)
 
     def __len__(self) -> int:

@@ -14,7 +14,8 @@ from prometheus_client.registry import Collector
 
 from libs.commitlog.files.filesystem import FileSystem
 from libs.telemetry.definitions import GaugeDefinition
-from libs.telemetry.log_limit import LogLimit, LogLimits
+from libs.telemetry.limited_lines import LimitedLines
+from libs.telemetry.log_limit import LogLimit
 from libs.telemetry.logs import fields
 from services.storage.disks.disks import Disk, Disks
 
@@ -106,7 +107,7 @@ class DiskSpace(Collector):
         self._readings: dict[str, _Reading] = {}
         self._low: dict[str, LogLimit] = {}
         """The limit of warnings, by directory that is nearly full."""
-        self._unread = LogLimits(WARNING_S)
+        self._unread_lines = LimitedLines(log, WARNING_S, self._loop)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, disks: Sequence[Disk]) -> None:
@@ -130,8 +131,8 @@ class DiskSpace(Collector):
             size, free = await disk.files.submit(partial(self._fs.space, disk.path))
         except OSError as error:
             self._readings.pop(disk.path, None)
-            if self._unread.count(disk.path, self._loop.time()):
-                log.warning("space of a log directory is not known", extra=fields(path=disk.path, reason=error))
+            event = "space of a log directory is not known"
+            self._unread_lines.write(disk.path, logging.WARNING, event, path=disk.path, reason=str(error))
             return
         self._readings[disk.path] = _Reading(size, free, self._loop.time())
         disk.sync.room.measured(free)

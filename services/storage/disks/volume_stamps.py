@@ -14,7 +14,7 @@ from libs.cluster import keys
 from libs.cluster.backoff import Backoff
 from libs.cluster.image import ClusterImage
 from libs.cluster.store import MetadataStore, Outcome, Put, StoreUnavailable
-from libs.telemetry.log_limit import LogLimits
+from libs.telemetry.limited_lines import LimitedLines
 from libs.telemetry.logs import fields
 from services.storage.core.replication.leadership import counts_on
 from services.storage.disks.disks import Disk
@@ -43,7 +43,7 @@ class VolumeStamps:
         self._stamps: dict[Disk, int] = {}
         """The higher of a directory's own stamp and the store's copy."""
         self._went_back: set[Disk] = set()
-        self._lines = LogLimits(LINES_S)
+        self._lines = LimitedLines(log, LINES_S, asyncio.get_running_loop())
         self._tasks: list[asyncio.Task[None]] = []
 
     async def compare(self, disks: Sequence[Disk]) -> tuple[str, ...]:
@@ -85,8 +85,8 @@ class VolumeStamps:
         try:
             await disk.files.submit(partial(disk.directory.write_stamp, stamp))
         except OSError as error:
-            if count := self._lines.count((disk.path, error.errno), asyncio.get_running_loop().time()):
-                log.warning("volume stamp not written", extra=fields(path=disk.path, reason=error, count=count))
+            key = disk.path, error.errno
+            self._lines.write(key, logging.WARNING, "volume stamp not written", path=disk.path, reason=str(error))
             disk.unstamped = True
             return
         self._stamps[disk] = stamp

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from libs.commitlog.partition_log.directory import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from libs.telemetry.log_limit import LogLimits
-from libs.telemetry.logs import fields
+from libs.telemetry.limited_lines import LimitedLines
 from services.storage.disks.disks import Disk, Disks
 from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Partition
@@ -32,7 +31,7 @@ class Checkpoints:
         self._disks = disks
         self._open_logs = open_logs
         self._written: dict[tuple[str, str], Offsets] = {}
-        self._lines = LogLimits(LINES_S)
+        self._lines = LimitedLines(log, LINES_S, asyncio.get_running_loop())
         self._writing: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def write_high_watermarks(self) -> None:
@@ -96,8 +95,8 @@ class Checkpoints:
         try:
             await disk.files.submit(partial(disk.directory.write_checkpoint, name, offsets))
         except OSError as error:
-            if count := self._lines.count((disk.path, name, error.errno), asyncio.get_running_loop().time()):
-                log.warning("checkpoint not written", extra=fields(path=disk.path, name=name, reason=error, count=count))
+            key = disk.path, name, error.errno
+            self._lines.write(key, logging.WARNING, "checkpoint not written", path=disk.path, name=name, reason=str(error))
             return False
         self._written[disk.path, name] = offsets
         disk.unstamped |= name == HIGH_WATERMARKS

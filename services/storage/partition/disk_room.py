@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from libs.commitlog.model.errors import LogWriteError
-from libs.telemetry.log_limit import LogLimits
-from libs.telemetry.logs import fields
+from libs.telemetry.limited_lines import LimitedLines, Timers
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +26,13 @@ QUIET_S_MAX: Final = 320.0
 
 
 class DiskRoom:
-    """The room of a log directory. Times are those of `now`. `on_change` is called when `full` changes, maybe amid an append."""
+    """The room of a log directory. `on_change` is called when `full` changes, maybe amid an append."""
 
-    def __init__(self, path: str, now: Callable[[], float], on_change: Callable[[], None]) -> None:
+    def __init__(self, path: str, timers: Timers, on_change: Callable[[], None]) -> None:
         self._path = path
-        self._now = now
+        self._now = timers.time
         self._on_change = on_change
-        self._limits = LogLimits(LINES_S)
+        self._lines = LimitedLines(log, LINES_S, timers)
         self._refused_at = 0.0
         self._refused = 0
         self._quiet_s = 0.0
@@ -47,8 +46,8 @@ class DiskRoom:
         if error.no_room:
             self._refuse(now)
         event = "log directory is full: appends are refused" if error.no_room else "append failed"
-        if count := self._limits.count((event, error.number), now):
-            log.error(event, extra=fields(path=self._path, partition=partition, reason=error, count=count))
+        details = {"path": self._path, "partition": str(partition), "reason": str(error)}
+        self._lines.write((event, error.number), logging.ERROR, event, **details)
 
     def opening_failed(self) -> None:
         """Notes that a log could not be opened or made for lack of room."""
@@ -66,9 +65,8 @@ class DiskRoom:
     def measured(self, free_bytes: int) -> None:
         """Takes a new reading of the free bytes, which may end that the directory is full."""
         if self.full and free_bytes >= ROOM_BYTES and self._now() - self._refused_at >= self._quiet_s:
-            if count := self._limits.count("again", self._now()):
-                details = fields(path=self._path, free_bytes=free_bytes, refused=self._refused, count=count)
-                log.info("log directory takes appends again", extra=details)
+            event, details = "log directory takes appends again", {"free_bytes": free_bytes, "refused": self._refused}
+            self._lines.write(event, logging.INFO, event, path=self._path, **details)
             self.full = False
             self._refused = 0
             self._ended_at = self._now()

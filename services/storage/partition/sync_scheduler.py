@@ -79,7 +79,7 @@ class SyncScheduler:
         self._hang_s = hang_s
         self._crowded = crowded
         self._loop = asyncio.get_running_loop()
-        self.room = DiskRoom(disk, self._loop.time, self._room_changed)
+        self.room = DiskRoom(disk, self._loop, self._room_changed)
         self._dirty: dict[Partition, None] = {}
         self._requested: dict[Partition, None] = {}
         self._unhurried: dict[Partition, float] = {}  # appended to, without a requested round; since when

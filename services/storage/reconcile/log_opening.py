@@ -11,8 +11,8 @@ from functools import partial
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import NO_ROOM, DirectoryDamaged, LogDamaged, RecoveryTooLarge, SyncFailed
 from libs.commitlog.partition_log.log import Log
+from libs.telemetry.limited_lines import LimitedLines
 from libs.telemetry.log_burst import LogBurst
-from libs.telemetry.log_limit import LogLimits
 from libs.telemetry.logs import fields
 from services.storage.disks.disks import Disk
 from services.storage.partition.log_files import LogFiles
@@ -44,7 +44,7 @@ class LogOpening:
         self._recovery = recovery
         self._slots = asyncio.Semaphore(OPENINGS_MAX)
         self._recovered_lines = LogBurst(log, "recovered", asyncio.get_running_loop().call_later)
-        self._no_room_lines = LogLimits(NO_ROOM_LINES_S)
+        self._no_room_lines = LimitedLines(log, NO_ROOM_LINES_S, asyncio.get_running_loop())
         self._reported: dict[Key, tuple[str, str]] = {}  # topic and message
         self._damaged: dict[Key, tuple[LogDamaged, int]] = {}  # the damage, and when the directory last changed
 
@@ -81,8 +81,9 @@ class LogOpening:
         elif isinstance(error, OSError) and error.errno in NO_ROOM:
             disk.sync.room.opening_failed()
             # A full disk holds up all partitions that are opened on it.
-            if count := self._no_room_lines.count(disk.path, asyncio.get_running_loop().time()):
-                log.error("log cannot be opened: its log directory is full", extra=fields(**details, count=count))
+            details["reason"] = str(error)
+            event = "log cannot be opened: its log directory is full"
+            self._no_room_lines.write(disk.path, logging.ERROR, event, **details)
         else:
             log.error("log cannot be opened", extra=fields(**details))
 

@@ -27,7 +27,8 @@ OF_THE_HOST = frozenset(
         *(errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EADDRINUSE, errno.EADDRNOTAVAIL),
     }
 )
-"""Errors that are the host's, and not the program's: the one that runs it can mend them, and has no use for a traceback."""
+"""Errors of a start that are the host's, such as a taken port. Who runs the process can mend them, without a traceback. Once it
+runs, they are unexpected."""
 
 OnStop = Callable[[], Awaitable[None]]
 
@@ -99,7 +100,7 @@ class Lifecycle:
 
 
 async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lifecycle, drain_s: float = DRAIN_S) -> int:
-    """`main` starts everything and returns (then we wait for the end), or runs for as long as the service does."""
+    """Runs `main`, which starts everything and returns, then waits for the end. What `main` raises is a failure of the start."""
 
     async def run_main() -> None:
         await main(lifecycle)
@@ -110,7 +111,8 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
     if running.done() and not running.cancelled() and running.exception() is None:
         await waiting
     waiting.cancel()
-    if running.done() and not running.cancelled() and running.exception() is not None:
+    starting_failed = running.done() and not running.cancelled() and running.exception() is not None
+    if starting_failed:
         lifecycle.failure = running.exception()
     if not running.done():
         running.cancel()
@@ -122,7 +124,7 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
         case StartAnew() as reason:
             log.error("starting anew", extra=fields(reason=reason))
             drain_s = min(drain_s, ANEW_S)
-        case OSError(errno=number) as failure if number in OF_THE_HOST:
+        case OSError(errno=number) as failure if starting_failed and number in OF_THE_HOST:
             log.error("stopping after a failure", extra=fields(error=f"{type(failure).__name__}: {failure}", at=_place(failure)))
         case BaseException() as failure:
             log.error("stopping after a failure", exc_info=failure)
@@ -131,7 +133,7 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
 
 
 def _place(failure: BaseException) -> str:
-    """The line of this program that failed: such an error may come at any time, and not only from a wrong setting."""
+    """The line of this program that failed: a start does much, and not every such error names a file or a port."""
     frames = traceback.extract_tb(failure.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}site-packages{os.sep}" not in frame.filename] or frames
     return f"{ours[-1].filename}:{ours[-1].lineno}" if ours else ""

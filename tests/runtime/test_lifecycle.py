@@ -77,7 +77,9 @@ async def test_a_process_with_impossible_settings_says_what_to_mend_without_a_tr
     assert line.endswith(' event="log directory belongs to another node" path=/data')
 
 
-async def test_an_error_of_the_host_is_one_sentence_and_another_one_has_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_start_that_the_host_refuses_is_one_sentence_and_another_one_has_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main(given: Lifecycle) -> None:
         raise errors.pop()
 
@@ -88,6 +90,28 @@ async def test_an_error_of_the_host_is_one_sentence_and_another_one_has_its_trac
     assert ' event="stopping after a failure" error="PermissionError: [Errno 13] Permission denied: \'/data\'" at=' in sentence
     assert re.search(r"at=\S*/test_lifecycle\.py:\d+$", sentence)
     assert "Traceback" in traced
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["main has returned", "main still starts"])
+async def test_an_error_of_the_host_in_a_process_that_runs_keeps_its_traceback(
+    caplog: pytest.LogCaptureFixture, running: bool
+) -> None:
+    async def fail(lifecycle: Lifecycle) -> None:
+        try:
+            raise PermissionError(errno.EACCES, "Permission denied", "/data")
+        except PermissionError as error:
+            lifecycle.stop(error)
+
+    async def main(given: Lifecycle) -> None:
+        failing = asyncio.create_task(fail(given))
+        if not running:
+            await asyncio.Event().wait()
+        await failing
+
+    assert await supervise(main, Lifecycle()) == 1
+    [line] = [LineFormatter("storage", "storage-1").format(record) for record in caplog.records]
+    assert "error=\"PermissionError: [Errno 13] Permission denied: '/data'\"" in line
+    assert "Traceback" in line
 
 
 async def test_a_start_that_fails_closes_what_was_open_and_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -89,7 +89,7 @@ def epoch_of(batch: bytes) -> int:
 class Sync:
     """The part of `SyncScheduler` that replication uses: one round at a time; `ended` hears of the log's progress."""
 
-    failed = stalled = False
+    failed = stalled = suspended = False
 
     def __init__(
         self, simulator: Simulator, log: MemoryLog, random: Random, slowness: Callable[[], float], ended: Callable[[], None]

@@ -27,8 +27,8 @@ from libs.rpc.contracts.controller import (
 from libs.runtime.concurrent_jobs import run_until_one_fails
 from libs.telemetry.durations import Durations
 from services.controller.administration.administration import Administration
-from services.controller.administration.audit_log import log_members
 from services.controller.administration.cluster_id import new_cluster_id
+from services.controller.administration.member_log import MemberLog
 from services.controller.balancing.balancer import Balancer
 from services.controller.core.model.controller_states import CONTROLLER_TRANSITIONS, ControllerEvent, ControllerState
 from services.controller.core.model.cuts import Cuts, no_cuts
@@ -102,6 +102,7 @@ class Controller:
         self._election = candidacy.election
         self._candidate = candidacy.candidate
         self._administration = administration
+        self._member_log = MemberLog(candidacy.candidate)
         self._random = random
         self._settings = settings
         self._eviction = eviction
@@ -169,6 +170,7 @@ class Controller:
         """Campaigns and serves terms until cancelled. Needs a started follower. When cancelled, it resigns, so that a successor
         need not wait for the lease to expire."""
         unsubscribe = self._follower.subscribe(self._image_changed)
+        self._member_log.begin(self.image)
         try:
             await self._delete_former_election()
             while True:
@@ -309,8 +311,7 @@ class Controller:
             self._reconcile_needed.set()
         if old.members(STORAGE) is not new.members(STORAGE) or old.partition_table is not new.partition_table:
             self._history_concerned.set()
-        if self._term is not None:
-            log_members(old, new)
+        self._member_log.follow(new, active=self._term is not None)
         self._shard_owners.follow(old, new)
 
     async def _serve(self, leadership: Leadership) -> None:
@@ -335,7 +336,7 @@ class Controller:
         await restored_store.begin()
         self._term = term
         self._transition(ControllerEvent.CAUGHT_UP)
-        log.info("active controller", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
+        self._member_log.begin_term(term.image)
         self._reconcile_needed.set()
         self._history_concerned.set()
         jobs = [

@@ -4,8 +4,6 @@ import logging
 
 import pytest
 
-from libs.cluster.image import ClusterImage
-from libs.cluster.memory.memory_store import MemoryStore
 from libs.rpc.contracts.controller import (
     AlterConfigs,
     AlterConfigsReply,
@@ -31,11 +29,7 @@ from libs.rpc.contracts.controller import (
     UnregisterBroker,
     UnregisterBrokerReply,
 )
-from services.controller.administration.audit_log import LINES_MAX, log_changes, log_members
-from tests.cluster.conftest import run_virtually
-from tests.controller.images import storage
-from tests.controller.running_controller import register, running_controller, vanish
-from tests.support.polling import until
+from services.controller.administration.audit_log import LINES_MAX, log_changes
 
 WHO = "app from 10.0.0.7:4711"
 ID = b"\1" * 16
@@ -140,27 +134,3 @@ def test_one_request_has_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixt
     log_changes(request, TopicsReply(tuple(TopicResult(name, 0, None, ID) for name in names), 7))
     assert len(caplog.records) == LINES_MAX + 1
     assert caplog.records[-1].fields == {"count": 10, "asked_by": WHO}  # type: ignore[attr-defined]
-
-
-def test_the_active_controller_logs_processes_that_come_and_go(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        store = MemoryStore()
-        await register(store, storage(1))
-        async with running_controller(store) as running:
-            await running.elected()
-            caplog.clear()
-            await register(store, storage(2))
-            await until(lambda: 2 in running.image.members("storage"))
-            await vanish(store, 1)
-            await until(lambda: 1 not in running.image.members("storage"))
-
-    caplog.set_level(logging.INFO, logger="services.controller.administration.audit_log")
-    run_virtually(scenario())
-    lines = [(record.message, record.fields["node"]) for record in caplog.records if record.name.endswith("audit_log")]  # type: ignore[attr-defined]
-    assert lines == [("member registered", 2), ("member gone", 1)]
-
-
-def test_an_image_with_the_same_members_has_no_line(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    log_members(ClusterImage(), ClusterImage())
-    assert caplog.records == []

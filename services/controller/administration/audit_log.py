@@ -1,4 +1,4 @@
-"""The log lines of what clients changed, with who asked for it, and of processes that come and go.
+"""The log lines of what clients changed, with who asked for it.
 
 Only what was done is logged: neither refusals nor requests that validate only. One request has `LINES_MAX` lines at most.
 """
@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from libs.cluster.configs.broker_names import broker_config
 from libs.cluster.configs.definitions import BROKER
-from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.controller import (
     PREFERRED,
     AlterConfigs,
@@ -51,19 +50,6 @@ def log_changes(request: object, reply: object) -> None:
         log.info(change.event, extra=fields(**change.details, asked_by=asked_by))
     if len(changes) > LINES_MAX:
         log.info("further changes of the same request", extra=fields(count=len(changes) - LINES_MAX, asked_by=asked_by))
-
-
-def log_members(old: ClusterImage, new: ClusterImage) -> None:
-    """Logs which processes registered, and which are members no more. The active controller calls it."""
-    if old.members_by_role is new.members_by_role:
-        return
-    for role in sorted(old.members_by_role.keys() | new.members_by_role.keys()):
-        before, after = old.members(role), new.members(role)
-        for node_id in sorted(before.keys() - after.keys()):
-            log.info("member gone", extra=fields(role=role, node=node_id, incarnation=before[node_id].incarnation))
-        for node_id, member in sorted(after.items()):
-            if node_id not in before or before[node_id].incarnation != member.incarnation:
-                log.info("member registered", extra=fields(role=role, node=node_id, incarnation=member.incarnation))
 
 
 def _changes(request: object, reply: object) -> Iterator[Done]:

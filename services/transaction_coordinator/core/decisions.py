@@ -5,7 +5,7 @@ from typing import TypeAlias
 from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.requests import ProducerReply, Reply, WriteMarkers
-from services.transaction_coordinator.core.states import PREPARED, State
+from services.transaction_coordinator.core.states import PREPARED
 from services.transaction_coordinator.core.transaction import Record, Transaction, TransactionChanged
 
 Decided: TypeAlias = Decision[Reply, Record]
@@ -16,10 +16,9 @@ TIMEOUT = "timeout"
 
 def decided(changed: Transaction, reply: Reply | None) -> Decided:
     """Order of effects: the record is committed, then the reply goes out, and markers are written."""
-    key = (TIMEOUT, changed.transactional_id)
-    deadline = changed.started_ms + changed.timeout_ms if changed.state is State.ONGOING else None
+    records = (TransactionChanged(changed),)
     effects = (WriteMarkers(changed),) if changed.state in PREPARED else ()
-    return Decision(reply, (TransactionChanged(changed),), {key: deadline}, events=effects)
+    return Decision(reply, records, {(TIMEOUT, changed.transactional_id): changed.deadline_ms}, events=effects)
 
 
 def refused(error: ErrorCode) -> Decided:

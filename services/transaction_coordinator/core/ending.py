@@ -13,17 +13,15 @@ from services.transaction_coordinator.core.transaction import (
     EXHAUSTED_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
-    TRANSACTION_VERSION_2,
     Producer,
     Transaction,
 )
 
 
 def decide(current: Transaction | None, request: EndTransaction, now_ms: int) -> Decided:
-    raises_epoch = request.client_version >= TRANSACTION_VERSION_2
     if current is None:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    retried = raises_epoch and _is_retry(current, request.producer)
+    retried = request.raises_epoch and _is_retry(current, request.producer)
     if not retried and request.producer.producer_id != current.producer.producer_id:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not retried and request.producer.epoch != current.producer.epoch:
@@ -33,7 +31,7 @@ def decide(current: Transaction | None, request: EndTransaction, now_ms: int) ->
     if current.state in PREPARED:
         same = request.commit == (current.state is State.PREPARE_COMMIT)
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
-    if raises_epoch and not retried:
+    if request.raises_epoch and not retried:
         return refused(ErrorCode.INVALID_TXN_STATE) if request.commit else _end(current, request, now_ms)
     return _repeated(current, request)
 
@@ -69,7 +67,7 @@ def _is_retry(current: Transaction, producer: Producer) -> bool:
 
 def _end(current: Transaction, request: EndTransaction, now_ms: int) -> Decided:
     fact = _fact(current, request)
-    if request.client_version < TRANSACTION_VERSION_2:
+    if not request.raises_epoch:
         return decided(current.changed(fact, now_ms), ProducerReply(ErrorCode.NONE, current.producer))
     if current.is_exhausted and request.fresh_producer_id == NO_PRODUCER_ID:
         return Decided(PRODUCER_ID_NEEDED)

@@ -7,6 +7,8 @@ Safer than Kafka: a zombie that asks with an old epoch gets PRODUCER_FENCED at o
 first.
 """
 
+from dataclasses import replace
+
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.decisions import Decided, decided, refused
 from services.transaction_coordinator.core.ending import fenced_and_aborted
@@ -37,11 +39,11 @@ def decide(current: Transaction | None, request: InitProducerId, now_ms: int) ->
     if current.is_exhausted and (expected is None or expected.epoch == current.producer.epoch):
         return _take_producer_id(current, request, now_ms)
     if expected is None:
-        return _initialized(current, request, now_ms, current.producer.epoch + 1, NO_EPOCH)
+        return _with_epoch(current, request, now_ms, current.producer.epoch + 1, NO_EPOCH)
     if expected.epoch == current.producer.epoch:
-        return _initialized(current, request, now_ms, current.producer.epoch + 1, current.producer.epoch)
+        return _with_epoch(current, request, now_ms, current.producer.epoch + 1, current.producer.epoch)
     if expected.epoch == current.last_epoch:  # a retry, whose first answer was lost
-        return _initialized(current, request, now_ms, current.producer.epoch, current.last_epoch)
+        return _with_epoch(current, request, now_ms, current.producer.epoch, current.last_epoch)
     return refused(ErrorCode.PRODUCER_FENCED)
 
 
@@ -62,27 +64,23 @@ def _create(request: InitProducerId, now_ms: int) -> Decided:
 def _take_producer_id(current: Transaction, request: InitProducerId, now_ms: int) -> Decided:
     if request.fresh_producer_id == NO_PRODUCER_ID:
         return Decided(PRODUCER_ID_NEEDED)
+    last_epoch = current.producer.epoch if request.expected is not None else NO_EPOCH
+    renamed = replace(current, previous_producer_id=current.producer.producer_id)
+    return _initialized(renamed, request, now_ms, Producer(request.fresh_producer_id, 0), last_epoch)
+
+
+def _with_epoch(current: Transaction, request: InitProducerId, now_ms: int, epoch: int, last_epoch: int) -> Decided:
+    return _initialized(current, request, now_ms, Producer(current.producer.producer_id, epoch), last_epoch)
+
+
+def _initialized(current: Transaction, request: InitProducerId, now_ms: int, producer: Producer, last_epoch: int) -> Decided:
     changed = current.changed(
         Fact.INITIALIZED,
         now_ms,
-        producer=Producer(request.fresh_producer_id, 0),
-        last_epoch=current.producer.epoch if request.expected is not None else NO_EPOCH,
-        previous_producer_id=current.producer.producer_id,
-        timeout_ms=request.timeout_ms,
-        partitions=frozenset(),
-        started_ms=NO_TIME,
-    )
-    return decided(changed, ProducerReply(ErrorCode.NONE, changed.producer))
-
-
-def _initialized(current: Transaction, request: InitProducerId, now_ms: int, epoch: int, last_epoch: int) -> Decided:
-    changed = current.changed(
-        Fact.INITIALIZED,
-        now_ms,
-        producer=Producer(current.producer.producer_id, epoch),
+        producer=producer,
         last_epoch=last_epoch,
         timeout_ms=request.timeout_ms,
         partitions=frozenset(),
         started_ms=NO_TIME,
     )
-    return decided(changed, ProducerReply(ErrorCode.NONE, changed.producer))
+    return decided(changed, ProducerReply(ErrorCode.NONE, producer))

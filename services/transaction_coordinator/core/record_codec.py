@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import Final
 
 from libs.coordinator.decisions import KeyValue
-from libs.wire.primitives import STRING_BYTES_MAX, ProtocolError, Reader, Writer
+from libs.coordinator.record_writer import RecordWriter
+from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.transaction_coordinator.core.states import BY_NUMBER, State
 from services.transaction_coordinator.core.transaction import (
     NO_PRODUCER_ID,
@@ -53,16 +54,14 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
 
 
 def _key(transactional_id: str) -> bytes:
-    if len(transactional_id.encode()) > STRING_BYTES_MAX:
-        raise ValueError(f"transactional id of {len(transactional_id)} characters does not fit")
-    writer = Writer()
+    writer = RecordWriter()
     writer.int16(TRANSACTION)
     writer.string(transactional_id, False)
     return bytes(writer.buffer)
 
 
 def _value(transaction: Transaction) -> bytes:
-    writer = Writer()
+    writer = RecordWriter()
     writer.int16(VALUE_VERSION)
     writer.int64(transaction.producer.producer_id)
     writer.int16(transaction.producer.epoch)

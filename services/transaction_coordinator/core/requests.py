@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from libs.wire.errors import ErrorCode
-from services.transaction_coordinator.core.transaction import NO_PRODUCER, NO_PRODUCER_ID, Producer, TopicPartition, Transaction
+from services.transaction_coordinator.core.transaction import (
+    NO_PRODUCER,
+    NO_PRODUCER_ID,
+    TRANSACTION_VERSION_2,
+    Producer,
+    TopicPartition,
+    Transaction,
+)
 
 
 class InitProducerId(NamedTuple):
@@ -40,9 +47,13 @@ class EndTransaction(NamedTuple):
     producer: Producer
     commit: bool
     client_version: int
-    """The client's `transaction.version`. From 2 on the reply has a new epoch."""
+    """The client's `transaction.version`. From 2 on the end raises the epoch, and the reply has the new one."""
     fresh_producer_id: int = NO_PRODUCER_ID
     """As in InitProducerId."""
+
+    @property
+    def raises_epoch(self) -> bool:
+        return self.client_version >= TRANSACTION_VERSION_2
 
 
 class MarkersWritten(NamedTuple):

@@ -60,6 +60,11 @@ class Transaction:
         """Whether the producer id has no epoch left for another producer."""
         return self.producer.epoch >= EXHAUSTED_EPOCH
 
+    @property
+    def deadline_ms(self) -> int | None:
+        """Wall time at which it takes too long. None: it is not ongoing."""
+        return self.started_ms + self.timeout_ms if self.state is State.ONGOING else None
+
     def changed(self, fact: Fact, now_ms: int, **fields: Any) -> "Transaction":
         """The transaction after `fact`. It asserts that the table has such a transition."""
         return replace(self, state=TRANSITIONS[self.state, fact], updated_ms=now_ms, **fields)

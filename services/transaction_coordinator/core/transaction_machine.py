@@ -19,7 +19,7 @@ from services.transaction_coordinator.core.requests import (
     Request,
     VerifyPartitions,
 )
-from services.transaction_coordinator.core.states import AT_REST, PREPARED, TRANSITIONS, Fact, State
+from services.transaction_coordinator.core.states import AT_REST, PREPARED, TRANSITIONS, Fact
 from services.transaction_coordinator.core.transaction import Record, Transaction, TransactionChanged, TransactionRemoved
 
 EXPIRY: Final = ("expiry",)
@@ -70,8 +70,8 @@ class TransactionMachine:
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
         for transaction in self.transactions.values():
-            if transaction.state is State.ONGOING:
-                yield (TIMEOUT, transaction.transactional_id), transaction.started_ms + transaction.timeout_ms
+            if (deadline := transaction.deadline_ms) is not None:
+                yield (TIMEOUT, transaction.transactional_id), deadline
         yield EXPIRY, now_ms + self._settings().expiry_check_ms
 
     def _current(self, request: AddPartitions | EndTransaction | VerifyPartitions | InitProducerId) -> Transaction | None:
@@ -84,9 +84,8 @@ class TransactionMachine:
 
     def _time_out(self, transactional_id: str, now_ms: int) -> Decided:
         current = self.transactions.get(transactional_id)
-        if current is None or current.state is not State.ONGOING:
+        if current is None or (deadline := current.deadline_ms) is None:
             return Decision()
-        deadline = current.started_ms + current.timeout_ms
         if now_ms < deadline:
             return Decision(timers={(TIMEOUT, transactional_id): deadline})
         return decided(ending.fenced_and_aborted(current, now_ms), None)

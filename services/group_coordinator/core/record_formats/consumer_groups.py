@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from libs.coordinator.record_writer import RecordWriter
 from libs.wire.primitives import Reader, Writer
 from services.group_coordinator.core.model.records import (
     ClassicMemberMetadata,
@@ -25,7 +26,7 @@ from services.group_coordinator.core.model.records import (
     TopicPartitions,
     TopicSeen,
 )
-from services.group_coordinator.core.record_formats.record_kind import GROUP, MEMBER, Kind, RecordWriter, write_compact_string
+from services.group_coordinator.core.record_formats.record_kind import GROUP, MEMBER, Kind, write_compact_string
 
 _METADATA_HASH: Final = 0
 _CLASSIC: Final = 0

@@ -7,6 +7,7 @@ import struct
 from typing import Final
 
 from libs.coordinator.decisions import KeyValue
+from libs.coordinator.record_writer import RecordWriter
 from libs.wire.primitives import ProtocolError, Reader
 from services.group_coordinator.core.model.records import OffsetCommitted, Record
 from services.group_coordinator.core.record_formats.classic_groups import CLASSIC_GROUP
@@ -20,7 +21,7 @@ from services.group_coordinator.core.record_formats.consumer_groups import (
     TOPICS_SEEN,
 )
 from services.group_coordinator.core.record_formats.offsets import OFFSET, encode_committed
-from services.group_coordinator.core.record_formats.record_kind import Kind, RecordWriter
+from services.group_coordinator.core.record_formats.record_kind import Kind
 
 # Kafka's share groups have 10 to 15, its streams groups 17 and 19 to 23. They are unknown here.
 _BY_NUMBER: Final[dict[int, Kind]] = {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from libs.wire.primitives import STRING_BYTES_MAX, Writer
+from libs.wire.primitives import Writer
 from services.group_coordinator.core.model.records import Record
 
 
@@ -20,17 +20,6 @@ class Kind:
     """`read(reader, version, *key)` reads a value after its version."""
     write: Callable[[Writer, Any], None]
     """Writes a value, its version first."""
-
-
-class RecordWriter(Writer):
-    """A writer that refuses values that could not be read again: a shard with such a record could not be loaded."""
-
-    __slots__ = ()
-
-    def string(self, value: str, flexible: bool) -> None:
-        if len(value) > STRING_BYTES_MAX // 4 and len(value.encode()) > STRING_BYTES_MAX:
-            raise ValueError(f"string of {len(value)} characters does not fit")
-        super().string(value, flexible)
 
 
 def write_compact_string(writer: Writer, value: str) -> None:

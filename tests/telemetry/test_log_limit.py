@@ -1,7 +1,6 @@
 """Lines that anyone can cause: at most one an interval, for each key, and none is forgotten in the count."""
 
 import logging
-from collections.abc import Callable
 
 import pytest
 
@@ -109,15 +108,17 @@ def test_a_line_whose_timer_is_late_is_counted_by_the_next_one(caplog: pytest.Lo
 
 def test_of_a_burst_of_lines_the_first_are_info_and_the_others_are_counted_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    timers: list[tuple[float, Callable[[], None]]] = []
-    logger = logging.getLogger("libs.example")
-    burst = LogBurst(logger, "leading", lambda *timer: timers.append(timer), lines_max=2, interval_s=1.0)
+    timers = FakeTimers()
+    timers.advance(0.25)
+    burst = LogBurst(logging.getLogger("libs.example"), "leading", timers, lines_max=2, interval_s=1.0)
     for partition in range(5):
-        burst.write(0.25, partition=partition)
-    [(wait_s, told)] = timers
-    assert wait_s == 1.0
-    told()
-    burst.write(1.5, partition=5)
+        burst.write(partition=partition)
+    timers.advance(0.99)
+    assert len(caplog.records) == 2
+    assert timers.pending == 1
+    timers.advance(0.01)
+    timers.advance(0.25)
+    burst.write(partition=5)
     shown = [record.fields for record in caplog.records]  # type: ignore[attr-defined]
     assert shown == [{"partition": 0}, {"partition": 1}, {"passed_over": 3}, {"partition": 5}]
-    assert len(timers) == 1
+    assert timers.pending == 0

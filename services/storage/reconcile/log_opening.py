@@ -43,7 +43,7 @@ class LogOpening:
         self._fs, self._registry, self._clock = files
         self._recovery = recovery
         self._slots = asyncio.Semaphore(OPENINGS_MAX)
-        self._recovered_lines = LogBurst(log, "recovered", asyncio.get_running_loop().call_later)
+        self._recovered_lines = LogBurst(log, "recovered", asyncio.get_running_loop())
         self._no_room_lines = LimitedLines(log, NO_ROOM_LINES_S, asyncio.get_running_loop())
         self._reported: dict[Key, tuple[str, str]] = {}  # topic and message
         self._damaged: dict[Key, tuple[LogDamaged, int]] = {}  # the damage, and when the directory last changed
@@ -123,5 +123,5 @@ class LogOpening:
         self._reported.pop(key, None)
         if read_bytes:
             details = {"scanned": read_bytes, "cut": truncated_bytes}
-            self._recovered_lines.write(asyncio.get_running_loop().time(), path=opened.directory, **details)
+            self._recovered_lines.write(path=opened.directory, **details)
         return opened

@@ -86,7 +86,7 @@ class Reconciler:
         self._name_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """A lock is there while somebody holds it or waits for it."""
         self._loop = asyncio.get_running_loop()
-        self._leading_lines = LogBurst(log, "leading", asyncio.get_running_loop().call_later)
+        self._leading_lines = LogBurst(log, "leading", self._loop)
         self._timers = Timers()
         self.frozen = FrozenPartitions(partitions, self._tasks.keys(), self._fetchers.stop_fetching, self._reconcile_again)
         self._replica_opening = ReplicaOpening(
@@ -309,7 +309,7 @@ class Reconciler:
             partition.log.epochs.assign(role.leader_epoch, partition.log_end_offset)
             partition.sync.request_round(partition)
             details = {"leader_epoch": role.leader_epoch, "log_end": partition.log_end_offset}
-            self._leading_lines.write(self._loop.time(), partition=partition, **details)
+            self._leading_lines.write(partition=partition, **details)
         minimum = effective_min_in_sync(partition.config.min_insync_replicas, state.replication_factor)
         partition.replica.configure(synced=partition.config.synced, min_in_sync=minimum)
         partition.replica.become_leader(role)

@@ -98,8 +98,8 @@ class _Roles(Reconciler):
         self._tasks = {}
         self._rework = set()
         self._to_configure = {}
-        self._leading_lines = LogBurst(logging.getLogger(__name__), "leading", asyncio.get_running_loop().call_later)
         self._loop = asyncio.get_running_loop()
+        self._leading_lines = LogBurst(logging.getLogger(__name__), "leading", self._loop)
         self._fetchers = fetchers
         self.frozen = FrozenPartitions(partitions, self._tasks.keys(), fetchers.stop_fetching, self._reconcile_again)
         self.directory_checks: Any = SimpleNamespace(check=lambda partition, home: None)

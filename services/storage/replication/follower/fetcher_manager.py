@@ -55,7 +55,7 @@ class FetcherManager:
         self._truncation = truncation
         self._starts = starts
         self._loop = asyncio.get_running_loop()
-        self._following_lines = LogBurst(log, "following", asyncio.get_running_loop().call_later)
+        self._following_lines = LogBurst(log, "following", self._loop)
         self._image = broker_configs.image
         self._registered = False
         self._followed: dict[Partition, FollowedPartition] = {}
@@ -106,7 +106,7 @@ class FetcherManager:
         fetcher.add(followed)
         self._connect_to_leader(fetcher)
         details = {"leader": role.leader, "leader_epoch": role.leader_epoch, "log_end": partition.log.log_end_offset}
-        self._following_lines.write(self._loop.time(), partition=partition, **details)
+        self._following_lines.write(partition=partition, **details)
 
     def follows(self, partition: Partition, role: Follow) -> bool:
         followed = self._followed.get(partition)

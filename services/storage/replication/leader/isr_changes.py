@@ -61,7 +61,7 @@ class IsrChanges:
         self._limits = limits
         self._lag = limits()
         self._loop = asyncio.get_running_loop()
-        self._changed_lines = LogBurst(log, "ISR changed", asyncio.get_running_loop().call_later)
+        self._changed_lines = LogBurst(log, "ISR changed", self._loop)
         self._unsent: dict[Partition, Proposal] = {}
         self._refused_until: dict[Partition, float] = {}
         self._proposed = asyncio.Event()
@@ -183,7 +183,7 @@ class IsrChanges:
         replica.reported_isr = isr
         self._meters.isr_shrinks += bool(before.keys() - isr.keys())
         self._meters.isr_expands += bool(isr.keys() - before.keys())
-        self._changed_lines.write(self._loop.time(), partition=partition, isr=list(isr), was=list(before))
+        self._changed_lines.write(partition=partition, isr=list(isr), was=list(before))
 
 
 def _new_isr(partition: Partition, proposal: Proposal) -> NewIsr:

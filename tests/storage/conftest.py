@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.storage.cluster import StorageCluster, storage_cluster
+from tests.storage.fake_controller import FakeController
 from tests.storage.fake_leader import FakeLeader
 from tests.storage.held_disk import HeldDisk
 from tests.storage.set_clock import SetClock
@@ -41,3 +42,11 @@ async def leader(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[Fake
     await played.start()
     yield played
     await played.stop()
+
+
+@pytest.fixture
+async def controller(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeController]:
+    """The elected controller that the test plays. Modules with another one have a fixture of the same name."""
+    elected = await FakeController(cluster).elect(short_dir)
+    yield elected
+    await elected.close()

@@ -5,7 +5,6 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -53,13 +52,6 @@ class SizedDisk(HeldDisk):
 @pytest.fixture
 def disk() -> SizedDisk:
     return SizedDisk()
-
-
-@pytest.fixture
-async def controller(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeController]:
-    elected = await FakeController(cluster).elect(short_dir)
-    yield elected
-    await elected.close()
 
 
 def metrics(cluster: StorageCluster) -> dict[tuple[str, str], float]:

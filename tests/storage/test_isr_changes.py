@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +16,6 @@ from tests.storage.fake_controller import FakeController
 from tests.storage.fake_follower import FakeFollower, at, image, replicated_state, replicated_topic, show
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
-
-
-@pytest.fixture
-async def controller(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeController]:
-    elected = await FakeController(cluster).elect(short_dir)
-    yield elected
-    await elected.close()
 
 
 @pytest.fixture

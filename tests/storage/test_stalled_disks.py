@@ -24,13 +24,6 @@ async def cluster(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> AsyncItera
         disk.release()
 
 
-@pytest.fixture
-async def controller(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeController]:
-    elected = await FakeController(cluster).elect(short_dir)
-    yield elected
-    await elected.close()
-
-
 async def test_a_leader_whose_sync_hangs_asks_to_be_replaced_where_another_is_in_sync(
     cluster: StorageCluster, controller: FakeController, disk: HeldDisk
 ) -> None:

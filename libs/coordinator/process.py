@@ -1,4 +1,4 @@
-"""A whole coordinator process, over the environment that it is given. Group and transaction coordinators share it.
+"""A whole coordinator process, over the environment that it is given: what is the same for all kinds of coordinators.
 
 **While the metadata store is away** a running coordinator goes on. It needs the store for nothing, and the leaders of its
 partitions fence it. A coordinator that starts uses a peer's image, as gateways do, and lends it to others. But it is another

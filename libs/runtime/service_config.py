@@ -66,8 +66,8 @@ class ServiceConfig:
                     return f"PENSTOCK_{variable} has {address!r}; expected host:port"
         if len(os.fsencode(self.rpc_unix)) > SOCKET_PATH_MAX:
             return f"PENSTOCK_RPC_UNIX is longer than {SOCKET_PATH_MAX} bytes, which the address of a socket holds"
-        if not self.admin_host.strip():
-            return "PENSTOCK_ADMIN_HOST is empty; expected the name or address of a host"
+        if problem := host_problem("ADMIN_HOST", self.admin_host):
+            return problem
         if not 0 <= self.admin_port <= PORT_MAX:
             return f"PENSTOCK_ADMIN_PORT is {self.admin_port}; expected 0 to {PORT_MAX}"
         if self.member_ttl_s < 1:
@@ -77,6 +77,10 @@ class ServiceConfig:
         except ValueError as error:
             return str(error)
         return None
+
+
+def host_problem(variable: str, host: str) -> str | None:
+    return None if host.strip() else f"PENSTOCK_{variable} is empty; expected the name or address of a host"
 
 
 def require_rpc_address(config: ServiceConfig, service: str) -> None:

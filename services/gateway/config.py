@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from libs.runtime.service_config import PORT_MAX, ServiceConfig
+from libs.runtime.service_config import PORT_MAX, ServiceConfig, host_problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,8 @@ class GatewayConfig(ServiceConfig):
     def problem(self) -> str | None:
         if not 1 <= self.port_base < PORT_MAX:
             return f"PENSTOCK_PORT_BASE is {self.port_base}; expected 1 to {PORT_MAX - 1}"
-        for name, host in (("LISTEN_HOST", self.listen_host), ("ADVERTISED_HOST", self.advertised_host)):
-            if not host.strip():
-                return f"PENSTOCK_{name} is empty; expected the name or address of a host"
-        return ServiceConfig.problem(self)
+        return (
+            host_problem("LISTEN_HOST", self.listen_host)
+            or host_problem("ADVERTISED_HOST", self.advertised_host)
+            or ServiceConfig.problem(self)
+        )

@@ -23,6 +23,7 @@ from libs.wire.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
 from services.gateway.exchange.request_context import GatewayState, RequestContext
@@ -42,13 +43,13 @@ Key = tuple[str, int]
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    image = gateway.image
+    image, asked = gateway.image, _without_floods(request.topics)
     wanted: dict[Key, tuple[bytes, int]] = {}
-    for topic_request in request.topics:
-        topic = image.topics.get(topic_request.name)
-        for index in topic_request.partition_indexes:
+    for name, indexes in asked:
+        topic = image.topics.get(name)
+        for index in indexes:
             if topic is not None and 0 <= index < topic.partitions:
-                wanted[topic_request.name, index] = bytes.fromhex(topic.topic_id), index
+                wanted[name, index] = bytes.fromhex(topic.topic_id), index
     answers = await ask_leaders(
         gateway,
         wanted,
@@ -60,18 +61,28 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
             retry_timeout_s=TIMEOUT_S,
         ),
     )
-    repeats = sum(len(topic_request.partition_indexes) for topic_request in request.topics) <= REPEATED_MAX
-    told: set[Key] = set()
     response = DescribeProducersResponse()
-    for topic_request in request.topics:
-        name, results = topic_request.name, []
-        for index in topic_request.partition_indexes:
-            key = name, index
-            if repeats or key not in told:
-                told.add(key)
-                results.append(_result(index, answers.get(key, NO_ANSWER)) if key in wanted else _refused(name, index))
+    for name, indexes in asked:
+        results = [
+            _result(index, answers.get((name, index), NO_ANSWER)) if (name, index) in wanted else _refused(name, index)
+            for index in indexes
+        ]
         response.topics.append(TopicResponse(name, results))
     return response
+
+
+def _without_floods(topics: list[TopicRequest]) -> list[tuple[str, list[int]]]:
+    """The partitions by topic. One with many producers, named thousands of times, would fill the memory."""
+    asked = [(topic.name, topic.partition_indexes) for topic in topics]
+    if sum(len(indexes) for _, indexes in asked) <= REPEATED_MAX:
+        return asked
+    told: set[Key] = set()
+    firsts = []
+    for name, indexes in asked:
+        fresh = [index for index in dict.fromkeys(indexes) if (name, index) not in told]
+        told.update((name, index) for index in fresh)
+        firsts.append((name, fresh))
+    return firsts
 
 
 def _refused(topic: str, index: int) -> PartitionResponse:

@@ -174,7 +174,7 @@ class StorageNode:
         self.fetchers: FetcherManager | None = None
         self.moves: Moves | None = None
         self.background: BackgroundTasks | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._retirement_marks: list[asyncio.Future[None]] = []
         image_files = environment.offload("image", 1)
         self._image_saving = ImageSaving(environment.fs, config.data_dir, image_files, environment.clock.wall_ms)
@@ -421,7 +421,9 @@ class StorageNode:
 
     def _report_directories_soon(self) -> None:
         report = self.registration.report_directories(self.disks.directory_ids, self.disks.full_paths)
-        self._tasks.append(self._loop.create_task(report, name="log directories changed"))
+        task = self._loop.create_task(report, name="log directories changed")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- stop ---------------------------------------------------------------------------------------------------------------
 

@@ -263,12 +263,12 @@ class Reconciler:
                     return
                 self._open_logs.put(*opened)
             partition = opened[0]
-            if partition.sync.suspended:
-                self._withdrawals.suspend(key)
             desired = self._desired(key)
             if desired is None:
                 self._rework.add(key)  # deleted while it was opened: the next run evicts it
                 return
+            if partition.sync.suspended:
+                self._withdrawals.suspend(key)
         else:
             partition = opened_log[0]
             await self.released(partition)

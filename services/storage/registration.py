@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from libs.cluster.configs.definitions import without_secrets
 from libs.cluster.image_follower import ImageFollower
@@ -110,6 +111,7 @@ class StorageRegistration:
         self,
         methods: Mapping[str, Accept],
         directory_ids: tuple[str, ...],
+        full: tuple[str, ...],
         went_back: tuple[str, ...],
         *,
         on_turn_start: Callable[[], None],
@@ -128,12 +130,11 @@ class StorageRegistration:
         member = replace(
             self._identity.member(),
             rack=config.rack,
-            log_dirs=directory_ids,
             configs=without_secrets(config.static),
             survived_from=self._survived_from,
             seen=self._marks.former,
-            failed_dirs=self._failed_count(directory_ids),
             went_back=went_back,
+            **self._directories(directory_ids, full),
         )
         self._registration = Registration(server, member, self._environment.store, config.member_ttl_s, self._environment.die)
         await self._registration.listen(config)
@@ -151,11 +152,12 @@ class StorageRegistration:
     async def report_directories(self, directory_ids: tuple[str, ...], full: tuple[str, ...]) -> None:
         """Reports the directories that still work, and the paths of full ones. It must not register with a failed one."""
         if self._registration is not None:
-            failed = self._failed_count(directory_ids)
-            await self._registration.update(log_dirs=directory_ids, failed_dirs=failed, full_dirs=full)
+            await self._registration.update(**self._directories(directory_ids, full))
 
-    def _failed_count(self, directory_ids: tuple[str, ...]) -> int:
-        return len(self._config.directories) - len(directory_ids)
+    def _directories(self, directory_ids: tuple[str, ...], full: tuple[str, ...]) -> dict[str, Any]:
+        """The member's fields about log directories: those that work, and the paths of full ones."""
+        failed = len(self._config.directories) - len(directory_ids)
+        return {"log_dirs": directory_ids, "failed_dirs": failed, "full_dirs": full}
 
     async def announce_stop(self) -> bool:
         """Asks for its leaderships to be moved. False: it is not registered, and not needed."""

@@ -359,7 +359,12 @@ class StorageNode:
         }
         went_back = await self._volume_stamps.compare(self.disks.usable)
         await self.registration.listen(
-            methods, self.disks.directory_ids, went_back, on_turn_start=self._effects.begin_turn, on_turn_end=self._turn_ended
+            methods,
+            self.disks.directory_ids,
+            self.disks.full_paths,
+            went_back,
+            on_turn_start=self._effects.begin_turn,
+            on_turn_end=self._turn_ended,
         )
 
     # -- events -------------------------------------------------------------------------------------------------------------

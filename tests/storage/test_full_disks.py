@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from libs.cluster.records import InSync, Member
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import InSync, Member, Topic
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import LogWriteError
 from libs.wire.errors import ErrorCode
@@ -18,7 +20,7 @@ from services.storage.disks.disk_space import EVERY_S, STALE_S
 from services.storage.partition.disk_room import LINES_S, QUIET_S, QUIET_S_MAX, ROOM_BYTES, DiskRoom
 from tests.storage.cluster import NODE_ID, StorageCluster, appended, batch
 from tests.storage.fake_controller import FakeController
-from tests.storage.fake_follower import INCARNATION, image, replicated_topic, show
+from tests.storage.fake_follower import INCARNATION, image, replicated_state, replicated_topic, show
 from tests.storage.fake_leader import FakeLeader
 from tests.storage.following import caught_up, followed, log_of
 from tests.storage.held_disk import HeldDisk
@@ -280,6 +282,29 @@ async def test_logs_that_a_full_disk_keeps_from_opening_are_one_line(
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
         "log cannot be opened: its log directory is full"
     ]
+
+
+async def test_a_node_that_starts_on_a_full_disk_registers_with_it(
+    cluster: StorageCluster, disk: SizedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await measured(cluster)
+    await cluster.stop()
+    make = cluster.fs.make_directories
+
+    def refusing(directory: str) -> None:
+        if Path(directory).name.startswith("late-"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        make(directory)
+
+    monkeypatch.setattr(cluster.fs, "make_directories", refusing)
+    disk.bytes = (100 * GIB, 0)
+    topic = b"late".ljust(16, b"\0")
+    await cluster.write(keys.partition(topic, 0), encode(replicated_state(cluster, (1,), replicas=(1,))))
+    await cluster.write(keys.topic("late"), encode(Topic("late", topic.hex(), 1)))
+    await cluster.start()
+    registered = await cluster.member()
+    assert registered is not None
+    assert registered.full_dirs == (path,)
 
 
 def test_a_directory_stays_full_while_appends_are_refused_or_bytes_are_missing() -> None:

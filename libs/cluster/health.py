@@ -13,7 +13,7 @@ from typing import Final
 from libs.cluster.configs.resolve import MIN_IN_SYNC, default_min_in_sync, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.cluster.lost_directories import way_out
-from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, Member, PartitionState
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR, Member, PartitionState
 
 SHOWN_MAX: Final = 20
 """The most partitions that are named for each fault."""
@@ -44,7 +44,7 @@ class Faults:
     full_directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """By storage node, the paths of its log directories that refuse appends, since they are full."""
     roles_away: tuple[str, ...] = ()
-    """The roles of which no process is there: gateway, controller, group coordinator."""
+    """The roles of which no process is there: gateway, controller, group coordinator, transaction coordinator."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a partition is offline, and what to do, for the first `SHOWN_MAX`."""
 
@@ -144,7 +144,7 @@ def _faults(image: ClusterImage) -> Faults:
                 under_min_isr.append(name)
             if len(state.isr) < wanted:
                 under_replicated.append(name)
-    roles = (CONTROLLER, GATEWAY, GROUP_COORDINATOR)
+    roles = (CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR)
     return Faults(
         tuple(offline),
         tuple(under_min_isr),

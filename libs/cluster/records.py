@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 STORAGE, GATEWAY, CONTROLLER = "storage", "gateway", "controller"
-GROUP_COORDINATOR = "group_coordinator"
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group_coordinator", "transaction_coordinator"
 """The roles of members. Readers pass over roles that they do not know, since later versions may add some."""
 
 

@@ -9,7 +9,10 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 GROUP_TOPIC: Final = "__consumer_offsets"
 """The topic in which group coordinators keep groups and their offsets."""
 
-INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, "__transaction_state", "__share_group_state"})
+TRANSACTION_TOPIC: Final = "__transaction_state"
+"""The topic in which transaction coordinators keep transactional ids and their transactions."""
+
+INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 """The topics of the coordinators. They are marked as internal whoever creates them, as in Kafka."""
 
 

@@ -56,7 +56,7 @@ class Requests(Protocol):
     async def close(self) -> None: ...
 
 
-Build = Callable[[Owner, StorageNodes], Awaitable[tuple[Coordinator, Requests]]]
+Build = Callable[[Owner, StorageNodes, Controllers], Awaitable[tuple[Coordinator, Requests]]]
 """Builds a process's own objects. It is awaited before anything is started."""
 
 
@@ -77,12 +77,12 @@ async def serve(
 
     nodes = StorageNodes(hello, identity.host_id, environment.transport)
     lifecycle.on_stop(nodes.close)
-    coordinator, requests = await build(Owner(config.node_id, identity.incarnation), nodes)
+    controllers = Controllers(hello, identity.host_id, environment.transport, nodes.unreachable)
+    lifecycle.on_stop(controllers.close)
+    coordinator, requests = await build(Owner(config.node_id, identity.incarnation), nodes, controllers)
     await follower.start()
     if peers is not None:
         peers.note_members_of(follower)
-    controllers = Controllers(hello, identity.host_id, environment.transport, nodes.unreachable)
-    lifecycle.on_stop(controllers.close)
 
     def follow(_: ClusterImage, image: ClusterImage) -> None:
         controllers.follow(image)

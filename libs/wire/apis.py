@@ -1,8 +1,9 @@
 """The registry of the APIs that are served: one row an API, which every part of the product reads.
 
-The gateway reads it for codecs and for the versions that it advertises and accepts. The group coordinator reads it for codecs and
-for the groups of a request. docs/protocol.md and the tests read all of it. A version is added in `libs/wire/served_versions.py`,
-which the rows and the generator of codecs read. An API without a row is not served: a request for it closes the connection.
+The gateway reads it for codecs and for the versions that it advertises and accepts. Coordinators read it for codecs,
+and for the groups or transactional ids of a request. docs/protocol.md and the tests read all of it. A version is added in
+`libs/wire/served_versions.py`, which the rows and the generator of codecs read. An API without a row is not served: a request for
+it closes the connection.
 
 `libs/wire/api_keys.py` has what holds for every API of Kafka, served or not: its number, and its first flexible version.
 """
@@ -13,9 +14,11 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from libs.wire import group_refusals as refused
+from libs.wire import transaction_refusals as refused_transaction
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import (
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -38,6 +41,7 @@ from libs.wire.messages import (
     describe_quorum,
     describe_topic_partitions,
     elect_leaders,
+    end_txn,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -89,27 +93,30 @@ class Kind(Enum):
     GROUP_OWNER = auto()
     """The coordinator that owns the group's shard; a request about several groups is split by shard."""
     ALL_GROUP_OWNERS = auto()
-    """The coordinators of all shards."""
+    """The group coordinators of all shards."""
+    TRANSACTION_OWNER = auto()
+    """The coordinator that owns the transactional id's shard."""
 
 
 def _no_codec(*_: object) -> Any:
     raise AssertionError("Produce and Fetch have codecs of their own, for the gateway's hot path")
 
 
-def _no_group(request: Any, version: int) -> Sequence[str]:
+def _no_keys(request: Any, version: int) -> Sequence[str]:
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API. Versions are inclusive. `group_ids` gives the groups of a request, in the version given.
+    """One API. Versions are inclusive. `shard_keys` gives the groups or transactional ids of a request, in the version given.
+    They say which shard decides it.
 
     `refused` makes the response that has an error for everything in a request, in the version given: the client's answer when no
     coordinator answered. A request with an empty group id is answered with `error_without_group`, where that is not 0.
 
     `needs_new_id`: a decision may need an id that was never used, for a new member or a deletion.
 
-    What a gateway may do with a request to a group's owner: `parks`, it may wait for other members. `is_repeatable`, deciding it
+    What a gateway may do with a request to a shard's owner: `parks`, it may wait for other members. `is_repeatable`, deciding it
     twice changes nothing, so it may be sent again without knowing what became of it. `is_heartbeat`, its client waits for less
     time.
 
@@ -126,7 +133,7 @@ class Api:
     write_response: Callable[[Writer, Any, int], None] = _no_codec
     advertised_min_version: int = -1  # -1: min_version
     elements_max: int = MAX_ELEMENTS
-    group_ids: Callable[[Any, int], Sequence[str]] = _no_group
+    shard_keys: Callable[[Any, int], Sequence[str]] = _no_keys
     refused: Callable[[Any, int, int], Any] | None = None
     error_without_group: int = 0
     needs_new_id: bool = False
@@ -224,9 +231,17 @@ def _described_consumer_groups(request: consumer_group_describe.ConsumerGroupDes
     return request.group_ids
 
 
+def _transactional_id(request: Any, version: int) -> Sequence[str]:
+    return (request.transactional_id,)
+
+
+def _added_transactional_id(request: add_partitions_to_txn.AddPartitionsToTxnRequest, version: int) -> Sequence[str]:
+    return (request.v3_and_below_transactional_id,)
+
+
 INVALID_GROUP_ID: Final = int(ErrorCode.INVALID_GROUP_ID)
 INVALID_REQUEST: Final = int(ErrorCode.INVALID_REQUEST)
-_CONTROLLER, _OWNER = Kind.CONTROLLER, Kind.GROUP_OWNER
+_CONTROLLER, _OWNER, _TRANSACTION = Kind.CONTROLLER, Kind.GROUP_OWNER, Kind.TRANSACTION_OWNER
 
 
 def _row(key: ApiKey, name: str, codec: Any, kind: Kind = Kind.GATEWAY, **rest: Any) -> Api:
@@ -241,21 +256,21 @@ _TABLE: Final = (
     _row(ApiKey.LIST_OFFSETS, "ListOffsets", list_offsets),
     _row(ApiKey.METADATA, "Metadata", metadata),
     _row(ApiKey.OFFSET_COMMIT, "OffsetCommit", offset_commit, _OWNER,
-         group_ids=_one_group, refused=refused.offset_commit_response),
+         shard_keys=_one_group, refused=refused.offset_commit_response),
     _row(ApiKey.OFFSET_FETCH, "OffsetFetch", offset_fetch, _OWNER,
-         group_ids=_fetched_groups, refused=refused.offset_fetch_response, is_repeatable=True, elements_max=GROUP_ELEMENTS_MAX),
+         shard_keys=_fetched_groups, refused=refused.offset_fetch_response, is_repeatable=True, elements_max=GROUP_ELEMENTS_MAX),
     _row(ApiKey.FIND_COORDINATOR, "FindCoordinator", find_coordinator, elements_max=GROUPS_MAX),
-    _row(ApiKey.JOIN_GROUP, "JoinGroup", join_group, _OWNER, group_ids=_one_group,
+    _row(ApiKey.JOIN_GROUP, "JoinGroup", join_group, _OWNER, shard_keys=_one_group,
          refused=refused.join_group_response, error_without_group=INVALID_GROUP_ID, needs_new_id=True, parks=True),
-    _row(ApiKey.HEARTBEAT, "Heartbeat", heartbeat, _OWNER, group_ids=_one_group,
+    _row(ApiKey.HEARTBEAT, "Heartbeat", heartbeat, _OWNER, shard_keys=_one_group,
          refused=refused.heartbeat_response, error_without_group=INVALID_GROUP_ID,
          is_repeatable=True, is_heartbeat=True),  # it only moves a deadline
-    _row(ApiKey.LEAVE_GROUP, "LeaveGroup", leave_group, _OWNER, group_ids=_one_group,
+    _row(ApiKey.LEAVE_GROUP, "LeaveGroup", leave_group, _OWNER, shard_keys=_one_group,
          refused=refused.leave_group_response, error_without_group=INVALID_GROUP_ID),
-    _row(ApiKey.SYNC_GROUP, "SyncGroup", sync_group, _OWNER, group_ids=_one_group,
+    _row(ApiKey.SYNC_GROUP, "SyncGroup", sync_group, _OWNER, shard_keys=_one_group,
          refused=refused.sync_group_response, error_without_group=INVALID_GROUP_ID, parks=True),
     _row(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", describe_groups, _OWNER,
-         group_ids=_described_groups, refused=refused.describe_groups_response, is_repeatable=True, elements_max=GROUPS_MAX),
+         shard_keys=_described_groups, refused=refused.describe_groups_response, is_repeatable=True, elements_max=GROUPS_MAX),
     _row(ApiKey.LIST_GROUPS, "ListGroups", list_groups, Kind.ALL_GROUP_OWNERS,
          is_repeatable=True, elements_max=GROUP_ELEMENTS_MAX),
     _row(ApiKey.SASL_HANDSHAKE, "SaslHandshake", sasl_handshake, before_authentication=True),
@@ -264,8 +279,13 @@ _TABLE: Final = (
     _row(ApiKey.CREATE_TOPICS, "CreateTopics", create_topics, _CONTROLLER),
     _row(ApiKey.DELETE_TOPICS, "DeleteTopics", delete_topics, _CONTROLLER),
     _row(ApiKey.DELETE_RECORDS, "DeleteRecords", delete_records),
-    _row(ApiKey.INIT_PRODUCER_ID, "InitProducerId", init_producer_id),
+    _row(ApiKey.INIT_PRODUCER_ID, "InitProducerId", init_producer_id, _TRANSACTION,
+         shard_keys=_transactional_id, refused=refused_transaction.init_producer_id_response),
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", offset_for_leader_epoch),
+    _row(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", add_partitions_to_txn, _TRANSACTION, is_repeatable=True,
+         shard_keys=_added_transactional_id, refused=refused_transaction.add_partitions_response, elements_max=PARTITIONS_MAX),
+    _row(ApiKey.END_TXN, "EndTxn", end_txn, _TRANSACTION,
+         shard_keys=_transactional_id, refused=refused_transaction.end_response),
     Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", *SERVED_VERSIONS[ApiKey.DESCRIBE_ACLS], Kind.GATEWAY, _read_describe_acls,
         describe_acls.write_response),
     Api(ApiKey.CREATE_ACLS, "CreateAcls", *SERVED_VERSIONS[ApiKey.CREATE_ACLS], Kind.GATEWAY, _read_create_acls,
@@ -278,25 +298,25 @@ _TABLE: Final = (
     _row(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", describe_log_dirs),
     _row(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", sasl_authenticate, before_authentication=True),
     _row(ApiKey.CREATE_PARTITIONS, "CreatePartitions", create_partitions, _CONTROLLER),
-    _row(ApiKey.DELETE_GROUPS, "DeleteGroups", delete_groups, _OWNER, group_ids=_deleted_groups,
+    _row(ApiKey.DELETE_GROUPS, "DeleteGroups", delete_groups, _OWNER, shard_keys=_deleted_groups,
          refused=refused.delete_groups_response, needs_new_id=True, elements_max=GROUPS_MAX),
     _row(ApiKey.ELECT_LEADERS, "ElectLeaders", elect_leaders, _CONTROLLER),
     _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", incremental_alter_configs, _CONTROLLER,
          elements_max=CONFIGS_MAX),
     _row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", alter_partition_reassignments, _CONTROLLER),
     _row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", list_partition_reassignments),
-    _row(ApiKey.OFFSET_DELETE, "OffsetDelete", offset_delete, _OWNER, group_ids=_one_group,
+    _row(ApiKey.OFFSET_DELETE, "OffsetDelete", offset_delete, _OWNER, shard_keys=_one_group,
          refused=refused.offset_delete_response, error_without_group=INVALID_GROUP_ID),
     _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum, elements_max=FEATURES_MAX),
     _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, elements_max=FEATURES_MAX),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
     _row(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", describe_producers, elements_max=PARTITIONS_MAX),
     _row(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", unregister_broker, _CONTROLLER),
-    _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", consumer_group_heartbeat, _OWNER, group_ids=_one_group,
+    _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", consumer_group_heartbeat, _OWNER, shard_keys=_one_group,
          refused=refused.consumer_group_heartbeat_response, error_without_group=INVALID_REQUEST, needs_new_id=True,
          is_heartbeat=True),
     _row(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", consumer_group_describe, _OWNER,
-         group_ids=_described_consumer_groups, refused=refused.consumer_group_describe_response, is_repeatable=True,
+         shard_keys=_described_consumer_groups, refused=refused.consumer_group_describe_response, is_repeatable=True,
          elements_max=GROUPS_MAX),
     _row(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", list_config_resources),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", describe_topic_partitions),
@@ -307,3 +327,6 @@ APIS: Final[dict[ApiKey, Api]] = {api.key: api for api in _TABLE}
 
 GROUP_APIS: Final[dict[int, Api]] = {int(api.key): api for api in _TABLE if api.kind in (Kind.GROUP_OWNER, Kind.ALL_GROUP_OWNERS)}
 """The APIs that a group coordinator decides, by Kafka's number."""
+
+TRANSACTION_APIS: Final[dict[int, Api]] = {int(api.key): api for api in _TABLE if api.kind is Kind.TRANSACTION_OWNER}
+"""The APIs that a transaction coordinator decides, by Kafka's number."""

@@ -6,9 +6,9 @@ from libs.runtime.identity import own_version
 from libs.runtime.lifecycle import Lifecycle, descriptors_max
 from libs.runtime.page_caches import page_cache_id
 from libs.runtime.process import open_admin_port, run_service, system_environment
+from libs.runtime.unused_producer_ids import UnusedProducerIds
 from libs.telemetry.metrics import Metrics
 from services.gateway.config import GatewayConfig
-from services.gateway.produce.unused_producer_ids import UnusedProducerIds
 from services.gateway.service import Gateway
 
 

@@ -22,8 +22,10 @@ from libs.rpc.schema import unpack
 from libs.rpc.server import RpcServer
 from libs.runtime.peers import ImageLending
 from libs.runtime.process import Environment
+from libs.runtime.producer_ids import ProducerIds
 from libs.runtime.registration import Registration
 from libs.runtime.starting_anew import start_anew
+from libs.runtime.unused_producer_ids import UnusedProducerIds
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode
@@ -32,8 +34,8 @@ from services.gateway.config import GatewayConfig
 from services.gateway.core.addresses import broker_ids
 from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.connection_limits import ConnectionLimits, share_descriptors
+from services.gateway.core.coordinator_shards import GROUPS, TRANSACTIONS, CoordinatorShards
 from services.gateway.core.fenced_brokers import FencedBrokers
-from services.gateway.core.group_shards import GroupShards
 from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable, RequestContext
@@ -53,8 +55,6 @@ from services.gateway.peers.log_layouts import LogLayouts
 from services.gateway.peers.moved_endpoints import MovedEndpoints
 from services.gateway.peers.peer_gateways import PeerGateways
 from services.gateway.peers.storage_nodes import Nodes
-from services.gateway.produce.producer_ids import ProducerIds
-from services.gateway.produce.unused_producer_ids import UnusedProducerIds
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,8 @@ class Gateway:
             return identity.hello(self.image)
 
         self._nodes = Nodes(hello, identity.host_id, transport, self._storage_node_ready)
-        self._coordinators = Coordinators(hello, identity.host_id, transport)
+        self._coordinators = Coordinators(GROUPS, hello, identity.host_id, transport)
+        self._transaction_coordinators = Coordinators(TRANSACTIONS, hello, identity.host_id, transport)
         self._peer_gateways = PeerGateways(config.node_id, hello, identity.host_id, transport, self._peer_gateways_ended)
         routes = Routes(self.image)
         self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
@@ -108,6 +109,7 @@ class Gateway:
             routes=routes,
             nodes=self._nodes,
             coordinators=self._coordinators,
+            transaction_coordinators=self._transaction_coordinators,
             appends=self._appends,
             files=self._files,
             log_layouts=log_layouts,
@@ -210,12 +212,14 @@ class Gateway:
             await drain_clients(self._connections)
         self._listeners.close()
         self._coordinators.leave()
+        self._transaction_coordinators.leave()
         await self._connections.drain()
         self._producer_ids.close()
         self._appends.close()
         self.data_path.delayed_requests.close()
         await self._nodes.close()
         await self._coordinators.close()
+        await self._transaction_coordinators.close()
         await self._peer_gateways.close()
         self._files.close()
         await self._registration.server.close(drain_s=0.0)
@@ -231,7 +235,8 @@ class Gateway:
             "broker_ids": sorted(self._listeners.broker_ids),
             "open_files": len(self._files),
             "parked_bytes": self._appends.parked.bytes,
-            **self._coordinators.debug(),
+            "groups": self._coordinators.debug(),
+            "transactions": self._transaction_coordinators.debug(),
         }
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -250,6 +255,7 @@ class Gateway:
         if partitions_changed:
             self._follow_fetches()
         self._coordinators.follow(new)
+        self._transaction_coordinators.follow(new)
         self.data_path.delayed_requests.retry_all()
         if self._started:
             self._listeners.follow(broker_ids(new))
@@ -331,8 +337,12 @@ class Gateway:
             raise NodeUnavailable(node_id, str(error)) from error
 
     @property
-    def shards(self) -> GroupShards:
+    def shards(self) -> CoordinatorShards:
         return self._coordinators.shards
+
+    @property
+    def transaction_shards(self) -> CoordinatorShards:
+        return self._transaction_coordinators.shards
 
     async def ask_coordinator(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, Payload]:
         result: asyncio.Future[tuple[int, Payload]] = asyncio.get_running_loop().create_future()
@@ -342,9 +352,8 @@ class Gateway:
                 result.set_result((error, payload))
 
         host = java_address(context.client_host)
-        request = self._coordinators.ask(
-            CoordinatorQuery(shard, api_key, context.api_version, body, context.client_id, host), on_result
-        )
+        query = CoordinatorQuery(shard, api_key, context.api_version, body, context.client_id, host)
+        request = self.data_path.coordinators_for(api_key).ask(query, on_result)
         if request is None:
             return COORDINATOR_LOAD_IN_PROGRESS, b""
         try:
@@ -371,11 +380,9 @@ class Gateway:
     def lists_fenced_broker(self, node_id: int) -> bool:
         return self._fenced_brokers.is_listed(node_id, self._clock.monotonic())
 
-    def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
+    def broker_moved(self, node_id: int, key: str, context: RequestContext) -> bool:
         addresses = self.data_path.routes.addresses
-        return self._moved_endpoints.must_notify(
-            addresses, node_id, context.client_host, context.peer, context.listener, group_id
-        )
+        return self._moved_endpoints.must_notify(addresses, node_id, context.client_host, context.peer, context.listener, key)
 
     async def next_producer_id(self) -> int:
         return await self._producer_ids.next()

@@ -16,6 +16,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.decisions import Machine
+from libs.coordinator.observed_machine import ObservedMachine
 from libs.coordinator.shard_set import ShardSet
 from libs.coordinator.states import State
 from libs.coordinator.storage_log import StorageLog
@@ -33,7 +34,6 @@ from services.group_coordinator.metadata.topics import Topics
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
 from services.group_coordinator.telemetry.group_events import GroupEventRecorder
 from services.group_coordinator.telemetry.meters import Meters
-from services.group_coordinator.telemetry.observed_machine import ObservedMachine
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class GroupCoordinator:
         )
         lines = GroupEventLog(asyncio.get_running_loop().call_later)
 
-        def observed(index: int, journal: Journal) -> ObservedMachine:
+        def observed(index: int, journal: Journal) -> ObservedMachine[RequestEvent, Reply]:
             return ObservedMachine(make(journal, known), journal, GroupEventRecorder(self.meters, lines).record)
 
         self.shards: ShardSet[RequestEvent, Reply, Any] = ShardSet(

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from libs.cluster.shard_owners import Owner
 from libs.coordinator import process
+from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.process import Environment
 from libs.runtime.storage_nodes import StorageNodes
@@ -27,7 +28,7 @@ async def serve(
     `on_built` is awaited before anything is started.
     """
 
-    async def build(owner: Owner, nodes: StorageNodes) -> tuple[GroupCoordinator, GroupRequests]:
+    async def build(owner: Owner, nodes: StorageNodes, _: Controllers) -> tuple[GroupCoordinator, GroupRequests]:
         coordinator = GroupCoordinator(owner, nodes, environment.clock, make_machine, lag_series_max=config.lag_series_max)
         await on_built(coordinator)
         watching_lag = asyncio.create_task(coordinator.lag_series.run(), name="lag as metrics")

@@ -263,7 +263,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
         if name == "up":
             for field in fields(Shape):
-                command.add_argument(f"--{field.name}", help="default: as before, at first as in Shape")
+                command.add_argument(f"--{field.name.replace('_', '-')}", help="default: as before, at first as in Shape")
         if name == "status":
             command.add_argument("--json", action="store_true", help="for programs")
         if name in ("backup", "restore"):

@@ -7,7 +7,8 @@ from pathlib import Path
 from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
 from services.local.run_directory import RunDirectory
 
-STOP_ORDER = ("gateway", "group_coordinator", "storage", "controller", "etcd")  # a process that drains needs those behind it
+STOP_ORDER = ("gateway", "group_coordinator", "transaction_coordinator", "storage", "controller", "etcd")
+"""A process that drains needs those behind it."""
 
 
 ETCD_LOG_ROTATION = '{"maxsize": 64, "maxbackups": 3}'
@@ -74,6 +75,7 @@ def _services(shape: Shape, run: RunDirectory, python: Path) -> Iterator[Process
         ("controller", shape.controllers),
         ("storage", shape.storage),
         ("group_coordinator", shape.coordinators),
+        ("transaction_coordinator", shape.transaction_coordinators),
         ("gateway", shape.gateways),
     ):
         for node_id in range(1, count + 1):

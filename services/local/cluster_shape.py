@@ -21,12 +21,14 @@ CONTROLLER_ADMIN = 51  # controller-1 is at +52
 GATEWAY_ADMIN = 56
 STORAGE_ADMIN = 65
 GROUP_COORDINATOR_ADMIN = 85  # up to +92
+TRANSACTION_COORDINATOR_ADMIN = 92  # up to +99
 
 _FIRST_ADMIN = {
     "controller": CONTROLLER_ADMIN,
     "gateway": GATEWAY_ADMIN,
     "storage": STORAGE_ADMIN,
     "group_coordinator": GROUP_COORDINATOR_ADMIN,
+    "transaction_coordinator": TRANSACTION_COORDINATOR_ADMIN,
 }
 
 HOST = "127.0.0.1"
@@ -41,6 +43,7 @@ class Shape:
     gateways: int = 1
     controllers: int = 1
     coordinators: int = 1
+    transaction_coordinators: int = 1
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -48,6 +51,7 @@ class Shape:
             ("GATEWAYS", self.gateways, MOST_GATEWAYS),
             ("CONTROLLERS", self.controllers, MOST_CONTROLLERS),
             ("COORDINATORS", self.coordinators, MOST_COORDINATORS),
+            ("TRANSACTION_COORDINATORS", self.transaction_coordinators, MOST_COORDINATORS),
         ):
             if not 1 <= value <= most:
                 raise LauncherError(f"{name}={value} is out of range: a local cluster has 1 to {most}")
@@ -59,7 +63,7 @@ class Shape:
     def __str__(self) -> str:
         return (
             f"PORT={self.port} STORAGE={self.storage} GATEWAYS={self.gateways} CONTROLLERS={self.controllers} "
-            f"COORDINATORS={self.coordinators}"
+            f"COORDINATORS={self.coordinators} TRANSACTION_COORDINATORS={self.transaction_coordinators}"
         )
 
     @property

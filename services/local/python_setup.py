@@ -11,7 +11,8 @@ from pathlib import Path
 from services.local import interpreters
 from services.local.errors import LauncherError
 
-RUNTIME = "gateway,storage,controller,group-coordinator"  # extras of pyproject.toml, as its metadata names them
+RUNTIME = "gateway,storage,controller,group-coordinator,transaction-coordinator"
+"""Extras of pyproject.toml, as its metadata names them."""
 DEVELOPMENT = "dev"  # includes the above
 LOG_TAIL_LINES = 25
 OFFLINE = (

@@ -21,7 +21,7 @@ PLACE = (LOG_DIRS, "PENSTOCK_RACK", LISTEN_HOST, ADVERTISED_HOST)
 """Without its log directories a storage node has lost its data; without its rack, replicas move; without the hosts of its
 gateways, clients lose the cluster."""
 
-PROCESS = r"(etcd|(controller|storage|gateway|group_coordinator)-\d+)"
+PROCESS = r"(etcd|(controller|storage|gateway|group_coordinator|transaction_coordinator)-\d+)"
 """The names of processes, and so of their files."""
 FORMER_ETCD = r"etcd-before-[\d-]+(-failed)?"
 

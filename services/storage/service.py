@@ -30,6 +30,7 @@ from libs.rpc.contracts.storage import (
     LIST_OFFSETS,
     OPEN_FILE,
 )
+from libs.rpc.contracts.transactions import WRITE_MARKERS
 from libs.runtime.children import Children
 from libs.runtime.controllers import Controllers
 from libs.runtime.metadata_marks import MetadataMarks
@@ -75,6 +76,8 @@ from services.storage.partition.partition_meters import PartitionMeters
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.produce.appends import Appends
+from services.storage.produce.transaction_coordinators import TransactionCoordinators
+from services.storage.produce.transaction_markers import TransactionMarkers
 from services.storage.reconcile.log_opening import LogOpening
 from services.storage.reconcile.reconciler import PartitionClients, Reconciler
 from services.storage.reconcile.recovery import Recovery
@@ -144,7 +147,9 @@ class StorageNode:
             confirm=self.leader_side.confirmations.confirm,
             on_appended=self.leader_side.pulls.appended,
             readers_wait=self.fetches.waiting_on,
+            coordinators=TransactionCoordinators(self.registration.hello, environment.identity.host_id, environment.transport),
         )
+        self._markers = TransactionMarkers(self.appends)
         self._effects = EffectQueue(
             EffectHandlers(
                 answer_produces=self.appends.answer_committed,
@@ -221,6 +226,9 @@ class StorageNode:
         await self.registration.refuse_if_running()
         self._controller.follow(self.image_follower.image)
         self.image_follower.subscribe(lambda _, new: self._controller.follow(new))
+        coordinators = self.appends.verification.coordinators
+        coordinators.follow(self.image_follower.image)
+        self.image_follower.subscribe(lambda _, new: coordinators.follow(new))
         self.registration.read_survival()
         opened = await open_disks(self._config, self.environment, cluster_id, self, self.meters.offline)
         self.disks = Disks(opened, len(self._config.directories))
@@ -348,6 +356,7 @@ class StorageNode:
         methods = {
             APPEND: self.appends.accept,
             CLAIM: self.appends.owners.accept,
+            WRITE_MARKERS: self._markers.accept,
             FETCH: self.fetches.accept,
             LIST_OFFSETS: ListOffsetsRequests(self.partitions, self.disk_reads, confirmations.confirm).accept,
             DELETE_RECORDS: DeleteRecordsRequests(self.partitions, self.disks, log_starts, confirmations.confirmed).accept,
@@ -467,6 +476,7 @@ class StorageNode:
             await self.reconciler.close()
             await self._close_logs()
         self.appends.close()
+        await self.appends.verification.coordinators.close()
         self._effects.close()
         self._checks.close()
         for disk in self.disks.all:

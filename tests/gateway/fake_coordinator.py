@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from libs.rpc.contracts.groups import ASK, Ask, AskReply
+from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask, AskReply
 from libs.rpc.schema import unpack
 from libs.rpc.server import Call, Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
@@ -37,7 +37,7 @@ class FakeCoordinator:
 
     async def start(self) -> None:
         hello = Hello("group_coordinator", self.node_id, self.incarnation, "test", 1)
-        self._server = RpcServer(hello, {ASK: self._ask}, transport=SocketTransport())
+        self._server = RpcServer(hello, {ASK_GROUPS: self._ask}, transport=SocketTransport())
         await self._server.listen(self.address)
 
     async def stop(self) -> None:

@@ -12,7 +12,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides, ElectedController, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC
-from services.gateway.core.group_shards import GroupShards
+from services.gateway.core.coordinator_shards import GROUPS, TRANSACTIONS, CoordinatorShards
 from services.gateway.exchange.request_context import RequestContext
 
 T = TypeVar("T")
@@ -102,8 +102,12 @@ class FakeGateway:
         return reply
 
     @property
-    def shards(self) -> GroupShards:
-        return GroupShards(self.image)
+    def shards(self) -> CoordinatorShards:
+        return CoordinatorShards(GROUPS, self.image)
+
+    @property
+    def transaction_shards(self) -> CoordinatorShards:
+        return CoordinatorShards(TRANSACTIONS, self.image)
 
     async def ask_coordinator(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, bytes]:
         self.requests.append((shard, api_key, body))

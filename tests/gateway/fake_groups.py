@@ -79,7 +79,7 @@ class Groups:
     def held_bytes(self) -> int:
         gateway = self.rig.gateway
         assert gateway is not None
-        held = gateway.data_path.coordinators.debug()["group_requests_bytes"]
+        held = gateway.data_path.coordinators.debug()["requests_bytes"]
         assert isinstance(held, int)
         return held
 

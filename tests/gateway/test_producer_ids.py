@@ -8,9 +8,9 @@ import pytest
 
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.rpc.contracts.controller import ProducerIdBlock
+from libs.runtime.producer_ids import ProducerIds
+from libs.runtime.unused_producer_ids import UnusedProducerIds
 from services.gateway.exchange.request_context import ControllerUnavailable
-from services.gateway.produce.producer_ids import ProducerIds
-from services.gateway.produce.unused_producer_ids import UnusedProducerIds
 from tests.support.polling import until
 
 

@@ -15,8 +15,8 @@ from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, InSync, Member, 
 from libs.cluster.shard_owners import Owner
 from libs.coordinator.states import State
 from libs.rpc.client import Hello, Response, RpcClient
-from libs.rpc.contracts.groups import ASK, Ask
-from libs.rpc.contracts.groups import AskReply as Answered
+from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask
+from libs.rpc.contracts.coordinators import AskReply as Answered
 from libs.rpc.schema import unpack
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.lifecycle import Lifecycle
@@ -136,7 +136,7 @@ def start_request(client: RpcClient, shard: int, request: object, *, timeout_s: 
     key, version, wire = WIRE[type(request)]
     writer = Writer()
     wire.write_request(writer, request, version)
-    return client.call(ASK, Ask(shard, key, version, "a client", "/127.0.0.1"), [writer.buffer], timeout_s=timeout_s)
+    return client.call(ASK_GROUPS, Ask(shard, key, version, "a client", "/127.0.0.1"), [writer.buffer], timeout_s=timeout_s)
 
 
 def said(response: Response, request: type) -> Any:

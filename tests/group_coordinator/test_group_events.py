@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from libs.coordinator.observed_machine import ObservedMachine
 from libs.coordinator.tables import Journal
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
@@ -21,7 +22,6 @@ from services.group_coordinator.core.model.group_events import (
     RebalanceBegan,
     RebalanceEnded,
 )
-from services.group_coordinator.telemetry.observed_machine import ObservedMachine
 from tests.group_coordinator.conversion.stage import Stage, offers
 from tests.group_coordinator.offsets.stage import CHECK_MS, RETENTION_MS, GroupStage
 

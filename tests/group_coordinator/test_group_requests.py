@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.rpc.contracts.groups import Ask, AskReply
+from libs.coordinator.client_requests import SUCCESS, _fields
+from libs.rpc.contracts.coordinators import Ask, AskReply
 from libs.rpc.envelope import pack_body
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import pack, unpack
-from services.group_coordinator.protocol.group_requests import SUCCESS, _fields
 
 INTS = st.integers(-(1 << 63), (1 << 63) - 1)
 ASKS = st.builds(Ask, INTS, INTS, INTS, st.text(max_size=5), st.text(max_size=5), INTS)

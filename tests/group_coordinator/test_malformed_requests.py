@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.group_coordinator.protocol.malformed_requests import EVERY_S, PEERS_MAX, MalformedRequestLog
+from libs.coordinator.malformed_requests import EVERY_S, PEERS_MAX, MalformedRequestLog
 
 
 class LogLines:

@@ -10,8 +10,9 @@ import pytest
 from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.records import GATEWAY
+from libs.coordinator import deferred_requests
 from libs.rpc.client import Response
-from libs.rpc.contracts.groups import ASK, Ask, AskReply
+from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask, AskReply
 from libs.rpc.schema import unpack
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.process import Environment, Identity
@@ -33,7 +34,6 @@ from services.gateway.peers import coordinator_request
 from services.gateway.service import Gateway
 from services.group_coordinator.coordinator import group_machine
 from services.group_coordinator.core.model.requests import reads_topics
-from services.group_coordinator.protocol import deferred_requests
 from tests.gateway.fake_groups import ask, request_body
 from tests.gateway.kafka_client import RawClient
 from tests.group_coordinator.processes import TOPIC, Coordinator, give
@@ -202,7 +202,7 @@ class DirectCaller:
 
     def _ask(self, key: ApiKey, version: int, request: object, topics_revision: int) -> "asyncio.Future[Response]":
         asked = Ask(0, key, version, "", "/", topics_revision)
-        return self._rpc.call(ASK, asked, [request_body(key, version, request)], timeout_s=WAIT_S)
+        return self._rpc.call(ASK_GROUPS, asked, [request_body(key, version, request)], timeout_s=WAIT_S)
 
 
 def error_of(response: Response) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.observed_machine import ObservedMachine
 from libs.coordinator.tables import Journal
 from libs.coordinator.timers import TimerKey
 from libs.wire.messages.heartbeat import HeartbeatRequest
@@ -23,7 +24,6 @@ from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
 from services.group_coordinator.telemetry.group_events import GroupEventRecorder
 from services.group_coordinator.telemetry.meters import Meters
-from services.group_coordinator.telemetry.observed_machine import ObservedMachine
 
 ASKED = RequestEvent(HeartbeatRequest(), 4, "", "", "")
 

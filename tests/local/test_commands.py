@@ -41,7 +41,7 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
 
     refused = penstock("up", f"--port={penstock.port + 1}", succeeds=False)[-1]
     assert "choose another RUN=" in refused
-    assert f"runs as PORT={penstock.port} STORAGE=2 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1" in refused
+    assert f"runs as PORT={penstock.port} STORAGE=2 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1 TRANSACTION_COORDINATORS=1" in refused
 
     penstock("down")
     said = penstock("status", succeeds=False)

@@ -53,7 +53,10 @@ def test_a_shape_out_of_range_is_refused_in_words(wrong):
 
 
 def test_a_shape_is_shown_as_it_is_given_to_make():
-    assert str(Shape(port=19092, storage=4)) == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1"
+    assert (
+        str(Shape(port=19092, storage=4))
+        == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1 TRANSACTION_COORDINATORS=1"
+    )
 
 
 def test_an_option_that_is_not_given_stays_as_it_was():

@@ -80,8 +80,21 @@ _COORDINATORS = (
               "nobody sets it, no more than there are storage nodes.", at_least(1), "high", cluster_wide=True),
     ConfigDef("offsets.topic.segment.bytes", INT, "104857600", "The segment.bytes that __consumer_offsets is created with.",
               at_least(MIB), "high", cluster_wide=True),
+    ConfigDef("transaction.state.log.num.partitions", INT, "50", "The partitions that __transaction_state is created with. Their "
+              "number never changes, since it decides which partition holds a transactional id.", at_least(1), "high",
+              cluster_wide=True),
+    ConfigDef("transaction.state.log.replication.factor", SHORT, "3", "The replicas that __transaction_state is created with. "
+              "Where nobody sets it, no more than there are storage nodes.", at_least(1), "high", cluster_wide=True),
+    ConfigDef("transaction.state.log.min.isr", INT, "2", "The min.insync.replicas that __transaction_state is created with. "
+              "Where nobody sets it, no more than it has replicas.", at_least(1), "high", cluster_wide=True),
+    ConfigDef("transaction.state.log.segment.bytes", INT, "104857600", "The segment.bytes that __transaction_state is created "
+              "with.", at_least(1), "high", cluster_wide=True),
+    ConfigDef("transactional.id.expiration.ms", INT, "604800000", "A transactional id is forgotten when it was not used for this "
+              "long, and has no open transaction.", at_least(1), "high", cluster_wide=True),
+    ConfigDef("transaction.remove.expired.transaction.cleanup.interval.ms", INT, "3600000", "How often unused transactional ids "
+              "are looked for.", at_least(1), "low", cluster_wide=True),
 )  # fmt: skip
-"""Configs of the topics that coordinators write."""
+"""Configs of coordinators, and of the topics that they write."""
 
 _BALANCING = (
     ConfigDef("self.balancing.mode", STRING, "off", "What the controller does when storage nodes come, or are gone for good. "

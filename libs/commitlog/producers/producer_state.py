@@ -104,9 +104,19 @@ class ProducerState:
             )
         return _fresh_if_inside(entry, header)
 
-    def check_marker(self, header: BatchHeader, marker: Marker) -> None:
-        """Whether a coordinator's marker may be appended. Raises BatchError: INVALID_PRODUCER_EPOCH (47) or
-        TRANSACTION_COORDINATOR_FENCED (52)."""
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self.entries
+
+    def in_transaction(self, header: BatchHeader) -> bool:
+        """Whether the batch's producer has begun its transaction here already, in this epoch."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.transaction_first_offset == NO_OFFSET:
+            return False
+        return entry.epoch == header.producer_epoch
+
+    def check_marker(self, header: BatchHeader, marker: Marker, *, raises_epoch: bool = False) -> None:
+        """Whether a coordinator's marker may be appended. `raises_epoch`: its epoch must be above that of the transaction
+        (KIP-890). Raises BatchError: INVALID_PRODUCER_EPOCH (47) or TRANSACTION_COORDINATOR_FENCED (52)."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return
@@ -114,6 +124,11 @@ class ProducerState:
             raise BatchError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"a marker for epoch {header.producer_epoch} of producer {header.producer_id}, which is at {entry.epoch}",
+            )
+        if raises_epoch and header.producer_epoch == entry.epoch and entry.transaction_first_offset != NO_OFFSET:
+            raise BatchError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker for epoch {header.producer_epoch} of producer {header.producer_id}, whose transaction has the same",
             )
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise BatchError(

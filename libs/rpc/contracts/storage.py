@@ -39,6 +39,8 @@ class Append:
     partitions: tuple[AppendPartition, ...]
     transactional_id: str | None = None
     revision: int = -1  # of the image that the caller acts on: a node whose image is older waits for its own before it refuses
+    # Of the client's Produce, where it has a transactional id: it says which errors the client knows, and who adds partitions.
+    produce_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from libs.cluster import keys
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, STORAGE
+from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
 from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, ModRevisionIs, Outcome, StoreUnavailable
 from libs.telemetry.logs import fields
 from services.controller.core.failure_detection.liveness import Process
@@ -95,10 +95,13 @@ class MemberEviction:
             unsubscribe()
 
 
+_ORDER = {STORAGE: 0, GROUP_COORDINATOR: 1, TRANSACTION_COORDINATOR: 1}
+
+
 def evictions(image: ClusterImage, dead: list[Process]) -> Iterator[tuple[Process, Write]]:
     """The writes that evict dead members. Storage nodes come first, since elections wait for them; then coordinators, whose
     shards wait for an owner."""
-    for process in sorted(dead, key=lambda process: (process.role != STORAGE, process.role != GROUP_COORDINATOR)):
+    for process in sorted(dead, key=lambda process: _ORDER.get(process.role, len(_ORDER))):
         member = image.members(process.role).get(process.node_id)
         if member is not None and member.incarnation == process.incarnation:
             key = keys.member(process.role, process.node_id)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.member_addresses import address_of
-from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
 from libs.rpc.call import Call, Peer
 from libs.rpc.contracts.controller import Heartbeat, HeartbeatReply
 from libs.rpc.probe import refuses
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.2
 PROBE_S = 0.5
-WATCHED = (STORAGE, GROUP_COORDINATOR, GATEWAY, CONTROLLER)
+WATCHED = (STORAGE, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, GATEWAY, CONTROLLER)
 
 
 class FailureDetector:

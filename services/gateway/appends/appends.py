@@ -143,7 +143,14 @@ class Appends:
         try:
             node.client.send(
                 APPEND,
-                [request.acks, request.timeout_ms, parts, request.transactional_id, self._routes.image.revision],
+                [
+                    request.acks,
+                    request.timeout_ms,
+                    parts,
+                    request.transactional_id,
+                    self._routes.image.revision,
+                    request.produce_version,
+                ],
                 [batch.records for batch in batches],
                 InFlightAppend(node, list(batches), self.completed),
                 timeout_s=timeout_s,

@@ -17,6 +17,7 @@ class Produce(Protocol):
     acks: int
     timeout_ms: int
     transactional_id: str | None
+    produce_version: int
     gone: bool  # the client hung up
 
     def sent(self, now: float) -> None: ...

@@ -1,7 +1,7 @@
 """The features of the cluster, in Kafka's sense (KIP-584), and whether a level of one may be set. No I/O.
 
-There is one. `group.version` 1 stands for the consumer group protocol (KIP-848), which the software always has. Kafka's other
-features stand for what Penstock lacks, or for KRaft.
+`group.version` 1 stands for the consumer group protocol (KIP-848), and `transaction.version` 2 for transactions with an epoch of
+their own (KIP-890, part 2). The software always has both. Kafka's other features stand for what Penstock lacks, or for KRaft.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class Feature:
     level: int
 
 
-FEATURES: Final = (Feature("group.version", 1, 1, 1),)
+FEATURES: Final = (Feature("group.version", 1, 1, 1), Feature("transaction.version", 2, 2, 2))
 
 _BY_NAME: Final = {feature.name: feature for feature in FEATURES}
 

@@ -1,6 +1,6 @@
-"""The template of a client's requests about one group, learnt from the last of them. No I/O.
+"""The template of a client's requests about one group or transactional id, learnt from the last of them. No I/O.
 
-A member repeats key, version, client id and group id as the same bytes in each of its heartbeats and commits. Comparing them
+A member repeats API key, version, client id and group id as the same bytes in each of its heartbeats and commits. Comparing them
 costs a quarter of parsing them. The coordinator reads the bytes behind them.
 """
 
@@ -14,23 +14,23 @@ _INT32 = struct.Struct(">i")
 
 
 class RelayTemplate:
-    """The template of one API and group. The body begins at `body_at`, behind the header; its first field, the group id, ends at
-    `group_end`."""
+    """The template of one API and one `key`: a group, or a transactional id. The body begins at `body_at`, behind the header; its
+    first field, the key, ends at `key_end`."""
 
-    __slots__ = ("_group_end", "_head", "_rest", "body_at", "client_id", "group_id", "version")
+    __slots__ = ("_head", "_key_end", "_rest", "body_at", "client_id", "key", "version")
 
-    def __init__(self, frame: memoryview, body_at: int, group_end: int, version: int, client_id: str, group_id: str) -> None:
+    def __init__(self, frame: memoryview, body_at: int, key_end: int, version: int, client_id: str, key: str) -> None:
         self.version = version
         self.client_id = client_id
-        self.group_id = group_id
+        self.key = key
         self.body_at = body_at
-        self._group_end = group_end
+        self._key_end = key_end
         self._head = bytes(frame[: _CORRELATION.start])
-        self._rest = bytes(frame[_CORRELATION.stop : group_end])
+        self._rest = bytes(frame[_CORRELATION.stop : key_end])
 
     def match(self, frame: memoryview) -> int | None:
         """The correlation id. None: the frame differs, and must be parsed."""
-        if frame[: _CORRELATION.start] != self._head or frame[_CORRELATION.stop : self._group_end] != self._rest:
+        if frame[: _CORRELATION.start] != self._head or frame[_CORRELATION.stop : self._key_end] != self._rest:
             return None
         correlation_id: int = _INT32.unpack_from(frame, _CORRELATION.start)[0]
         return correlation_id

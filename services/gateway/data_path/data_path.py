@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.messages.endpoints import NodeEndpoint
 from services.gateway.appends.appends import Appends
 from services.gateway.config import GatewayConfig
@@ -27,6 +28,8 @@ class DataPath:
     routes: Routes
     nodes: Nodes
     coordinators: Coordinators
+    """Those of groups."""
+    transaction_coordinators: Coordinators
     appends: Appends
     files: Files
     log_layouts: LogLayouts
@@ -47,6 +50,10 @@ class DataPath:
     def sendfile_bytes_min(self) -> int:
         """Records of at least so many bytes leave by sendfile. 0, so that none takes memory, while unread answers take much."""
         return 0 if self.answers.is_crowded else self.config.sendfile_bytes_min
+
+    def coordinators_for(self, api_key: int) -> Coordinators:
+        """The coordinators that decide requests of this API."""
+        return self.transaction_coordinators if api_key in TRANSACTION_APIS else self.coordinators
 
     def follow(self, routes: Routes) -> None:
         if routes.addresses is not self.routes.addresses:

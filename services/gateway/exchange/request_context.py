@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from libs.clock import Clock
 from libs.cluster.image import ClusterImage
-from services.gateway.core.group_shards import GroupShards
+from services.gateway.core.coordinator_shards import CoordinatorShards
 
 T = TypeVar("T")
 
@@ -72,16 +72,20 @@ class GatewayState(Protocol):
         """The reply of a storage node. Raises RpcError and NodeUnavailable."""
 
     @property
-    def shards(self) -> GroupShards:
-        """The shards of `image`, which say which coordinator owns a group."""
+    def shards(self) -> CoordinatorShards:
+        """The shards of `image` that say which coordinator owns a group."""
+
+    @property
+    def transaction_shards(self) -> CoordinatorShards:
+        """The shards of `image` that say which coordinator owns a transactional id."""
 
     async def ask_coordinator(
         self, shard: int, api_key: int, body: bytes, context: RequestContext
     ) -> tuple[int, bytes | bytearray | memoryview]:
-        """The result of the owner of a shard of `__consumer_offsets`, whichever process that is by then: an error, and the body
-        of the response if the error is 0.
+        """The result of the owner of a shard of that API's coordinators, whichever process that is by then: an error, and the
+        body of the response if the error is 0.
 
-        `body` is the body of a request in `context`'s version. All its groups belong to that shard.
+        `body` is the body of a request in `context`'s version. All its groups or transactional ids belong to that shard.
         """
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
@@ -96,10 +100,10 @@ class GatewayState(Protocol):
     def lists_fenced_broker(self, node_id: int) -> bool:
         """Whether this broker is registered, not alive, and still named in Metadata (`core/fenced_brokers.py`)."""
 
-    def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
-        """Whether this group's client may know a former address of this broker and must be told so.
+    def broker_moved(self, node_id: int, key: str, context: RequestContext) -> bool:
+        """Whether the client of this group or transactional id may know a former address of this broker and must be told so.
 
-        True once for each connection and group (`peers/moved_endpoints.py`).
+        True once for each connection and key (`peers/moved_endpoints.py`).
         """
 
     async def next_producer_id(self) -> int:

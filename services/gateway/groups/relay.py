@@ -1,6 +1,6 @@
-"""The relay of a request about one group to its shard's owner, as the client wrote it, and of the answer back.
+"""The relay of a request about one group or transactional id to its shard's owner, as the client wrote it, and of the answer.
 
-The gateway reads nothing but the group id. It decodes a request only where no owner answers, to write a refusal of that API.
+The gateway reads nothing but that key. It decodes a request only where no owner answers, to write a refusal of that API.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ log = logging.getLogger(__name__)
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 
 
-def begin_group_request(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
-    """Begins a request whose first field is the group id. Raises ProtocolError."""
+def begin_request(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
+    """Begins a request whose first field is the group id or the transactional id. Raises ProtocolError."""
     flexible = is_flexible(ApiKey(exchange.api_key), exchange.api_version)
     ahead = Reader(reader.view, reader.position)
-    group_id = ahead.string(flexible)
+    key = ahead.string(flexible)
     if ahead.position <= PREFIX_BYTES_MAX:
-        body_at, group_end = reader.position, ahead.position
-        template = RelayTemplate(reader.view, body_at, group_end, exchange.api_version, exchange.client_id, group_id)
+        body_at, key_end = reader.position, ahead.position
+        template = RelayTemplate(reader.view, body_at, key_end, exchange.api_version, exchange.client_id, key)
         exchange.connection.keep_relay_template(exchange.api_key, template)
-    _RelayedRequest(data_path, exchange, group_id, bytes(reader.view[reader.position :])).start()
+    _RelayedRequest(data_path, exchange, key, bytes(reader.view[reader.position :])).start()
     return True
 
 
@@ -51,7 +51,7 @@ def begin_from_template(data_path: DataPath, exchange: Exchange, template: Relay
     if correlation_id is None:
         return False
     exchange.api_version, exchange.correlation_id, exchange.client_id = template.version, correlation_id, template.client_id
-    _RelayedRequest(data_path, exchange, template.group_id, bytes(frame[template.body_at :])).start()
+    _RelayedRequest(data_path, exchange, template.key, bytes(frame[template.body_at :])).start()
     return True
 
 
@@ -88,20 +88,20 @@ def java_address(host: str) -> str:
 class _RelayedRequest:
     """One relayed exchange. Its body is a copy: a request that waits for other members must not hold the receive buffer."""
 
-    __slots__ = ("_body", "_coordinators", "_exchange", "_group_id", "_meters", "_request")
+    __slots__ = ("_body", "_coordinators", "_exchange", "_key", "_meters", "_request")
 
-    def __init__(self, data_path: DataPath, exchange: Exchange, group_id: str, body: bytes) -> None:
-        self._coordinators = data_path.coordinators
+    def __init__(self, data_path: DataPath, exchange: Exchange, key: str, body: bytes) -> None:
+        self._coordinators = data_path.coordinators_for(exchange.api_key)
         self._meters = data_path.meters
         self._exchange = exchange
-        self._group_id = group_id
+        self._key = key
         self._body = body
         self._request: CoordinatorRequest | None = None
 
     def start(self) -> None:
         exchange, body = self._exchange, self._body
         host = java_address(exchange.connection.client_host)
-        shard = self._coordinators.shards.of(self._group_id)
+        shard = self._coordinators.shards.of(self._key)
         query = CoordinatorQuery(shard, exchange.api_key, exchange.api_version, body, exchange.client_id, host)
         exchange.sent_at = asyncio.get_running_loop().time()
         exchange.on_hang_up = self._hang_up
@@ -118,11 +118,11 @@ class _RelayedRequest:
         exchange = self._exchange
         try:
             if error == INVALID_REQUEST:
-                exchange.close("malformed", "the group coordinator cannot read the request")
+                exchange.close("malformed", f"the {self._coordinators.kind.name} cannot read the request")
                 return
             if error:
                 api, writer = APIS[ApiKey(exchange.api_key)], Writer()
-                refusal = api.refusal(exchange.api_version, self._body, error, self._group_id)
+                refusal = api.refusal(exchange.api_version, self._body, error, self._key)
                 for each in errors_in(refusal):
                     self._meters.failed(exchange.api_key, each)
                 api.write_response(writer, refusal, exchange.api_version)

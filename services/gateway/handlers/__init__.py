@@ -13,6 +13,7 @@ from libs.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRespo
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers import (
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -35,6 +36,7 @@ from services.gateway.handlers import (
     describe_quorum,
     describe_topic_partitions,
     elect_leaders,
+    end_txn,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -70,6 +72,7 @@ async def _answer_api_versions(
 _TABLE: Final = (
     ServedApi(APIS[ApiKey.PRODUCE]),
     ServedApi(APIS[ApiKey.FETCH]),
+    ServedApi(APIS[ApiKey.ADD_PARTITIONS_TO_TXN], begin=add_partitions_to_txn.begin),
     ServedApi(APIS[ApiKey.ALTER_CONFIGS], alter_configs.handle),
     ServedApi(APIS[ApiKey.ALTER_PARTITION_REASSIGNMENTS], alter_partition_reassignments.handle),
     ServedApi(APIS[ApiKey.ALTER_REPLICA_LOG_DIRS], alter_replica_log_dirs.handle),
@@ -92,10 +95,11 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], describe_topic_partitions.handle),
     ServedApi(APIS[ApiKey.DESCRIBE_PRODUCERS], describe_producers.handle),
     ServedApi(APIS[ApiKey.ELECT_LEADERS], elect_leaders.handle),
+    ServedApi(APIS[ApiKey.END_TXN], begin=end_txn.begin),
     ServedApi(APIS[ApiKey.FIND_COORDINATOR], find_coordinator.handle),
     ServedApi(APIS[ApiKey.HEARTBEAT], begin=heartbeat.begin),
     ServedApi(APIS[ApiKey.INCREMENTAL_ALTER_CONFIGS], incremental_alter_configs.handle),
-    ServedApi(APIS[ApiKey.INIT_PRODUCER_ID], init_producer_id.handle),
+    ServedApi(APIS[ApiKey.INIT_PRODUCER_ID], init_producer_id.handle, begin=init_producer_id.begin),
     ServedApi(APIS[ApiKey.JOIN_GROUP], begin=join_group.begin),
     ServedApi(APIS[ApiKey.LEAVE_GROUP], begin=leave_group.begin),
     ServedApi(APIS[ApiKey.LIST_CONFIG_RESOURCES], list_config_resources.handle),

@@ -5,4 +5,4 @@ Differences from Kafka: any broker id accepts it, wherever its group's coordinat
 
 from services.gateway.groups import relay
 
-begin = relay.begin_group_request
+begin = relay.begin_request

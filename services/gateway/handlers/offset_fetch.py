@@ -33,7 +33,7 @@ FIRST_WITH_SEVERAL_GROUPS = 8
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     if exchange.api_version >= FIRST_WITH_SEVERAL_GROUPS:
         return relay.begin_single_group_request(data_path, exchange, reader)
-    return relay.begin_group_request(data_path, exchange, reader)
+    return relay.begin_request(data_path, exchange, reader)
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

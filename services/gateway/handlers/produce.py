@@ -7,9 +7,10 @@ This is the hot path. It runs in the turn in which the frame was read, without a
 receive buffer from here to the storage node's socket. The leader checks the inside of a batch; here only the request itself is
 checked.
 
+The first batch of a transaction waits at its leader until the transaction's coordinator has said that it belongs there (KIP-890).
+
 Differences from Kafka: a partition that is named twice in one request answers INVALID_REQUEST, where Kafka stores one of the two
-batches. There are no transactions yet. A transactional batch answers INVALID_TXN_STATE, or TRANSACTION_ABORTABLE from v11 on.
-Kafka gives these errors for a transaction that its coordinator does not know.
+batches.
 """
 
 from libs.cluster.topic_names import INTERNAL_TOPICS

@@ -5,7 +5,7 @@ v1 a type for each update, and validation only · v2 no results for each feature
 Each feature (`services/gateway/core/features.py`) has one level, so there is nothing to store: an update to that level succeeds,
 as in Kafka, and any other answers INVALID_UPDATE_VERSION for the whole request.
 
-Differences from Kafka: only `group.version` exists, and it has no level 0.
+Differences from Kafka: only `group.version` 1 and `transaction.version` 2 exist, and no lower level of them.
 """
 
 from libs.wire.errors import ErrorCode

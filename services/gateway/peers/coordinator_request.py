@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from libs.rpc.client import Response, RpcClient
-from libs.rpc.contracts.groups import ASK, AskReply
+from libs.rpc.contracts.coordinators import AskReply
 from libs.rpc.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import pack, unpack
 from libs.telemetry.logs import fields
 from libs.wire.api_keys import ApiKey
-from libs.wire.apis import GROUP_APIS, Api
+from libs.wire.apis import APIS, Api
 from libs.wire.errors import ErrorCode
-from services.gateway.core.group_shards import GroupShards
+from services.gateway.core.coordinator_shards import CoordinatorKind, CoordinatorShards
 from services.gateway.peers.delayed_requests import DelayedRequests
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class CoordinatorQuery(NamedTuple):
 
     @property
     def api(self) -> Api:
-        return GROUP_APIS[self.api_key]
+        return APIS[ApiKey(self.api_key)]
 
     @property
     def parks(self) -> bool:
@@ -78,7 +78,7 @@ class CoordinatorQuery(NamedTuple):
 
 
 class Coordinator:
-    """One registered incarnation of a group coordinator, and the RPC client to it."""
+    """One registered incarnation of a coordinator, and the RPC client to it."""
 
     __slots__ = ("client", "incarnation", "node_id")
 
@@ -92,7 +92,10 @@ class ShardOwners(Protocol):
     """The shards' owners, and the requests that wait for one. `Coordinators` implements it."""
 
     @property
-    def shards(self) -> GroupShards: ...
+    def kind(self) -> CoordinatorKind: ...
+
+    @property
+    def shards(self) -> CoordinatorShards: ...
 
     @property
     def topics_revision(self) -> int:
@@ -185,7 +188,7 @@ class CoordinatorRequest:
             body = [query.shard, query.api_key, query.api_version, query.client_id, query.client_host, revision]
             timeout_s = PARKED_REQUEST_TIMEOUT_S if query.parks else REQUEST_TIMEOUT_S
             try:
-                self._request_id = owner.client.send(ASK, body, (query.body,), self, timeout_s=timeout_s)
+                self._request_id = owner.client.send(coordinators.kind.method, body, (query.body,), self, timeout_s=timeout_s)
             except (Overloaded, Disconnected):
                 self._wait()
             else:
@@ -202,7 +205,7 @@ class CoordinatorRequest:
         if isinstance(outcome, Response):
             self._on_response(outcome)
         elif isinstance(outcome, RpcError) and outcome.code != REQUEST_TIMED_OUT:
-            log.error("a group coordinator failed", extra=fields(api=self._query.api_key, error=str(outcome)))
+            log.error(f"a {self._coordinators.kind.name} failed", extra=fields(api=self._query.api_key, error=str(outcome)))
             self._finish(UNKNOWN_SERVER_ERROR)
         elif self._query.api.is_repeatable or (isinstance(outcome, RpcFailure) and not outcome.sent):
             self._error = NOT_COORDINATOR
@@ -214,7 +217,7 @@ class CoordinatorRequest:
         try:
             error = 0 if outcome.body == SUCCESS else unpack(AskReply, outcome.body).error
         except ContractError as reason:
-            log.error("a group coordinator's answer cannot be read", extra=fields(reason=str(reason)))
+            log.error(f"a {self._coordinators.kind.name}'s answer cannot be read", extra=fields(reason=str(reason)))
             self._finish(UNKNOWN_SERVER_ERROR)
             return
         if error == 0:

@@ -1,4 +1,4 @@
-"""The gateway's group coordinators: an RPC client to each, the owner of each shard, and the requests that wait for an owner.
+"""The coordinators of a kind: an RPC client to each, the owner of each shard, and the requests that wait for an owner.
 
 A coordinator that is no longer a member keeps its client: a lost lease is not a death, and the shards' states say which
 coordinator owns them. A new incarnation knows nothing of the past, so requests to the former one fail as disconnected.
@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
-from libs.cluster.records import GROUP_COORDINATOR, Member
+from libs.cluster.records import Member
 from libs.cluster.shard_owners import Owner
 from libs.rpc.client import Hello, RpcClient
 from libs.rpc.errors import RpcFailure
 from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
-from services.gateway.core.group_shards import GroupShards
+from services.gateway.core.coordinator_shards import CoordinatorKind, CoordinatorShards
 from services.gateway.peers.coordinator_request import Coordinator, CoordinatorQuery, CoordinatorRequest, OnResult
 from services.gateway.peers.delayed_requests import DelayedRequests
 
@@ -33,9 +33,10 @@ not."""
 
 
 class Coordinators:
-    """The group coordinators of the newest image. Call `follow` with each image; `ask` may be called at any time."""
+    """The coordinators of a kind in the newest image. Call `follow` with each image; `ask` may be called at any time."""
 
-    def __init__(self, hello: Callable[[], Hello], host_id: str, transport: Transport) -> None:
+    def __init__(self, kind: CoordinatorKind, hello: Callable[[], Hello], host_id: str, transport: Transport) -> None:
+        self.kind = kind
         self._hello = hello
         self._host_id = host_id
         self._transport = transport
@@ -54,20 +55,20 @@ class Coordinators:
         """True while this gateway stops: no request may wait here for other members any more."""
         self.topics_revision = 0
         """The revision at which the topics of the newest image last changed."""
-        self.shards = GroupShards(ClusterImage())
+        self.shards = CoordinatorShards(kind, ClusterImage())
 
     # --- members and owners -------------------------------------------------------------------------------------------
 
     def follow(self, image: ClusterImage) -> None:
         if self._closed:
             return
-        for node_id, member in image.members(GROUP_COORDINATOR).items():
+        for node_id, member in image.members(self.kind.role).items():
             known = self._known.get(node_id)
             if known is None or known.incarnation != member.incarnation:
                 self._owners.clear()
                 self._add(member)
         self.topics_revision = image.topics_revision
-        before, self.shards = self.shards, GroupShards(image, self.shards)
+        before, self.shards = self.shards, CoordinatorShards(self.kind, image, self.shards)
         self._owners.clear()
         if not self.shards.same_owners(before):
             for request in self._requests_in_flight():
@@ -137,9 +138,9 @@ class Coordinators:
     def debug(self) -> dict[str, object]:
         """The coordinators' part of `/debug` on the admin port."""
         return {
-            "group_coordinators": {known.node_id: known.client.connected for known in self._known.values()},
-            "group_requests_bytes": self._held,
-            "group_requests_waiting": len(self.delayed_requests),
+            "coordinators": {known.node_id: known.client.connected for known in self._known.values()},
+            "requests_bytes": self._held,
+            "requests_waiting": len(self.delayed_requests),
         }
 
     def _requests_in_flight(self) -> list[CoordinatorRequest]:
@@ -159,11 +160,12 @@ class Coordinators:
         if not address:
             if key not in self._unreachable:
                 self._unreachable.add(key)
-                log.error("a group coordinator has no address that can be reached from here", extra=fields(node=member.node_id))
+                log.error(f"a {self.kind.name} has no address that can be reached from here", extra=fields(node=member.node_id))
             return
-        client = RpcClient(address, self._hello, self._transport, expected=(GROUP_COORDINATOR, member.node_id))
+        client = RpcClient(address, self._hello, self._transport, expected=(self.kind.role, member.node_id))
         coordinator = self._known[member.node_id] = Coordinator(member.node_id, member.incarnation, client)
-        log.info("group coordinator appeared", extra=fields(node=member.node_id, incarnation=member.incarnation, address=address))
+        details = fields(node=member.node_id, incarnation=member.incarnation, address=address)
+        log.info(f"{self.kind.name} appeared", extra=details)
         self.connect(coordinator)
 
     async def _connect(self, coordinator: Coordinator) -> None:
@@ -173,7 +175,7 @@ class Coordinators:
             except RpcFailure as error:
                 # The RPC client backs off by itself. If it was closed, the coordinator was replaced, and the loop ends.
                 if self._known.get(coordinator.node_id) is coordinator:
-                    log.info("group coordinator unreachable", extra=fields(node=coordinator.node_id, error=str(error)))
+                    log.info(f"{self.kind.name} unreachable", extra=fields(node=coordinator.node_id, error=str(error)))
                 continue
             self.delayed_requests.retry_all()
             return

@@ -13,7 +13,6 @@ from services.gateway.exchange.exchange import Exchange
 from services.gateway.produce.produce_response import respond
 
 VALID_ACKS = (-1, 0, 1)
-FIRST_WITH_ABORTABLE = 11
 
 
 class PendingProduce:
@@ -28,6 +27,7 @@ class PendingProduce:
         "_unsettled",
         "acks",
         "gone",
+        "produce_version",
         "timeout_ms",
         "transactional_id",
     )
@@ -42,6 +42,7 @@ class PendingProduce:
         self.acks = request.acks
         self.timeout_ms = max(0, request.timeout_ms)
         self.transactional_id = request.transactional_id
+        self.produce_version = exchange.api_version
         self.gone = False
 
     def start(self, request: ProduceRequest) -> None:
@@ -125,9 +126,6 @@ class PendingProduce:
             attributes = records[FLAGS_AT]
             if attributes & CODEC_MASK == ZSTD and version < FIRST_WITH_ZSTD:
                 return int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-            if attributes & TRANSACTIONAL:
-                abortable = version >= FIRST_WITH_ABORTABLE
-                return int(ErrorCode.TRANSACTION_ABORTABLE if abortable else ErrorCode.INVALID_TXN_STATE)
         return 0
 
     def _without_repeated(self, batches: list[Batch]) -> list[Batch]:

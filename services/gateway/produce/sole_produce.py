@@ -13,7 +13,7 @@ from services.gateway.produce.produce_response import FIRST_WITH_HINTS, respond
 class SoleProduce(Batch):
     """Request and batch in one object. Its response consists of numbers alone, which the template writes."""
 
-    __slots__ = ("_data_path", "_exchange", "_template", "acks", "gone", "timeout_ms", "transactional_id")
+    __slots__ = ("_data_path", "_exchange", "_template", "acks", "gone", "produce_version", "timeout_ms", "transactional_id")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class SoleProduce(Batch):
         self.acks = template.acks
         self.timeout_ms = template.timeout_ms
         self.transactional_id: str | None = None
+        self.produce_version = 0
         self.gone = False
         self._template = template
         self._data_path = data_path

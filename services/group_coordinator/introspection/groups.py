@@ -12,6 +12,7 @@ from typing import Any, Final
 from libs.clock import Clock
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.cluster.shard_owners import Owner
+from libs.coordinator.observed_machine import ObservedMachine
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.shard_set import ShardSet
 from libs.coordinator.states import State
@@ -26,7 +27,6 @@ from services.group_coordinator.introspection import classic_groups as classic_v
 from services.group_coordinator.introspection import consumer_groups as consumer_view
 from services.group_coordinator.lag.lag_meter import Lag, LagMeter
 from services.group_coordinator.telemetry.meters import CLASSIC, CONSUMER
-from services.group_coordinator.telemetry.observed_machine import ObservedMachine
 
 LISTED_MAX: Final = 500
 _state_of = attrgetter("state._name_")  # strings: hashing an Enum member, or reading its value, takes ten times as long

@@ -6,11 +6,11 @@ parsed.
 """
 
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+from libs.coordinator.deferred_requests import Write
 from libs.wire.api_keys import ApiKey, first_flexible
 from libs.wire.apis import GROUP_APIS, Api
 from libs.wire.messages.offset_commit import (
@@ -36,9 +36,6 @@ _ONE_BYTE: Final = 0x80
 MARK: Final = bytes(range(1, 13))
 """Bytes in place of offset and leader epoch. The mark cannot overlap itself, so splitting at it is unambiguous."""
 MARKED_OFFSET, MARKED_EPOCH = struct.unpack(">qi", MARK)
-
-Write = Callable[[Any], bytes | bytearray]
-"""Writes a response. Raises ValueError for one that the request's version cannot express."""
 
 
 class CommitTemplate:

@@ -43,6 +43,12 @@ def revision_of(body: Any) -> int:
     return body[4] if len(body) > 4 and type(body[4]) is int else -1
 
 
+def transaction_of(body: Any) -> tuple[str | None, int]:
+    """The transactional id, and the version of the client's Produce."""
+    transactional_id = body[3] if len(body) > 3 and type(body[3]) is str else None
+    return transactional_id, body[5] if len(body) > 5 and type(body[5]) is int else 0
+
+
 def appended(base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Answer:
     return [0, base_offset, log_append_time_ms, log_start_offset, None, (), -1, -1]
 

@@ -8,12 +8,23 @@ from services.storage.partition.append_answers import Answer
 class AppendCall:
     """One Append call. It is answered when its last partition is settled."""
 
-    __slots__ = ("_answers", "_call", "_waiting", "acks", "deadline", "received_at")
+    __slots__ = ("_answers", "_call", "_waiting", "acks", "deadline", "produce_version", "received_at", "transactional_id")
 
-    def __init__(self, call: Call, acks: int, received_at: float, timeout_s: float, partitions: int) -> None:
+    def __init__(
+        self,
+        call: Call,
+        acks: int,
+        received_at: float,
+        timeout_s: float,
+        partitions: int,
+        transactional_id: str | None = None,
+        produce_version: int = 0,
+    ) -> None:
         self.acks = acks
         self.received_at = received_at
         self.deadline = received_at + timeout_s
+        self.transactional_id = transactional_id
+        self.produce_version = produce_version
         self._call = call
         self._answers: list[Answer | None] = [None] * partitions
         self._waiting = partitions

@@ -37,8 +37,11 @@ from libs.wire.record_batches.batches import (
     set_log_append_time,
     validate_produce,
 )
+from libs.wire.record_batches.markers import Marker
 from services.storage.core.produce.admission import Refusal, refuse_acks, refuse_caller_epoch
+from services.storage.core.produce.marker_numbers import MarkerNumbers
 from services.storage.core.produce.ownership import COORDINATOR_ONLY
+from services.storage.core.produce.verification_errors import FIRST_THAT_ADDS
 from services.storage.meters import Meters
 from services.storage.partition.append_answers import (
     Answer,
@@ -48,6 +51,7 @@ from services.storage.partition.append_answers import (
     refused_as,
     refused_batch,
     revision_of,
+    transaction_of,
 )
 from services.storage.partition.leader_checks import Confirm, LeaderChecks
 from services.storage.partition.partition import Key, Partition
@@ -57,6 +61,8 @@ from services.storage.produce.batch_validation import BatchValidation
 from services.storage.produce.deferred_appends import DeferredAppend, DeferredAppends
 from services.storage.produce.internal_topic_ownership import Owners, is_owners
 from services.storage.produce.produce_timeouts import ProduceTimeouts
+from services.storage.produce.transaction_coordinators import TransactionCoordinators
+from services.storage.produce.transaction_verification import TransactionVerification, VerifiedBatch
 from services.storage.produce.validation_job import PendingBatch
 
 log = logging.getLogger(__name__)
@@ -85,6 +91,7 @@ class Appends:
         confirm: Confirm,
         on_appended: Callable[[Key], None],
         readers_wait: Callable[[Key], bool],
+        coordinators: TransactionCoordinators,
     ) -> None:
         self._partitions = partitions
         self.owners = Owners(partitions, confirm)
@@ -95,6 +102,8 @@ class Appends:
         self._readers_wait = readers_wait
         self._loop = asyncio.get_running_loop()
         self._timeouts = ProduceTimeouts(self._loop, meters)
+        self.marker_numbers = MarkerNumbers()
+        self.verification = TransactionVerification(coordinators, self._stage_verified, self._refuse_verified)
         self._dirty: list[Partition] = []
         self._turn_ms = -1  # wall time of this turn, -1 between turns
         self._turn_time = 0.0
@@ -122,7 +131,7 @@ class Appends:
         if self._turn_ms < 0:
             self._begin_turn()
         acks: int = body[0]
-        request = AppendCall(call, acks, self._turn_time, body[1] / 1000, len(parts))
+        request = AppendCall(call, acks, self._turn_time, body[1] / 1000, len(parts), *transaction_of(body))
         self._meters.produce_requests += len(parts)
         waiting = bool(self._deferred)
         end = 0
@@ -130,7 +139,7 @@ class Appends:
             topic_id, index, epoch, length = part[:4]
             start, end = end, end + length
             key = topic_id, index
-            admitted = self._admit(key, epoch, acks)
+            admitted = self.admit(key, epoch, acks)
             if len(part) > 4 and is_owners(part):  # an owner's append never waits: whatever prevents it, the owner claims again
                 self.owners.take(admitted, part, request, slot, payload[start:end], self._stage)
             elif type(admitted) is Partition and not (waiting and key in self._deferred):
@@ -141,10 +150,22 @@ class Appends:
                     refusal = admitted if isinstance(admitted, Refusal) else Refusal(NOT_LEADER_OR_FOLLOWER)
                     self._refuse(key, request, slot, refusal)
 
+    def begin_request(self, call: Call, partitions: int, timeout_s: float) -> AppendCall:
+        """Begins a request whose batches this node builds itself. All in-sync replicas acknowledge them."""
+        if self._turn_ms < 0:
+            self._begin_turn()
+        return AppendCall(call, -1, self._turn_time, timeout_s, partitions)
+
+    @property
+    def turn_ms(self) -> int:
+        """Wall time of the turn that was begun."""
+        return self._turn_ms
+
     def _begin_turn(self) -> None:
         self._turn_ms, self._turn_time = self._clock.wall_ms(), self._loop.time()
 
-    def _admit(self, key: Key, epoch: int, acks: int) -> Partition | Refusal:
+    def admit(self, key: Key, epoch: int, acks: int) -> Partition | Refusal:
+        """The partition, if a batch may be staged now."""
         partition = self._partitions.by_key.get(key)
         if partition is None or not partition.replica.leading or partition.offline or partition.sync.stalled or self._stopping:
             return self._refusal(key)
@@ -199,6 +220,9 @@ class Appends:
             max_timestamp = time_ms = self._turn_ms
         if header.producer_id >= 0:
             producers = partition.log.producers
+            if self.verification and self.verification.must_wait(partition, header):
+                self._verify(partition, request, slot, view, header)
+                return
             try:
                 verdict = producers.check(header)
             except BatchError as error:
@@ -207,8 +231,19 @@ class Appends:
             if type(verdict) is Duplicate:
                 self._answer_duplicate(partition, request, slot, verdict)
                 return
-            if header.attributes & TRANSACTIONAL:  # no coordinator has said that this partition is part of a transaction
-                raise BatchError(ErrorCode.INVALID_TXN_STATE, "there is no transaction coordinator yet")
+            if (
+                header.attributes & TRANSACTIONAL
+                and not producers.in_transaction(header)
+                and not self.verification.is_granted(partition, header)
+            ):
+                if (
+                    request.produce_version >= FIRST_THAT_ADDS
+                    and header.base_sequence
+                    and not producers.knows(header.producer_id)
+                ):
+                    raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a transaction of an unknown producer begins with 0")
+                self._verify(partition, request, slot, view, header)
+                return
             producers.record_stamped(header, base, max_timestamp)
         # From here on nothing can fail: the producers' state and the staged lists agree.
         patch(view, base, epoch)
@@ -220,6 +255,58 @@ class Appends:
         partition.buffers.append(view)
         partition.batches.append(BatchMeta(base, end - 1, len(view), max_timestamp, end - 1, epoch))
         partition.staged.append(Staged(request, slot, end, appended(base, time_ms, partition.log.log_start_offset)))
+
+    def stage_marker(
+        self,
+        partition: Partition,
+        request: AppendCall,
+        slot: int,
+        view: memoryview,
+        header: BatchHeader,
+        marker: Marker,
+        *,
+        raises_epoch: bool,
+    ) -> None:
+        """Gives a transaction's marker its offset. Raises BatchError, with nothing changed."""
+        producers = partition.log.producers
+        producers.check_marker(header, marker, raises_epoch=raises_epoch)
+        self.verification.ended(partition, header.producer_id)
+        base, epoch = partition.next_offset, partition.replica.leader_epoch
+        producers.record_marker(header, base, marker)
+        patch(view, base, epoch)
+        if not partition.staged:
+            self._dirty.append(partition)
+        partition.next_offset = base + 1
+        partition.buffers.append(view)
+        partition.batches.append(BatchMeta(base, base, len(view), header.max_timestamp, base, epoch))
+        partition.staged.append(Staged(request, slot, base + 1, appended(base, -1, partition.log.log_start_offset)))
+
+    # -- batches that wait for a transaction coordinator ------------------------------------------------------------------
+
+    def _verify(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader) -> None:
+        refusal = self.verification.take(partition, request, slot, view, header)
+        if refusal is not None:
+            self._refuse(partition.key, request, slot, refusal)
+
+    def _stage_verified(self, partition: Partition, batches: list[VerifiedBatch]) -> None:
+        """Appends batches whose coordinator has answered. The partition may have changed meanwhile."""
+        self._begin_turn()
+        for batch in batches:
+            if batch.request.cancelled:  # its caller may have sent it elsewhere: stored now, it could be stored twice
+                continue
+            admitted = self.admit(partition.key, partition.replica.leader_epoch, batch.request.acks)
+            if isinstance(admitted, Refusal):
+                self._refuse(partition.key, batch.request, batch.slot, admitted)
+                continue
+            try:
+                self._stage(admitted, batch.request, batch.slot, batch.view, batch.header)
+            except BatchError as error:
+                admitted.traffic.failed_produces += 1
+                batch.request.settle(batch.slot, refused_batch(error, admitted.log.log_start_offset))
+        self.end_turn()
+
+    def _refuse_verified(self, partition: Partition, batch: VerifiedBatch, refusal: Refusal) -> None:
+        self._refuse(partition.key, batch.request, batch.slot, refusal)
 
     def _refuse_sequence(self, partition: Partition, request: AppendCall, slot: int, answer: Answer) -> None:
         partition.traffic.failed_produces += 1
@@ -328,6 +415,8 @@ class Appends:
             append.refuse(answer)
         for batch in self._validation.drop(partition):
             self._refuse(partition.key, batch.request, batch.slot, refusal)
+        for verified in self.verification.drop(partition):
+            self._refuse(partition.key, verified.request, verified.slot, refusal)
         self._timeouts.forget(partition)
 
     def _validated(self, batches: list[PendingBatch]) -> None:
@@ -336,7 +425,7 @@ class Appends:
         for batch in batches:
             if batch.request.cancelled:  # its caller may have sent it elsewhere: stored now, it could be stored twice
                 continue
-            admitted = self._admit(batch.partition.key, batch.leader_epoch, batch.request.acks)
+            admitted = self.admit(batch.partition.key, batch.leader_epoch, batch.request.acks)
             if isinstance(admitted, Refusal):
                 self._refuse(batch.partition.key, batch.request, batch.slot, admitted)
                 continue
@@ -355,12 +444,17 @@ class Appends:
         refusal = Refusal(REQUEST_TIMED_OUT, "the batch waited for too long to be opened")
         self._refuse(batch.partition.key, batch.request, batch.slot, refusal)
 
+    def forget(self, key: Key) -> None:
+        """Forgets a partition that has left this node."""
+        self.owners.forget(key)
+        self.marker_numbers.forget(key)
+
     def recheck(self) -> None:
         """Looks at deferred appends again, after a new image or the opening of a partition. They go on, or are refused."""
         if not self._deferred:
             return
         self._begin_turn()
-        for append, admitted in self._deferred.take_ready(self._admit):
+        for append, admitted in self._deferred.take_ready(self.admit):
             if isinstance(admitted, Partition):
                 self._settle_or_stage(admitted, append.request, append.slot, append.view, append.leader_epoch)
             else:
@@ -379,4 +473,5 @@ class Appends:
     def close(self) -> None:
         self._deferred.close()
         self._validation.close()
+        self.verification.close()
         self._timeouts.close()

@@ -177,7 +177,7 @@ class Reconciler:
         partition = self._partitions.by_key.get(key)
         desired = self._desired(key)
         if desired is None:
-            self._appends.owners.forget(key)
+            self._appends.forget(key)
             self._partitions.broken.discard(key)
             self._withdrawals.reinstate(key)
             self._withdrawals.resume(key)

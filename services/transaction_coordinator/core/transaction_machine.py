@@ -32,6 +32,9 @@ EXPIRED_AT_ONCE: Final = 1000
 class TransactionSettings:
     """Broker configs of transactions. Defaults are Kafka's."""
 
+    timeout_ms_max: int = 900_000
+    """The value of transaction.max.timeout.ms."""
+
     id_expiration_ms: int = 7 * 24 * 3_600_000
     """The value of transactional.id.expiration.ms."""
     expiry_check_ms: int = 3_600_000
@@ -57,6 +60,8 @@ class TransactionMachine:
             case VerifyPartitions():
                 return adding.decide_verification(self._current(event), event)
             case InitProducerId():
+                if not 0 < event.timeout_ms <= self._settings().timeout_ms_max:
+                    return refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
                 return init_producer_id.decide(self._current(event), event, now_ms)
             case Expired((kind, *_) as key):
                 return self._time_out(str(key[1]), now_ms) if kind == TIMEOUT else self._expire(now_ms)

@@ -14,6 +14,7 @@ from libs.cluster.records import InSync, PartitionState
 from libs.commitlog.files.page_cache import NonblockingLookup
 from libs.commitlog.model.errors import DirectoryDamaged
 from libs.commitlog.producers.producer_state import FRESH, ProducerState
+from libs.coordinator.client_requests import ClientRequests
 from libs.coordinator.driver import ShardDriver
 from libs.coordinator.shard import Shard
 from libs.rpc.client_connection import ClientConnection
@@ -31,7 +32,6 @@ from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.consumer import commits as consumer_commits
 from services.group_coordinator.core.consumer import reconciliation
 from services.group_coordinator.core.group_machine import GroupMachine
-from services.group_coordinator.protocol.group_requests import GroupRequests
 from services.storage.cleanup.log_cleaner import LogCleaner
 from services.storage.core.produce.ownership import Ownership
 from services.storage.core.replication.follower import following as deciding
@@ -228,7 +228,7 @@ MUTANTS: dict[str, Bug] = {
         range(1, 11),
     ),
     "commits do not wait for the topics of their gateway": Bug(
-        line(GroupRequests.ask, "topics_revision > self._image_revision and reads_topics(request)", "False"),
+        line(ClientRequests.ask, "topics_revision > self._image_revision and self.reads_topics(event)", "False"),
         range(1, 11),
     ),
     "a gateway serves from a former incarnation's files": Bug(files_outlive_their_node, range(1, 11)),

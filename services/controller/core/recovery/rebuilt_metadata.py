@@ -15,14 +15,14 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides, InSync, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.saved_metadata import is_newer
-from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS
+from libs.cluster.topic_names import INTERNAL_TOPICS
 from services.controller.core.elections.doubt import in_doubt
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
 from services.controller.core.recovery.holdings_by_topic import HoldingsByTopic
 from services.controller.core.recovery.node_holdings import HeldPartition, NodeHoldings, Source
 from services.controller.core.recovery.restored_metadata import Values, restart_of_counters
 from services.controller.core.topics.internal_topic_configs import kept_synced
-from services.controller.core.topics.internal_topics import group_topic_configs
+from services.controller.core.topics.internal_topics import PREFIXES, internal_topic_configs
 
 REBUILT_ANEW: Final = (keys.TOPICS, keys.PARTITIONS, keys.NODES, keys.CONFIGS + "topic/")
 
@@ -162,7 +162,7 @@ class _Topics:
     def _configs(self, name: str, topic_id: bytes) -> dict[str, str]:
         if topic_id in self._image.topics_by_id:
             return dict(self._image.overrides("topic", name))
-        return kept_synced(name, group_topic_configs(self._image) if name == GROUP_TOPIC else {})
+        return kept_synced(name, internal_topic_configs(self._image, name) if name in PREFIXES else {})
 
     def _state(self, topic: Topic, topic_id: bytes, index: int) -> PartitionState:
         saved = self._image.partition(topic_id, index)

@@ -1,18 +1,21 @@
 """The internal topics, and the configs with which they are created."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from libs.cluster.configs.resolve import effective_broker_int
+from libs.cluster.configs.resolve import effective_broker_int, is_set
 from libs.cluster.image import ClusterImage
-from libs.cluster.topic_names import GROUP_TOPIC
+from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from libs.rpc.contracts.controller import CreateInternalTopic, CreateTopics, NewTopic, TopicResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.shards.shard_ownership import OWNED_BY, owned_from_the_start
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.core.topics.topics import Creation, Randomness, create_topics, default_replication_factor
 
-FACTOR: Final = "offsets.topic.replication.factor"
+PREFIXES: Final[Mapping[str, str]] = {GROUP_TOPIC: "offsets.topic.", TRANSACTION_TOPIC: "transaction.state.log."}
+"""The prefix of the broker configs with which each internal topic is created."""
+MIN_IN_SYNC: Final = "transaction.state.log.min.isr"
 
 
 def create_internal_topic(image: ClusterImage, request: CreateInternalTopic, random: Randomness, limits: Limits) -> Creation:
@@ -24,7 +27,7 @@ def create_internal_topic(image: ClusterImage, request: CreateInternalTopic, ran
     if (topic := image.topics.get(name)) is not None:
         topic_id = bytes.fromhex(topic.topic_id)
         return _answered(TopicResult(name, ErrorCode.NONE, None, topic_id, topic.partitions))
-    decision = create_topics(image, CreateTopics((_group_topic(image),)), random, limits)
+    decision = create_topics(image, CreateTopics((_new_topic(image, name),)), random, limits)
     members = image.members(OWNED_BY[name])
     owned = tuple(replace(each, partitions=owned_from_the_start(each.partitions, members)) for each in decision.planned)
     return replace(decision, planned=owned)
@@ -34,16 +37,23 @@ def _answered(result: TopicResult) -> Creation:
     return Creation((result.name,), (), (result,))
 
 
-def _group_topic(image: ClusterImage) -> NewTopic:
-    partitions = effective_broker_int(image, "offsets.topic.num.partitions")
-    factor = default_replication_factor(image, FACTOR)
-    return NewTopic(GROUP_TOPIC, partitions, factor, configs=tuple(group_topic_configs(image).items()))
+def _new_topic(image: ClusterImage, name: str) -> NewTopic:
+    partitions = effective_broker_int(image, PREFIXES[name] + "num.partitions")
+    factor = default_replication_factor(image, PREFIXES[name] + "replication.factor")
+    return NewTopic(name, partitions, factor, configs=tuple(internal_topic_configs(image, name).items()))
 
 
-def group_topic_configs(image: ClusterImage) -> dict[str, str]:
-    """The configs with which the topic of groups is created."""
-    return {
+def internal_topic_configs(image: ClusterImage, name: str) -> dict[str, str]:
+    """The configs with which a coordinators' topic is created.
+
+    `transaction.state.log.min.isr` is among them where somebody set it. Otherwise the topic has the default of all topics, 2
+    where there are as many replicas, as it has in Kafka.
+    """
+    configs = {
         "cleanup.policy": "compact",
         "compression.type": "producer",
-        "segment.bytes": str(effective_broker_int(image, "offsets.topic.segment.bytes")),
+        "segment.bytes": str(effective_broker_int(image, PREFIXES[name] + "segment.bytes")),
     }
+    if name == TRANSACTION_TOPIC and is_set(image, MIN_IN_SYNC):
+        configs["min.insync.replicas"] = str(effective_broker_int(image, MIN_IN_SYNC))
+    return configs

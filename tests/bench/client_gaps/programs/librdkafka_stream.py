@@ -12,7 +12,7 @@ def settings(asked: Arguments, **more: object) -> dict[str, object]:
 
 
 def produce(asked: Arguments) -> None:
-    producer = Producer(settings(asked, **{"enable.idempotence": True, "acks": "all", "linger.ms": 0}))
+    producer = Producer(settings(asked, **{"enable.idempotence": True, "acks": "all"}))
     pace = Pace(asked.per_second)
     while not over.is_set():
         for sequence in pace.due():

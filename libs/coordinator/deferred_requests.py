@@ -7,45 +7,48 @@ and gone once this process sees the later one.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from libs.rpc.call import Call
 from libs.wire.apis import Api
-from services.group_coordinator.core.model.requests import RequestEvent
-from services.group_coordinator.protocol.commit_templates import Write
+
+E = TypeVar("E")
+
+Write = Callable[[Any], bytes | bytearray]
+"""Writes a response. Raises ValueError for one that the request's version cannot express."""
 
 WAIT_S_MAX: Final = 0.2
 """Longest wait here. After it the gateway asks again until its own deadline, so a longer wait would only add to that."""
 
 
-class DeferredRequest(NamedTuple):
+class DeferredRequest(NamedTuple, Generic[E]):
     """A request that was read and not decided. `topics_revision` is its gateway's."""
 
     call: Call
     api: Api
     write: Write
     shard: int
-    event: RequestEvent
+    event: E
     topics_revision: int
 
 
-class DeferredRequests:
+class DeferredRequests(Generic[E]):
     """The deferred requests, in the order of arrival. `refuse` ends one that waits too long."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, refuse: Callable[[DeferredRequest], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, refuse: Callable[[DeferredRequest[E]], None]) -> None:
         self._loop = loop
         self._refuse = refuse
-        self._waiting: deque[tuple[float, DeferredRequest]] = deque()
+        self._waiting: deque[tuple[float, DeferredRequest[E]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def defer(self, request: DeferredRequest) -> None:
+    def defer(self, request: DeferredRequest[E]) -> None:
         self._waiting.append((self._loop.time() + WAIT_S_MAX, request))
         self._arm()
 
-    def take_ready(self, revision: int) -> list[DeferredRequest]:
+    def take_ready(self, revision: int) -> list[DeferredRequest[E]]:
         """Removes the requests that an image of that revision is new enough for, and returns those whose caller still waits."""
         ready = [request for _, request in self._waiting if request.topics_revision <= revision]
         if ready:

@@ -1,4 +1,4 @@
-"""The requests that a gateway sends to the owner of a shard of `__consumer_offsets`, on behalf of a client.
+"""The requests that a gateway sends to the owner of a coordinator's shard, on behalf of a client.
 
 Requests travel as their clients wrote them: the payload is the Kafka request's body, in `api_version`. The payload of the answer
 is the Kafka response's body, in the same version. The gateway reads only as much as it needs to find the shard. It has split a
@@ -7,14 +7,16 @@ request that names several groups: all groups in the payload belong to `shard`.
 
 from dataclasses import dataclass
 
-ASK = "groups.ask"
+ASK_GROUPS = "groups.ask"
+ASK_TRANSACTIONS = "transactions.ask"
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A client's request about a group. It has no deadline of its own, since joins wait for other members."""
+    """A client's request about a group or a transactional id. It has no deadline of its own, since joins wait for other
+    members."""
 
-    shard: int  # the partition of `__consumer_offsets`
+    shard: int  # the partition of the coordinators' topic
     api_key: int
     api_version: int
     client_id: str  # "" where the client sent null

@@ -1,22 +1,41 @@
-"""The shards of `__consumer_offsets`: the groups in each, its owner, and the broker id that stands for it. No I/O."""
+"""The shards of a kind of coordinators: what belongs to each, its owner, and the broker id that stands for it. No I/O."""
+
+from typing import Final, NamedTuple
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import STORAGE, PartitionState
+from libs.cluster.records import GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR, PartitionState
 from libs.cluster.shard_owners import Owner
-from libs.cluster.topic_names import GROUP_TOPIC
+from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from libs.coordinator.shard_hashing import shard_of
+from libs.rpc.contracts.coordinators import ASK_GROUPS, ASK_TRANSACTIONS
 
 NO_BROKER = -1
 
 
-class GroupShards:
+class CoordinatorKind(NamedTuple):
+    """A kind of coordinators."""
+
+    name: str
+    """As a person reads it."""
+    role: str
+    topic: str
+    """The internal topic whose partitions are the shards."""
+    method: str
+    """The RPC method for clients' requests."""
+
+
+GROUPS: Final = CoordinatorKind("group coordinator", GROUP_COORDINATOR, GROUP_TOPIC, ASK_GROUPS)
+TRANSACTIONS: Final = CoordinatorKind("transaction coordinator", TRANSACTION_COORDINATOR, TRANSACTION_TOPIC, ASK_TRANSACTIONS)
+
+
+class CoordinatorShards:
     """The shards of one image."""
 
     __slots__ = ("_alive", "_owners", "_states", "count")
 
-    def __init__(self, image: ClusterImage, former: "GroupShards | None" = None) -> None:
-        """`former` are the shards of the image before. What has not changed is taken from there."""
-        topic = image.topics.get(GROUP_TOPIC)
+    def __init__(self, kind: CoordinatorKind, image: ClusterImage, former: "CoordinatorShards | None" = None) -> None:
+        """`former` are the shards of the same kind in the image before. What has not changed is taken from there."""
+        topic = image.topics.get(kind.topic)
         self.count = topic.partitions if topic is not None else 0
         """The number of shards. 0: the topic does not exist yet."""
         self._alive = image.members(STORAGE)
@@ -27,12 +46,12 @@ class GroupShards:
         else:
             self._owners = tuple([Owner.named(state.owner) if state is not None else None for state in self._states])
 
-    def same_owners(self, other: "GroupShards") -> bool:
+    def same_owners(self, other: "CoordinatorShards") -> bool:
         return self._owners is other._owners or self._owners == other._owners
 
-    def of(self, group_id: str) -> int:
-        """The shard of that group. NO_BROKER (-1) where there are no shards."""
-        return shard_of(group_id, self.count) if self.count else NO_BROKER
+    def of(self, key: str) -> int:
+        """The shard of that group or transactional id. NO_BROKER (-1) where there are no shards."""
+        return shard_of(key, self.count) if self.count else NO_BROKER
 
     def owner(self, shard: int) -> Owner | None:
         return self._owners[shard] if 0 <= shard < len(self._owners) else None

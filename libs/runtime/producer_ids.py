@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from libs.rpc.contracts.controller import ProducerIdBlock
+from libs.runtime.unused_producer_ids import UnusedProducerIds
 from libs.telemetry.logs import fields
-from services.gateway.produce.unused_producer_ids import UnusedProducerIds
 
 log = logging.getLogger(__name__)
 

@@ -2,12 +2,12 @@
 
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
-from services.gateway.core.group_shards import NO_BROKER, GroupShards
+from services.gateway.core.coordinator_shards import GROUPS, NO_BROKER, CoordinatorShards
 from tests.gateway.fake_gateway import Cluster
 
 
-def shards(*leaders: int, former: GroupShards | None = None, revision: int = 7, **changes: object) -> GroupShards:
-    return GroupShards(Cluster(topics={GROUP_TOPIC: leaders}, **changes).image(revision), former)  # type: ignore[arg-type]
+def shards(*leaders: int, former: CoordinatorShards | None = None, revision: int = 7, **changes: object) -> CoordinatorShards:
+    return CoordinatorShards(GROUPS, Cluster(topics={GROUP_TOPIC: leaders}, **changes).image(revision), former)  # type: ignore[arg-type]
 
 
 def test_groups_lie_where_kafka_looks_for_them() -> None:
@@ -17,7 +17,7 @@ def test_groups_lie_where_kafka_looks_for_them() -> None:
 
 
 def test_without_the_topic_there_is_nobody() -> None:
-    nothing = GroupShards(Cluster().image())
+    nothing = CoordinatorShards(GROUPS, Cluster().image())
     assert (nothing.count, nothing.of("a"), nothing.owner(0), nothing.broker(0)) == (0, NO_BROKER, None, NO_BROKER)
     assert nothing.of_broker(1) == []
     assert (nothing.owner(NO_BROKER), nothing.broker(NO_BROKER)) == (None, NO_BROKER)

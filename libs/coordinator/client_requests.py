@@ -1,0 +1,171 @@
+"""Clients' requests, as gateways relay them (`libs/rpc/contracts/coordinators.py`), on their way to their shards.
+
+Requests of one connection are decided in the order of arrival: each is decoded and decided before the next frame is read. An
+answer leaves when its decision is committed, or when another decision wakes a parked request (JoinGroup, SyncGroup). Only the
+caller's deadline counts. If a caller goes away, its answer is dropped, and its decision stays.
+
+A request that depends on topics waits if its gateway knows later ones (`deferred_requests.py`). Requests of other clients may
+overtake it. Those of its own client do not, since a gateway runs one request of a connection at a time.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from functools import partial
+from typing import Any, Generic, TypeVar, get_type_hints
+
+from libs.cluster.image import ClusterImage
+from libs.coordinator.deferred_requests import DeferredRequest, DeferredRequests, Write
+from libs.coordinator.malformed_requests import MalformedRequestLog
+from libs.coordinator.pending import Answer
+from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.shard_set import ShardSet
+from libs.rpc.call import Call, pack_any
+from libs.rpc.contracts.coordinators import Ask
+from libs.rpc.contracts.coordinators import AskReply as Answered
+from libs.rpc.envelope import EMPTY
+from libs.rpc.schema import unpack
+from libs.rpc.server import Accept
+from libs.telemetry.logs import fields
+from libs.wire.apis import Api
+from libs.wire.errors import ErrorCode
+from libs.wire.primitives import ProtocolError
+
+log = logging.getLogger(__name__)
+
+E = TypeVar("E")
+"""Events of the shards' machines."""
+R = TypeVar("R")
+"""Their replies."""
+
+INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
+NOT_COORDINATOR = int(ErrorCode.NOT_COORDINATOR)
+COORDINATOR_LOAD_IN_PROGRESS = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+COORDINATOR_NOT_AVAILABLE = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+SUCCESS = pack_any(Answered(0))
+
+ASK_TYPES = list(get_type_hints(Ask).values())
+"""Field types in their order on the wire."""
+
+
+class ClientRequests(ABC, Generic[E, R]):
+    """The RPC methods. Call `follow` with each image, after the shards have it. It needs a running event loop.
+
+    `apis`: what the coordinators decide, by Kafka's number. `method`: the name of the RPC method.
+    """
+
+    def __init__(self, method: str, apis: Mapping[int, Api], shards: ShardSet[E, R, Any]) -> None:
+        self._method = method
+        self._apis = apis
+        self._shards = shards
+        loop = asyncio.get_running_loop()
+        self._malformed = MalformedRequestLog(loop.time)
+        self._image_revision = 0
+        self._deferred: DeferredRequests[E] = DeferredRequests(loop, self._refuse_deferred)
+
+    # -- what each kind of coordinator says -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def decode(self, api: Api, version: int, body: bytes, client_id: str, client_host: str) -> tuple[E, Write]:
+        """The event for the shard, and the function that writes the response. Raises ProtocolError."""
+
+    @abstractmethod
+    def keys(self, api: Api, event: E) -> Sequence[str]:
+        """The groups or transactional ids of the event. All must belong to the shard."""
+
+    @abstractmethod
+    def reads_topics(self, event: E) -> bool:
+        """Whether the decision depends on which topics there are."""
+
+    @abstractmethod
+    def count(self, api: Api, error: int, reply: object) -> None:
+        """Counts one request: (API, error of the whole answer, reply)."""
+
+    # -- the way of a request -------------------------------------------------------------------------------------------------
+
+    @property
+    def methods(self) -> Mapping[str, Accept]:
+        return {self._method: self.ask}
+
+    def ask(self, call: Call) -> None:
+        """Decides one request. Raises ContractError."""
+        shard, api_key, version, client_id, client_host, topics_revision = _fields(call.body)
+        api = self._apis.get(api_key)
+        if api is None or not api.serves(version):
+            call.reply(Answered(INVALID_REQUEST))
+            return
+        # A copy: a waiting request must not hold the connection's receive buffer.
+        body, call.payload = bytes(call.payload), EMPTY
+        try:
+            event, write = self.decode(api, version, body, client_id, client_host)
+        except ProtocolError as error:
+            self._malformed.write(call.peer.address, api.name, version, error)
+            call.reply(Answered(INVALID_REQUEST))
+            return
+        if topics_revision > self._image_revision and self.reads_topics(event):
+            self._deferred.defer(DeferredRequest(call, api, write, shard, event, topics_revision))
+        else:
+            self._decide(call, api, write, shard, event)
+
+    def follow(self, image: ClusterImage) -> None:
+        """Decides the requests that waited for this image."""
+        self._image_revision = image.revision
+        if self._deferred:
+            for call, api, write, shard, event, _ in self._deferred.take_ready(image.revision):
+                self._decide(call, api, write, shard, event)
+            self._shards.end_turn()
+
+    async def close(self) -> None:
+        """Refuses the requests that wait for an image."""
+        self._deferred.close()
+
+    def submit(self, call: Call, api: Api, write: Write, shard: int, event: E) -> None:
+        """Has the shard decide. The answer goes to the caller."""
+        self._shards.submit(shard, event, partial(self.answer, call, api, write))
+
+    def _decide(self, call: Call, api: Api, write: Write, shard: int, event: E) -> None:
+        if error_code := self._routing_error(shard, self.keys(api, event)):
+            self._refuse(call, api, error_code)
+        else:
+            self.submit(call, api, write, shard, event)
+
+    def _refuse_deferred(self, request: DeferredRequest[E]) -> None:
+        self._refuse(request.call, request.api, COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _refuse(self, call: Call, api: Api, error_code: int) -> None:
+        self.count(api, error_code, None)
+        call.reply(Answered(error_code))
+
+    def _routing_error(self, shard: int, keys: Sequence[str]) -> int:
+        count = self._shards.count
+        if not count:
+            return COORDINATOR_NOT_AVAILABLE
+        for key in keys:
+            if shard_of(key, count) != shard:
+                return NOT_COORDINATOR
+        return 0
+
+    def answer(self, call: Call, api: Api, write: Write, answer: Answer[R, Any]) -> None:
+        if not call.open:
+            return
+        error = answer.error
+        body: bytes | bytearray = b""
+        if not error:
+            try:
+                body = write(answer.reply)
+            except Exception:
+                log.exception("a response cannot be written", extra=fields(api=api.name, version=call.body[2]))
+                error = UNKNOWN_SERVER_ERROR
+        self.count(api, error, answer.reply)
+        call.reply(Answered(error) if error else SUCCESS, (body,) if body else ())
+
+
+def _fields(body: list[object]) -> Sequence[Any]:
+    """The fields of an `Ask`, without making one. Raises ContractError."""
+    if [type(field) for field in body[: len(ASK_TYPES)]] == ASK_TYPES:
+        return body[: len(ASK_TYPES)]
+    return astuple(unpack(Ask, body))

@@ -1,0 +1,47 @@
+"""Responses about transactions that have an error everywhere, and the errors that older versions of these APIs know.
+
+They are those of Kafka's requests (`getErrorResponse`). PRODUCER_FENCED (90) is INVALID_PRODUCER_EPOCH (47) for clients that do
+not know it yet, as in Kafka.
+"""
+
+from typing import Final
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.errors import ErrorCode
+from libs.wire.messages import add_partitions_to_txn, end_txn, init_producer_id
+
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+
+FIRST_WITH_FENCED: Final = {ApiKey.INIT_PRODUCER_ID: 4, ApiKey.ADD_PARTITIONS_TO_TXN: 2, ApiKey.END_TXN: 2}
+"""The version of each API from which on it answers PRODUCER_FENCED."""
+
+
+def known_error(key: ApiKey, error: int, version: int) -> int:
+    """The error as a client of that version knows it."""
+    fenced = error == ErrorCode.PRODUCER_FENCED and version < FIRST_WITH_FENCED[key]
+    return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error
+
+
+def init_producer_id_response(
+    request: init_producer_id.InitProducerIdRequest, error: int, version: int
+) -> init_producer_id.InitProducerIdResponse:
+    error = known_error(ApiKey.INIT_PRODUCER_ID, error, version)
+    return init_producer_id.InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
+
+
+def add_partitions_response(
+    request: add_partitions_to_txn.AddPartitionsToTxnRequest, error: int, version: int
+) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
+    error = known_error(ApiKey.ADD_PARTITIONS_TO_TXN, error, version)
+    results = [
+        add_partitions_to_txn.AddPartitionsToTxnTopicResult(
+            topic.name, [add_partitions_to_txn.AddPartitionsToTxnPartitionResult(index, error) for index in topic.partitions]
+        )
+        for topic in request.v3_and_below_topics
+    ]
+    return add_partitions_to_txn.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+
+def end_response(request: end_txn.EndTxnRequest, error: int, version: int) -> end_txn.EndTxnResponse:
+    return end_txn.EndTxnResponse(error_code=known_error(ApiKey.END_TXN, error, version))

@@ -1,0 +1,12 @@
+"""EndTxn (26), versions 0-5. The transactional id's coordinator decides, and its answer is relayed unchanged.
+
+v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE · v5 a new epoch for each transaction (KIP-890).
+
+The answer leaves once the outcome is in the log. Markers are written behind it.
+
+Differences from Kafka: any broker id accepts it, wherever the transactional id's coordinator is.
+"""
+
+from services.gateway.groups import relay
+
+begin = relay.begin_request

@@ -1,0 +1,181 @@
+"""The first batch of a transaction in a partition waits until its coordinator has said that it belongs there (KIP-890).
+
+Otherwise a batch that comes late would begin a transaction that nobody ends, and readers of committed records would wait for
+ever. Clients with Produce 12 or later leave it to the leader to add the partition. For older ones the leader verifies that they
+did.
+
+Later batches of that producer for the partition wait behind the first, in order. A marker that comes meanwhile ends the wait: the
+answer is about the transaction that it ended.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from libs.rpc.contracts.transactions import AddPartitions
+from libs.runtime.parked_queues import COPIED_BYTES_MAX
+from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batches import BatchHeader
+from services.storage.core.produce.admission import Refusal
+from services.storage.core.produce.verification_errors import (
+    CONCURRENT,
+    FIRST_THAT_ADDS,
+    UNAVAILABLE,
+    not_in_transaction,
+    producers_error,
+)
+from services.storage.partition.partition import Key, Partition
+from services.storage.partition.pending_append import AppendCall
+from services.storage.produce.transaction_coordinators import TransactionCoordinators
+
+RETRY_S: Final = 0.02
+UNAVAILABLE_S_MAX: Final = 3.0
+"""How long a failover of the coordinator is hidden from producers."""
+CONCURRENT_S_MAX: Final = 0.1
+"""Kafka's add.partitions.to.txn.retry.backoff.max.ms. Longer waits are the client's."""
+WAITING_BYTES_MAX: Final = 64 << 20
+
+NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedBatch:
+    """A batch that waits for its turn. `header` is of a batch that was checked before."""
+
+    request: AppendCall
+    slot: int
+    view: memoryview
+    header: BatchHeader
+
+
+@dataclass(eq=False, slots=True)
+class _Verification:
+    """What one producer sends to one partition, until the coordinator has answered."""
+
+    partition: Partition
+    question: AddPartitions
+    produce_version: int
+    begun: float
+    batches: list[VerifiedBatch] = field(default_factory=list)
+    retry: asyncio.TimerHandle | None = None
+
+
+Stage = Callable[[Partition, list[VerifiedBatch]], None]
+Refuse = Callable[[Partition, VerifiedBatch, Refusal], None]
+
+
+class TransactionVerification:
+    """The batches that wait. `stage` takes those of one producer that belong to its transaction, `refuse` one that does not."""
+
+    def __init__(self, coordinators: TransactionCoordinators, stage: Stage, refuse: Refuse) -> None:
+        self.coordinators = coordinators
+        self._loop = asyncio.get_running_loop()
+        self._stage = stage
+        self._refuse = refuse
+        self._verifications: dict[tuple[Key, int], _Verification] = {}
+        self._granted: tuple[Key, int, int] | None = None
+        """Partition, producer id and epoch of the batches that `stage` has at the moment."""
+        self._bytes = 0
+
+    def __bool__(self) -> bool:
+        """Whether any batch waits."""
+        return bool(self._verifications)
+
+    def must_wait(self, partition: Partition, header: BatchHeader) -> bool:
+        """Whether batches of this producer wait, and this one must wait behind them."""
+        return (partition.key, header.producer_id) in self._verifications
+
+    def is_granted(self, partition: Partition, header: BatchHeader) -> bool:
+        """Whether the coordinator has just said that the batch belongs to its transaction."""
+        return self._granted == (partition.key, header.producer_id, header.producer_epoch)
+
+    def take(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader) -> Refusal | None:
+        """Has a transactional batch wait. The refusal of one that cannot."""
+        size = len(view)
+        if request.transactional_id is None:
+            return Refusal(not_in_transaction(request.produce_version), "a transactional batch needs a transactional id")
+        if self._bytes + size > WAITING_BYTES_MAX:
+            return Refusal(NOT_ENOUGH_REPLICAS, "too many batches wait for their transaction coordinators")
+        key = partition.key, header.producer_id
+        if size <= COPIED_BYTES_MAX:
+            view = memoryview(bytearray(view))
+        request.written()
+        self._bytes += size
+        batch = VerifiedBatch(request, slot, view, header)
+        verification = self._verifications.get(key)
+        if verification is not None:
+            verification.batches.append(batch)
+            return None
+        version = request.produce_version
+        question = AddPartitions(
+            request.transactional_id,
+            header.producer_id,
+            header.producer_epoch,
+            version < FIRST_THAT_ADDS,
+            ((partition.topic, partition.key[1]),),
+        )
+        verification = _Verification(partition, question, version, self._loop.time(), [batch])
+        self._verifications[key] = verification
+        self._ask(verification)
+        return None
+
+    def ended(self, partition: Partition, producer_id: int) -> None:
+        """A marker ends the producer's transaction in this partition, and so all that waits there for an answer about it."""
+        verification = self._verifications.get((partition.key, producer_id))
+        if verification is not None:
+            error = not_in_transaction(verification.produce_version)
+            self._refuse_all(verification, Refusal(error, "the transaction has ended"))
+
+    def drop(self, partition: Partition) -> list[VerifiedBatch]:
+        """Takes the batches of a partition out. The caller answers them."""
+        batches: list[VerifiedBatch] = []
+        for key, verification in list(self._verifications.items()):
+            if verification.partition is partition:
+                del self._verifications[key]
+                batches += self._out(verification)
+        return batches
+
+    def close(self) -> None:
+        for verification in self._verifications.values():
+            self._out(verification)
+        self._verifications.clear()
+
+    # -- answers --------------------------------------------------------------------------------------------------------------
+
+    def _ask(self, verification: _Verification) -> None:
+        verification.retry = None
+        error = self.coordinators.ask(verification.question, lambda error: self._answered(verification, error))
+        if error:
+            self._answered(verification, error)
+
+    def _answered(self, verification: _Verification, error: int) -> None:
+        key = verification.partition.key, verification.question.producer_id
+        if self._verifications.get(key) is not verification:
+            return
+        waited_s = self._loop.time() - verification.begun
+        if waited_s < (UNAVAILABLE_S_MAX if error in UNAVAILABLE else CONCURRENT_S_MAX if error == CONCURRENT else 0):
+            verification.retry = self._loop.call_later(RETRY_S, self._ask, verification)
+        elif error:
+            message = f"the transaction coordinator answers {ErrorCode(error).name}" if error in [*ErrorCode] else None
+            self._refuse_all(verification, Refusal(int(producers_error(error, verification.produce_version)), message))
+        else:
+            del self._verifications[key]
+            question = verification.question
+            self._granted = (verification.partition.key, question.producer_id, question.producer_epoch)
+            try:
+                self._stage(verification.partition, self._out(verification))
+            finally:
+                self._granted = None
+
+    def _refuse_all(self, verification: _Verification, refusal: Refusal) -> None:
+        del self._verifications[verification.partition.key, verification.question.producer_id]
+        for batch in self._out(verification):
+            self._refuse(verification.partition, batch, refusal)
+
+    def _out(self, verification: _Verification) -> list[VerifiedBatch]:
+        if verification.retry is not None:
+            verification.retry.cancel()
+        batches, verification.batches = verification.batches, []
+        self._bytes -= sum(len(batch.view) for batch in batches)
+        return batches

@@ -1,0 +1,120 @@
+"""The transaction coordinator service: the shards of `__transaction_state` that this process owns.
+
+It decides nothing. The image says which shards it owns, `core/transaction_machine.py` decides about transactions, and the log
+holds the truth. Once a decision to end a transaction is committed, `markers/marker_writer.py` writes its markers.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from libs.clock import Clock
+from libs.cluster.image import ClusterImage
+from libs.cluster.shard_owners import Owner
+from libs.cluster.topic_names import TRANSACTION_TOPIC
+from libs.coordinator.observed_machine import ObservedMachine
+from libs.coordinator.pending import Answer
+from libs.coordinator.shard_set import ShardSet
+from libs.coordinator.states import State
+from libs.coordinator.tables import Journal
+from libs.runtime.storage_nodes import StorageNodes
+from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core.requests import MarkersWritten, ProducerReply, Reply, Request, WriteMarkers
+from services.transaction_coordinator.core.transaction import Transaction
+from services.transaction_coordinator.core.transaction_machine import TransactionMachine
+from services.transaction_coordinator.markers.marker_writer import MarkerWriter
+from services.transaction_coordinator.settings import Settings
+from services.transaction_coordinator.telemetry.meters import Meters
+
+COMPLETION_RETRY_S: Final = 0.1
+RETRIED: Final = frozenset((int(ErrorCode.COORDINATOR_NOT_AVAILABLE), int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+"""Errors after which the shard may still be served by this process, so that nobody else completes the transaction."""
+
+
+class TransactionCoordinator:
+    """The service. Call `follow` with each image, and `close` at the end. It needs a running event loop."""
+
+    def __init__(self, owner: Owner, nodes: StorageNodes, clock: Clock) -> None:
+        self.owner = owner
+        self.nodes = nodes
+        self.image = ClusterImage()
+        self.meters = Meters()
+        self.waits_for = "waits for the metadata store, or for a peer that has an image"
+        """Why it is not ready. Empty once it is registered."""
+        self.registered: Callable[[], bool] = lambda: False
+        self.settings = Settings()
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self.shards: ShardSet[Request, Reply, Any] = ShardSet(
+            TRANSACTION_TOPIC, owner, self._machine, nodes, clock, watch=self._watch
+        )
+        self.markers = MarkerWriter(nodes, self._owns, self._complete)
+
+    def follow(self, image: ClusterImage) -> None:
+        self.image = image
+        self.nodes.follow(image)
+        self.settings.follow(image)
+        self.shards.follow(image)
+        self.markers.follow(image)
+
+    def ready(self) -> tuple[bool, str]:
+        """Readiness for the admin port: all its shards are served."""
+        if self.waits_for:
+            return False, self.waits_for
+        owned = self.shards.owned
+        late = [driver for driver in owned.values() if driver.state is not State.SERVING]
+        if late:
+            records = sum(driver.progress.records for driver in late)
+            return False, f"{len(late)} of {len(owned)} shards are not loaded yet ({records} records read)"
+        return True, f"ready, {len(owned)} shards"
+
+    async def close(self) -> None:
+        """Closes all shards. Appends in flight are answered first."""
+        self._closed = True
+        await self.shards.close()
+        await self.markers.close()
+
+    # -- markers ------------------------------------------------------------------------------------------------------------
+
+    def _machine(self, index: int, journal: Journal) -> ObservedMachine[Request, Reply]:
+        machine = TransactionMachine(journal, lambda: self.settings.current)
+        return ObservedMachine(machine, journal, partial(self._committed, index))
+
+    def _committed(self, index: int, events: Sequence[object], now_ms: int) -> None:
+        driver = self.shards.owned.get(index)
+        if driver is not None:
+            prepared = [event.prepared for event in events if isinstance(event, WriteMarkers)]
+            self.meters.prepared(prepared)
+            self.markers.write(index, driver.owner_epoch, prepared)
+
+    def _watch(self, index: int) -> Callable[[State], None]:
+        def note(state: State) -> None:
+            driver = self.shards.owned.get(index)
+            if state is State.SERVING and driver is not None:
+                self.markers.write(index, driver.owner_epoch, list(machine_of(driver.machine).prepared))
+
+        return note
+
+    def _owns(self, shard: int, owner_epoch: int) -> bool:
+        driver = self.shards.owned.get(shard)
+        return driver is not None and driver.owner_epoch == owner_epoch
+
+    def _complete(self, shard: int, owner_epoch: int, prepared: Transaction) -> None:
+        if self._closed or not self._owns(shard, owner_epoch):
+            return  # its new owner finds it prepared, and writes the markers again
+        self.shards.submit(shard, MarkersWritten(prepared), partial(self._completed, shard, owner_epoch, prepared))
+        self.shards.end_turn()
+
+    def _completed(self, shard: int, owner_epoch: int, prepared: Transaction, answer: Answer[Reply, Any]) -> None:
+        if answer.error in RETRIED:
+            self._loop.call_later(COMPLETION_RETRY_S, self._complete, shard, owner_epoch, prepared)
+        elif isinstance(answer.reply, ProducerReply) and not answer.reply.error_code:
+            self.meters.completed(prepared)
+
+
+def machine_of(machine: Any) -> TransactionMachine:
+    """The machine that a shard's driver observes."""
+    inner = machine.machine
+    assert isinstance(inner, TransactionMachine)
+    return inner

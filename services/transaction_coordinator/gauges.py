@@ -1,0 +1,86 @@
+"""Gauges and views of a transaction coordinator, computed when somebody asks."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from libs.coordinator.states import State
+from libs.telemetry.definitions import GaugeDefinition
+from services.transaction_coordinator.coordinator import TransactionCoordinator, machine_of
+from services.transaction_coordinator.core.states import AT_REST
+from services.transaction_coordinator.core.transaction import Transaction
+from services.transaction_coordinator.telemetry.meters import NAME
+
+SHOWN_MAX: Final = 1_000
+"""Most transactions that a view shows, the oldest first."""
+
+IDS = GaugeDefinition(
+    name=NAME + "ids",
+    help="Transactional ids of the shards that this process serves, by the state of their transactions.",
+    labels=("state",),
+    healthy="`Empty`, `CompleteCommit` and `CompleteAbort`; `Ongoing` as many as producers are at work",
+    otherwise="`PrepareCommit` or `PrepareAbort` that stay: a partition cannot store its marker. `/debug/transactions` names it.",
+)
+OLDEST = GaugeDefinition(
+    name=NAME + "oldest_seconds",
+    help="Age of the oldest transaction under way in the shards that this process serves. 0: there is none.",
+    healthy="below the longest `transaction.timeout.ms` of your producers",
+    otherwise="Readers of committed records wait for that transaction. `/debug/transactions` names its producer.",
+)
+SHARDS = GaugeDefinition(
+    name=NAME + "shards",
+    help="Shards that this process owns, by state.",
+    labels=("state",),
+    healthy="`serving`; other states for seconds after a coordinator or leader changed",
+    otherwise="A shard that stays `claiming` or `loading`: its partition has no leader. Look at the storage nodes.",
+)
+
+
+def transactions_of(coordinator: TransactionCoordinator) -> Iterator[Transaction]:
+    """All transactional ids of the shards that this process serves."""
+    for driver in coordinator.shards.owned.values():
+        if driver.state is State.SERVING:
+            yield from machine_of(driver.machine).transactions.values()
+
+
+def open_transactions(coordinator: TransactionCoordinator, now_ms: int) -> dict[str, Any]:
+    """The transactions under way by transactional id, the oldest first."""
+    under_way = [each for each in transactions_of(coordinator) if each.state not in AT_REST]
+    under_way.sort(key=lambda each: each.started_ms)
+    return {each.transactional_id: view(each, now_ms) for each in under_way[:SHOWN_MAX]}
+
+
+def view(transaction: Transaction, now_ms: int) -> dict[str, Any]:
+    return {
+        "state": transaction.state.value,
+        "producer_id": transaction.producer.producer_id,
+        "producer_epoch": transaction.producer.epoch,
+        "age_ms": max(0, now_ms - transaction.started_ms) if transaction.state not in AT_REST else None,
+        "timeout_ms": transaction.timeout_ms,
+        "partitions": [f"{topic}-{index}" for topic, index in sorted(transaction.partitions)],
+    }
+
+
+class Gauges(Collector):
+    """The collector of a transaction coordinator: its gauges, and all that `Meters` collects. `now_ms`: wall time."""
+
+    def __init__(self, coordinator: TransactionCoordinator, now_ms: Callable[[], int]) -> None:
+        self._coordinator = coordinator
+        self._now_ms = now_ms
+
+    def collect(self) -> Iterator[Metric]:
+        coordinator = self._coordinator
+        states: Counter[str] = Counter()
+        oldest_ms = now_ms = self._now_ms()
+        for transaction in transactions_of(coordinator):
+            states[transaction.state.value] += 1
+            if transaction.state not in AT_REST:
+                oldest_ms = min(oldest_ms, transaction.started_ms)
+        yield IDS.samples(((state,), count) for state, count in sorted(states.items()))
+        yield OLDEST.sample((now_ms - oldest_ms) / 1000)
+        shards = Counter(driver.state.value for driver in coordinator.shards.owned.values())
+        yield SHARDS.samples(((state,), count) for state, count in sorted(shards.items()))
+        yield from coordinator.meters.collect()

@@ -1,0 +1,67 @@
+"""A whole transaction coordinator process, over the environment that it is given (`libs/coordinator/process.py`)."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.shard_owners import Owner
+from libs.coordinator import process
+from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
+from libs.rpc.schema import unpack
+from libs.rpc.server import Accept
+from libs.runtime.controllers import Controllers
+from libs.runtime.lifecycle import Lifecycle
+from libs.runtime.process import Environment
+from libs.runtime.producer_ids import ProducerIds
+from libs.runtime.storage_nodes import StorageNodes
+from services.transaction_coordinator.config import TransactionCoordinatorConfig
+from services.transaction_coordinator.coordinator import TransactionCoordinator
+from services.transaction_coordinator.protocol.leader_requests import LeaderRequests
+from services.transaction_coordinator.protocol.transaction_requests import TransactionRequests
+
+FEATURE_LEVEL = 1
+ALLOCATION_S_MAX = 5.0
+
+
+class _Requests:
+    """All RPC methods of the process."""
+
+    def __init__(self, clients: TransactionRequests, leaders: LeaderRequests, producer_ids: ProducerIds) -> None:
+        self._clients, self._leaders, self._producer_ids = clients, leaders, producer_ids
+
+    @property
+    def methods(self) -> Mapping[str, Accept]:
+        return {**self._clients.methods, **self._leaders.methods}
+
+    def follow(self, image: ClusterImage) -> None:
+        self._clients.follow(image)
+        if image.controller is not None:
+            self._producer_ids.prefetch()
+
+    async def close(self) -> None:
+        self._producer_ids.close()
+        await self._clients.close()
+
+
+async def serve(
+    config: TransactionCoordinatorConfig,
+    environment: Environment,
+    lifecycle: Lifecycle,
+    on_built: Callable[[TransactionCoordinator], Awaitable[None]],
+) -> None:
+    """Runs a coordinator; returns when it is registered, or with a borrowed image when it answers requests.
+
+    `on_built` is awaited before anything is started.
+    """
+
+    async def build(owner: Owner, nodes: StorageNodes, controllers: Controllers) -> tuple[TransactionCoordinator, _Requests]:
+        async def allocate() -> ProducerIdBlock:
+            response = await controllers.call(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), timeout_s=ALLOCATION_S_MAX)
+            return unpack(ProducerIdBlock, response.body)
+
+        coordinator = TransactionCoordinator(owner, nodes, environment.clock)
+        await on_built(coordinator)
+        producer_ids = ProducerIds(allocate)
+        clients = TransactionRequests(coordinator.shards, lambda: coordinator.image, producer_ids, coordinator.meters.answered)
+        return coordinator, _Requests(clients, LeaderRequests(coordinator.shards, lambda: coordinator.image), producer_ids)
+
+    await process.serve(config, environment, lifecycle, build, feature_level=FEATURE_LEVEL, hand_over_s=config.hand_over_s)

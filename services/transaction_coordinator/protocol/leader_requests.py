@@ -1,0 +1,70 @@
+"""`transactions.add_partitions`: a partition's leader asks, before it stores the first batch of a transaction (KIP-890).
+
+The leader sends a name, so an older image of this process could lack the topic, and then nobody would end the transaction there.
+Such a request answers COORDINATOR_LOAD_IN_PROGRESS, and the leader asks again.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from libs.cluster.image import ClusterImage
+from libs.coordinator.pending import Answer
+from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.shard_set import ShardSet
+from libs.rpc.call import Call
+from libs.rpc.contracts.transactions import ADD_PARTITIONS, PartitionsAdded
+from libs.rpc.contracts.transactions import AddPartitions as Asked
+from libs.rpc.schema import unpack
+from libs.rpc.server import Accept
+from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core.requests import AddPartitions, PartitionsReply, Reply, Request, VerifyPartitions
+from services.transaction_coordinator.core.transaction import TRANSACTION_VERSION_2, Producer
+from services.transaction_coordinator.protocol.transaction_requests import unknown_partitions
+
+
+class LeaderRequests:
+    """The RPC methods for leaders. `image` gives the newest one."""
+
+    def __init__(self, shards: ShardSet[Request, Reply, Any], image: Callable[[], ClusterImage]) -> None:
+        self._shards = shards
+        self._image = image
+
+    @property
+    def methods(self) -> Mapping[str, Accept]:
+        return {ADD_PARTITIONS: self.add_partitions}
+
+    def add_partitions(self, call: Call) -> None:
+        """Raises ContractError."""
+        asked = unpack(Asked, call.body)
+        producer, partitions = Producer(asked.producer_id, asked.producer_epoch), frozenset(asked.partitions)
+        event: AddPartitions | VerifyPartitions
+        if asked.verify_only:
+            event = VerifyPartitions(asked.transactional_id, producer, partitions)
+        else:
+            event = AddPartitions(asked.transactional_id, producer, partitions, TRANSACTION_VERSION_2)
+            if unknown_partitions(self._image(), event) is not None:
+                _refuse(call, asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                return
+        count = self._shards.count
+        if not count:
+            _refuse(call, asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        self._shards.submit(shard_of(asked.transactional_id, count), event, partial(_answer, call, asked))
+
+
+def _answer(call: Call, asked: Asked, answer: Answer[Reply, Any]) -> None:
+    if answer.error:
+        _refuse(call, asked, answer.error)
+        return
+    reply = answer.reply
+    assert isinstance(reply, PartitionsReply)
+    if reply.error_code:
+        _refuse(call, asked, reply.error_code)
+    else:
+        call.reply(PartitionsAdded(tuple(int(reply.partitions.get(each, ErrorCode.NONE)) for each in asked.partitions)))
+
+
+def _refuse(call: Call, asked: Asked, error: int) -> None:
+    if call.open:
+        call.reply(PartitionsAdded((int(error),) * len(asked.partitions)))

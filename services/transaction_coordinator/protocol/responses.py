@@ -1,0 +1,49 @@
+"""The responses to clients' requests about transactions, from the replies of the core, in the version of the request."""
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from libs.wire.messages.add_partitions_to_txn import write_response as write_add_partitions
+from libs.wire.messages.end_txn import EndTxnResponse
+from libs.wire.messages.end_txn import write_response as write_end
+from libs.wire.messages.init_producer_id import InitProducerIdResponse
+from libs.wire.messages.init_producer_id import write_response as write_init_producer_id
+from libs.wire.primitives import Writer
+from libs.wire.transaction_refusals import known_error
+from services.transaction_coordinator.core.requests import PartitionsReply, ProducerReply
+
+
+def write_initialized(version: int, reply: ProducerReply) -> bytearray:
+    writer = Writer()
+    error = known_error(ApiKey.INIT_PRODUCER_ID, reply.error_code, version)
+    response = InitProducerIdResponse(0, error, reply.producer.producer_id, reply.producer.epoch)
+    write_init_producer_id(writer, response, version)
+    return writer.buffer
+
+
+def write_added(version: int, request: AddPartitionsToTxnRequest, reply: PartitionsReply) -> bytearray:
+    def error_of(topic: str, index: int) -> int:
+        error = reply.error_code or reply.partitions.get((topic, index), ErrorCode.NONE)
+        return known_error(ApiKey.ADD_PARTITIONS_TO_TXN, error, version)
+
+    results = [
+        AddPartitionsToTxnTopicResult(
+            topic.name, [AddPartitionsToTxnPartitionResult(index, error_of(topic.name, index)) for index in topic.partitions]
+        )
+        for topic in request.v3_and_below_topics
+    ]
+    writer = Writer()
+    write_add_partitions(writer, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), version)
+    return writer.buffer
+
+
+def write_ended(version: int, reply: ProducerReply) -> bytearray:
+    writer = Writer()
+    error = known_error(ApiKey.END_TXN, reply.error_code, version)
+    write_end(writer, EndTxnResponse(0, error, reply.producer.producer_id, reply.producer.epoch), version)
+    return writer.buffer

@@ -1,0 +1,154 @@
+"""`transactions.ask`: clients' requests about transactions, as events for the shards of their transactional ids."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from libs.cluster.image import ClusterImage
+from libs.coordinator.client_requests import ClientRequests
+from libs.coordinator.deferred_requests import Write
+from libs.coordinator.pending import Answer
+from libs.coordinator.shard_set import ShardSet
+from libs.rpc.call import Call
+from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS
+from libs.runtime.producer_ids import ProducerIds
+from libs.telemetry.logs import fields
+from libs.wire.apis import TRANSACTION_APIS, Api
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from libs.wire.messages.end_txn import EndTxnRequest
+from libs.wire.messages.init_producer_id import InitProducerIdRequest
+from libs.wire.primitives import ProtocolError
+from services.transaction_coordinator.core.requests import (
+    PRODUCER_ID_NEEDED,
+    AddPartitions,
+    EndTransaction,
+    InitProducerId,
+    PartitionsReply,
+    ProducerReply,
+    Reply,
+    Request,
+)
+from services.transaction_coordinator.core.transaction import NO_PRODUCER, NO_PRODUCER_ID, TRANSACTION_VERSION_2, Producer
+from services.transaction_coordinator.protocol.responses import write_added, write_ended, write_initialized
+
+log = logging.getLogger(__name__)
+
+FIRST_WITH_NEW_EPOCHS = 5
+"""The version of EndTxn from which on clients take a new epoch from the answer (KIP-890)."""
+COORDINATOR_LOAD_IN_PROGRESS = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+Count = Callable[[Api, int, object], None]
+"""Counts one request: (API, error of the whole answer, reply)."""
+
+
+class TransactionRequests(ClientRequests[Request, Reply]):
+    """The RPC methods for clients. `image` gives the newest one."""
+
+    def __init__(
+        self,
+        shards: ShardSet[Request, Reply, Any],
+        image: Callable[[], ClusterImage],
+        producer_ids: ProducerIds,
+        count: Count,
+    ) -> None:
+        super().__init__(ASK_TRANSACTIONS, TRANSACTION_APIS, shards)
+        self._image = image
+        self._producer_ids = producer_ids
+        self._count = count
+        self._taking_ids: set[asyncio.Task[None]] = set()
+
+    def decode(self, api: Api, version: int, body: bytes, client_id: str, client_host: str) -> tuple[Request, Write]:
+        request: Any = api.read(memoryview(body), version)
+        match request:
+            case InitProducerIdRequest():
+                return _init_producer_id(request), partial(write_initialized, version)
+            case AddPartitionsToTxnRequest():
+                return _add_partitions(request), partial(write_added, version, request)
+            case EndTxnRequest():
+                return _end(request, version), partial(write_ended, version)
+        raise ProtocolError(f"{api.name} is not decided here")
+
+    def keys(self, api: Api, event: Request) -> Sequence[str]:
+        assert isinstance(event, InitProducerId | AddPartitions | EndTransaction)
+        return (event.transactional_id,)
+
+    def reads_topics(self, event: Request) -> bool:
+        return isinstance(event, AddPartitions)
+
+    def count(self, api: Api, error: int, reply: object) -> None:
+        self._count(api, error, reply)
+
+    def submit(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
+        refusal = self._refusal(event)
+        if refusal is not None:
+            self.answer(call, api, write, Answer(None, 0, refusal))
+            return
+        self._shards.submit(shard, event, partial(self._decided, call, api, write, shard, event))
+
+    async def close(self) -> None:
+        for task in self._taking_ids:
+            task.cancel()
+        await super().close()
+
+    def _refusal(self, event: Request) -> Reply | None:
+        """The reply to a request that no shard need decide."""
+        match event:
+            case AddPartitions():
+                return unknown_partitions(self._image(), event)
+            case InitProducerId(expected=Producer() as expected) if NO_PRODUCER_ID in expected:
+                return ProducerReply(ErrorCode.INVALID_REQUEST)  # as in Kafka: it takes both or none
+        return None
+
+    def _decided(self, call: Call, api: Api, write: Write, shard: int, event: Request, answer: Answer[Reply, Any]) -> None:
+        if answer.reply is PRODUCER_ID_NEEDED:
+            task = asyncio.get_running_loop().create_task(self._with_producer_id(call, api, write, shard, event))
+            self._taking_ids.add(task)
+            task.add_done_callback(self._taking_ids.discard)
+        else:
+            self.answer(call, api, write, answer)
+
+    async def _with_producer_id(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
+        """Decides again, with an unused producer id."""
+        assert isinstance(event, InitProducerId | EndTransaction)
+        try:
+            fresh_id = await self._producer_ids.next()
+        except Exception as error:
+            log.info("no producer id can be had", extra=fields(api=api.name, reason=error))
+            self.answer(call, api, write, Answer(None, COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        self.submit(call, api, write, shard, event._replace(fresh_producer_id=fresh_id))
+        self._shards.end_turn()
+
+
+def unknown_partitions(image: ClusterImage, event: AddPartitions) -> PartitionsReply | None:
+    """As in Kafka, a request that names an unknown partition adds none. None: all are known."""
+    counts = {topic: known.partitions for topic, _ in event.partitions if (known := image.topics.get(topic)) is not None}
+    unknown = {(topic, index) for topic, index in event.partitions if not 0 <= index < counts.get(topic, 0)}
+    if not unknown:
+        return None
+    missing, untried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+    results = {partition: missing if partition in unknown else untried for partition in event.partitions}
+    return PartitionsReply(ErrorCode.NONE, results)
+
+
+def _init_producer_id(request: InitProducerIdRequest) -> InitProducerId:
+    """Raises ProtocolError: without a transactional id, the gateway answers."""
+    if not request.transactional_id:
+        raise ProtocolError("InitProducerId without a transactional id")
+    expected = Producer(request.producer_id, request.producer_epoch)
+    return InitProducerId(request.transactional_id, request.transaction_timeout_ms, None if expected == NO_PRODUCER else expected)
+
+
+def _add_partitions(request: AddPartitionsToTxnRequest) -> AddPartitions:
+    producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    partitions = frozenset((topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions)
+    return AddPartitions(request.v3_and_below_transactional_id, producer, partitions, client_version=0)
+
+
+def _end(request: EndTxnRequest, version: int) -> EndTransaction:
+    producer = Producer(request.producer_id, request.producer_epoch)
+    client_version = TRANSACTION_VERSION_2 if version >= FIRST_WITH_NEW_EPOCHS else 0
+    return EndTransaction(request.transactional_id, producer, request.committed, client_version)

@@ -1,0 +1,1 @@
+"""Metrics of a transaction coordinator. It imports `core`."""

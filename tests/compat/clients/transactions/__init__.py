@@ -1,0 +1,1 @@
+"""Transactions of clients that others wrote."""

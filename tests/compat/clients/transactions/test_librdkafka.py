@@ -1,0 +1,97 @@
+"""Transactions of librdkafka (`transaction.version` 0: it adds partitions itself, and keeps its epoch)."""
+
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.compat.clients.admin import Admin
+from tests.support.polling import eventually
+
+WAIT_S = 30.0
+
+
+def transactional(bootstrap: str, transactional_id: str, **more: object) -> Producer:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 2, **more})
+    producer.init_transactions(WAIT_S)
+    return producer
+
+
+def read(bootstrap: str, topic: str, count: int, partitions: int = 1, isolation: str = "read_committed") -> list[bytes]:
+    """The first `count` records of a topic that a reader sees."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": isolation})
+    values: list[bytes] = []
+    try:
+        consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+
+        def enough() -> bool:
+            for message in consumer.consume(100, 0.2):
+                assert message.error() is None
+                values.append(message.value() or b"")
+            return len(values) >= count
+
+        eventually(enough, WAIT_S)
+    finally:
+        consumer.close()
+    return values
+
+
+@pytest.fixture
+def topic(admin: Admin) -> str:
+    name = f"transactions-{uuid.uuid4().hex[:8]}"
+    admin.create(name, partitions=2)
+    return name
+
+
+def test_readers_of_committed_records_see_a_transaction_once_it_is_committed(bootstrap: str, topic: str) -> None:
+    producer = transactional(bootstrap, topic)
+    for outcome in ("aborted", "committed"):
+        producer.begin_transaction()
+        for index in range(2):
+            producer.produce(topic, f"{outcome} {index}", partition=index)
+        producer.flush(WAIT_S)
+        (producer.commit_transaction if outcome == "committed" else producer.abort_transaction)(WAIT_S)
+    assert sorted(read(bootstrap, topic, 2, 2)) == [b"committed 0", b"committed 1"]
+    assert len(read(bootstrap, topic, 4, 2, "read_uncommitted")) == 4
+
+
+def test_the_next_producer_with_the_id_aborts_what_the_last_one_left(bootstrap: str, topic: str) -> None:
+    zombie = transactional(bootstrap, topic)
+    zombie.begin_transaction()
+    zombie.produce(topic, "of the zombie", partition=0)
+    zombie.flush(WAIT_S)
+    successor = transactional(bootstrap, topic)
+    successor.begin_transaction()
+    successor.produce(topic, "of its successor", partition=0)
+    successor.commit_transaction(WAIT_S)
+    with pytest.raises(KafkaException) as fenced:
+        zombie.commit_transaction(WAIT_S)
+    assert fenced.value.args[0].fatal()
+    assert read(bootstrap, topic, 1) == [b"of its successor"]
+
+
+def test_many_transactions_one_after_the_other(bootstrap: str, topic: str) -> None:
+    producer = transactional(bootstrap, topic)
+    for number in range(50):
+        producer.begin_transaction()
+        producer.produce(topic, str(number), partition=number % 2)
+        if number % 5:
+            producer.commit_transaction(WAIT_S)
+        else:
+            producer.flush(WAIT_S)
+            producer.abort_transaction(WAIT_S)
+    assert sorted(int(value) for value in read(bootstrap, topic, 40, 2)) == [n for n in range(50) if n % 5]
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(bootstrap: str, topic: str) -> None:
+    producer = transactional(bootstrap, topic, **{"transaction.timeout.ms": 2000})
+    producer.begin_transaction()
+    producer.produce(topic, "late", partition=0)
+    producer.flush(WAIT_S)
+    other = transactional(bootstrap, f"{topic}-other")
+    other.begin_transaction()
+    other.produce(topic, "in time", partition=0)
+    other.commit_transaction(WAIT_S)
+    assert read(bootstrap, topic, 1) == [b"in time"], "the reader waits until the first transaction has ended"
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(WAIT_S)

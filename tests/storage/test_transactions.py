@@ -1,13 +1,10 @@
-"""A partition whose log holds transactions: what readers of committed records get, and what a client may not append yet."""
+"""A partition whose log holds transactions: what readers of committed records get."""
 
 from collections.abc import Callable
 
 from libs.commitlog.partition_log.log import Log
 from libs.rpc.contracts.storage import (
-    APPEND,
     LIST_OFFSETS,
-    Append,
-    AppendPartition,
     Fetched,
     ListOffsets,
     ListOffsetsPartition,
@@ -15,11 +12,10 @@ from libs.rpc.contracts.storage import (
 )
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from libs.wire.record_batches.records import Record, build_batch
 from services.storage.partition.partition import Partition
 from tests.commitlog.harness import append_some
 from tests.commitlog.transactional import end, produce
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, fetched, parked, partition_of
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, fetched, parked, partition_of
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
@@ -138,17 +134,6 @@ async def test_transactions_outlive_a_restart(cluster: StorageCluster) -> None:
     await cluster.leads(topic, epoch=1)
     answer = await read(cluster, topic)
     assert (answer.last_stable_offset, answer.aborted) == (2, ((1, 0),))
-
-
-async def test_a_transactional_batch_of_a_client_is_refused(cluster: StorageCluster) -> None:
-    topic = await cluster.topic("refused")
-    records = [Record(None, b"v", 1_700_000_000_000)]
-    transactional = bytes(build_batch(records, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
-    assert cluster.client is not None
-    request = Append(-1, 5000, (AppendPartition(topic, 0, 0, len(transactional)),), "an id")
-    (refused,) = appended(await cluster.client.call(APPEND, request, [transactional], timeout_s=WAIT_S))
-    assert refused.error == ErrorCode.INVALID_TXN_STATE
-    assert (await cluster.append(topic, batch(b"x", producer=(1, 0, 0)))).base_offset == 0
 
 
 async def test_a_plain_batch_of_a_producer_with_an_open_transaction_is_refused(cluster: StorageCluster) -> None:

@@ -32,13 +32,13 @@ EXPIRED_AT_ONCE: Final = 1000
 class TransactionSettings:
     """Broker configs of transactions. Defaults are Kafka's."""
 
-    timeout_ms_max: int = 900_000
-    """The value of transaction.max.timeout.ms."""
 
     id_expiration_ms: int = 7 * 24 * 3_600_000
     """The value of transactional.id.expiration.ms."""
     expiry_check_ms: int = 3_600_000
     """The value of transaction.remove.expired.transaction.cleanup.interval.ms."""
+    timeout_ms_max: int = 900_000
+    """The value of transaction.max.timeout.ms."""
 
 
 class TransactionMachine:

@@ -1,0 +1,174 @@
+"""A transaction coordinator process: it decides for clients and leaders, and has the markers written."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from libs.cluster import keys
+from libs.coordinator.shard_hashing import shard_of
+from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
+from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batches import iter_batches
+from libs.wire.record_batches.markers import Marker, read_marker
+from libs.wire.record_batches.records import Record, build_batch
+from services.transaction_coordinator.core.transaction import Producer
+from services.transaction_coordinator.gauges import open_transactions
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, fetched, partition_of
+from tests.support.polling import until
+from tests.transaction_coordinator.processes import Coordinator, TransactionalClient, give
+
+SHARDS = 2
+ID = "an id"
+SHARD = shard_of(ID, SHARDS)
+DATA = "data"
+OLD, NEW = 4, 5
+"""Versions of EndTxn: before and since KIP-890."""
+
+Begin = Callable[..., Awaitable[Coordinator]]
+
+
+@pytest.fixture
+async def topic(node: StorageCluster) -> bytes:
+    return await node.topic("__transaction_state", partitions=SHARDS, cleanup_policy="compact")
+
+
+@pytest.fixture
+async def data(node: StorageCluster) -> bytes:
+    return await node.topic(DATA)
+
+
+@pytest.fixture
+async def owner(node: StorageCluster, topic: bytes, data: bytes, begin: Begin) -> Coordinator:
+    """A coordinator that owns all shards."""
+    coordinator = await begin()
+    await take_all(node, topic, coordinator, 1)
+    return coordinator
+
+
+async def take_all(node: StorageCluster, topic: bytes, coordinator: Coordinator, owner_epoch: int) -> None:
+    for index in range(SHARDS):
+        await give(node, topic, index, coordinator.owner, owner_epoch)
+    await coordinator.serves(*range(SHARDS))
+
+
+async def produce(node: StorageCluster, data: bytes, producer: Producer, sequence: int, version: int = 9) -> Appended:
+    assert node.client is not None
+    record = Record(None, b"x", 1_700_000_000_000)
+    sent = bytes(
+        build_batch(
+            [record],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+    )
+    request = Append(-1, 5000, (AppendPartition(data, 0, -1, len(sent)),), ID, -1, version)
+    return appended(await node.client.call(APPEND, request, [sent], timeout_s=WAIT_S))[0]
+
+
+async def markers(node: StorageCluster, data: bytes) -> list[tuple[int, Marker]]:
+    """The (producer epoch, marker) of each control batch in the log."""
+    found: list[tuple[int, Marker]] = []
+    offset, end = 0, partition_of(node, data).replica.high_watermark
+    while offset < end:  # a segment at a time
+        reply = await node.fetching(data, offset, inline=True)
+        assert not fetched(reply)[0].error
+        for batch in iter_batches(memoryview(reply.payload)):
+            offset = batch.header.last_offset + 1
+            if batch.header.is_control and (marker := read_marker(batch.view)) is not None:
+                found.append((batch.header.producer_epoch, marker))
+    return found
+
+
+async def test_a_transaction_of_an_old_client(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert (await produce(node, data, client.producer, 0)).error == ErrorCode.INVALID_TXN_STATE, "the partition was not added"
+    assert await client.add(DATA, 0) == [0]
+    assert (await produce(node, data, client.producer, 0)).error == 0
+    assert list(open_transactions(owner.service, 0)) == [ID]
+    assert await client.end(commit=True) == 0
+    await until(lambda: not open_transactions(owner.service, 0))
+    assert await markers(node, data) == [(0, Marker(False, 1))]
+    assert await client.add(DATA, 0) == [0], "the next transaction has the same epoch"
+
+
+async def test_a_transaction_of_a_client_that_leaves_adding_to_leaders(
+    node: StorageCluster, data: bytes, owner: Coordinator
+) -> None:
+    client = TransactionalClient(owner, SHARD, ID, NEW)
+    assert await client.init() == 0
+    for epoch, commit in enumerate((True, False)):
+        assert client.producer.epoch == epoch
+        assert (await produce(node, data, client.producer, 0, version=12)).error == 0
+        assert await client.end(commit=commit) == 0
+        await until(lambda: not open_transactions(owner.service, 0))
+    assert await markers(node, data) == [(1, Marker(False, 1)), (2, Marker(True, 1))]
+
+
+async def test_unknown_partitions_are_not_added(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0, 1) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert not open_transactions(owner.service, 0)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+async def test_timeouts_out_of_bounds_are_refused(node: StorageCluster, owner: Coordinator, timeout_ms: int) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init(timeout_ms) == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+async def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
+    node: StorageCluster, data: bytes, owner: Coordinator
+) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init(100) == 0
+    assert await client.add(DATA, 0) == [0]
+    assert (await produce(node, data, client.producer, 0)).error == 0
+    await until(lambda: bool(partition_of(node, data).log.producers.entries) and not open_transactions(owner.service, 0))
+    assert await markers(node, data) == [(1, Marker(True, 1))]
+    assert await client.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    assert (await produce(node, data, client.producer, 1)).error == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_the_next_owner_writes_the_markers_of_a_prepared_transaction(
+    node: StorageCluster, topic: bytes, data: bytes, owner: Coordinator, begin: Begin
+) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0) == [0]
+    assert (await produce(node, data, client.producer, 0)).error == 0
+    await node.state(data, epoch=1, leader=-1)  # nobody can take the marker
+    await until(lambda: owner.service.image.partition(data, 0).leader == -1)  # type: ignore[union-attr]
+    assert await client.end(commit=True) == 0
+    assert len(owner.service.markers) == 1
+    successor = await begin(2)
+    await take_all(node, topic, successor, 2)
+    assert len(successor.service.markers) == 1
+    await node.state(data, epoch=2)
+    await until(lambda: not open_transactions(successor.service, 0))
+    assert await markers(node, data) == [(0, Marker(False, 2))]
+    assert len(successor.service.markers) == 0
+
+
+async def test_a_topic_that_was_deleted_needs_no_marker(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0) == [0]
+    await node.write(keys.topic(DATA), None)
+    await until(lambda: DATA not in owner.service.image.topics)
+    assert await client.end(commit=True) == 0
+    await until(lambda: not open_transactions(owner.service, 0))
+
+
+async def test_many_transactions_that_end_together_share_requests(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
+    ids = [name for number in range(40) if shard_of(name := f"id {number}", SHARDS) == SHARD]
+    clients = [TransactionalClient(owner, SHARD, name, OLD) for name in ids]
+    assert set(await asyncio.gather(*[client.init() for client in clients])) == {0}
+    await asyncio.gather(*[client.add(DATA, 0) for client in clients])
+    assert set(await asyncio.gather(*[client.end(commit=True) for client in clients])) == {0}
+    await until(lambda: not open_transactions(owner.service, 0))
+    assert len(await markers(node, data)) == len(ids)

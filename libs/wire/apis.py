@@ -40,6 +40,7 @@ from libs.wire.messages import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
     end_txn,
     find_coordinator,
@@ -52,6 +53,7 @@ from libs.wire.messages import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -62,6 +64,7 @@ from libs.wire.messages import (
     sync_group,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 from libs.wire.primitives import MAX_ELEMENTS, ProtocolError, Reader, Writer
 from libs.wire.served_versions import SERVED_VERSIONS
@@ -95,7 +98,9 @@ class Kind(Enum):
     ALL_GROUP_OWNERS = auto()
     """The group coordinators of all shards."""
     TRANSACTION_OWNER = auto()
-    """The coordinator that owns the transactional id's shard."""
+    """The coordinator that owns the transactional id's shard; a request about several ids is split by shard."""
+    ALL_TRANSACTION_OWNERS = auto()
+    """The transaction coordinators of all shards."""
 
 
 def _no_codec(*_: object) -> Any:
@@ -239,6 +244,10 @@ def _added_transactional_id(request: add_partitions_to_txn.AddPartitionsToTxnReq
     return (request.v3_and_below_transactional_id,)
 
 
+def _described_transactions(request: describe_transactions.DescribeTransactionsRequest, version: int) -> Sequence[str]:
+    return request.transactional_ids
+
+
 INVALID_GROUP_ID: Final = int(ErrorCode.INVALID_GROUP_ID)
 INVALID_REQUEST: Final = int(ErrorCode.INVALID_REQUEST)
 _CONTROLLER, _OWNER, _TRANSACTION = Kind.CONTROLLER, Kind.GROUP_OWNER, Kind.TRANSACTION_OWNER
@@ -286,6 +295,7 @@ _TABLE: Final = (
          shard_keys=_added_transactional_id, refused=refused_transaction.add_partitions_response, elements_max=PARTITIONS_MAX),
     _row(ApiKey.END_TXN, "EndTxn", end_txn, _TRANSACTION,
          shard_keys=_transactional_id, refused=refused_transaction.end_response),
+    _row(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", write_txn_markers, elements_max=PARTITIONS_MAX),
     Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", *SERVED_VERSIONS[ApiKey.DESCRIBE_ACLS], Kind.GATEWAY, _read_describe_acls,
         describe_acls.write_response),
     Api(ApiKey.CREATE_ACLS, "CreateAcls", *SERVED_VERSIONS[ApiKey.CREATE_ACLS], Kind.GATEWAY, _read_create_acls,
@@ -311,6 +321,11 @@ _TABLE: Final = (
     _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, elements_max=FEATURES_MAX),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
     _row(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", describe_producers, elements_max=PARTITIONS_MAX),
+    _row(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", describe_transactions, _TRANSACTION,
+         shard_keys=_described_transactions, refused=refused_transaction.describe_response, is_repeatable=True,
+         elements_max=GROUPS_MAX),
+    _row(ApiKey.LIST_TRANSACTIONS, "ListTransactions", list_transactions, Kind.ALL_TRANSACTION_OWNERS,
+         is_repeatable=True, elements_max=FEATURES_MAX),
     _row(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", unregister_broker, _CONTROLLER),
     _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", consumer_group_heartbeat, _OWNER, shard_keys=_one_group,
          refused=refused.consumer_group_heartbeat_response, error_without_group=INVALID_REQUEST, needs_new_id=True,
@@ -328,5 +343,6 @@ APIS: Final[dict[ApiKey, Api]] = {api.key: api for api in _TABLE}
 GROUP_APIS: Final[dict[int, Api]] = {int(api.key): api for api in _TABLE if api.kind in (Kind.GROUP_OWNER, Kind.ALL_GROUP_OWNERS)}
 """The APIs that a group coordinator decides, by Kafka's number."""
 
-TRANSACTION_APIS: Final[dict[int, Api]] = {int(api.key): api for api in _TABLE if api.kind is Kind.TRANSACTION_OWNER}
+_OF_TRANSACTIONS: Final = (Kind.TRANSACTION_OWNER, Kind.ALL_TRANSACTION_OWNERS)
+TRANSACTION_APIS: Final[dict[int, Api]] = {int(api.key): api for api in _TABLE if api.kind in _OF_TRANSACTIONS}
 """The APIs that a transaction coordinator decides, by Kafka's number."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
-from libs.wire.messages import add_partitions_to_txn, end_txn, init_producer_id
+from libs.wire.messages import add_partitions_to_txn, describe_transactions, end_txn, init_producer_id
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
@@ -41,6 +41,17 @@ def add_partitions_response(
         for topic in request.v3_and_below_topics
     ]
     return add_partitions_to_txn.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+
+def describe_one(transactional_id: str, error: int, version: int) -> describe_transactions.TransactionState:
+    return describe_transactions.TransactionState(error_code=error, transactional_id=transactional_id)
+
+
+def describe_response(
+    request: describe_transactions.DescribeTransactionsRequest, error: int, version: int
+) -> describe_transactions.DescribeTransactionsResponse:
+    states = [describe_one(transactional_id, error, version) for transactional_id in request.transactional_ids]
+    return describe_transactions.DescribeTransactionsResponse(transaction_states=states)
 
 
 def end_response(request: end_txn.EndTxnRequest, error: int, version: int) -> end_txn.EndTxnResponse:

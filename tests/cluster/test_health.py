@@ -6,10 +6,19 @@ import pytest
 
 from libs.cluster.health import SHOWN_MAX, Verdict, health_of
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, InSync, Member, PartitionState, Replica
+from libs.cluster.records import (
+    CONTROLLER,
+    GATEWAY,
+    GROUP_COORDINATOR,
+    TRANSACTION_COORDINATOR,
+    InSync,
+    Member,
+    PartitionState,
+    Replica,
+)
 from tests.controller.images import image_of, storage
 
-OTHERS = [Member(role, 1, 1, "") for role in (CONTROLLER, GATEWAY, GROUP_COORDINATOR)]
+OTHERS = [Member(role, 1, 1, "") for role in (CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR)]
 NODES = [storage(node_id) for node_id in (1, 2, 3)]
 
 
@@ -88,7 +97,9 @@ def test_a_full_directory_is_named() -> None:
 
 def test_a_role_without_any_process_is_told() -> None:
     health = health_of(image(partition(1), members=[*NODES, OTHERS[1]]))
-    assert health.sentence == "degraded: no controller is there, no group coordinator is there"
+    assert (
+        health.sentence == "degraded: no controller is there, no group coordinator is there, no transaction coordinator is there"
+    )
 
 
 def test_lists_are_cut_and_counts_are_whole() -> None:

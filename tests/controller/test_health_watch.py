@@ -9,12 +9,12 @@ from libs.clock import Monotonic, WallMs
 from libs.cluster.configs.resolve import effective_topic_config
 from libs.cluster.health import Verdict, health_of
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, Member
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Member
 from services.controller.health_watch import LOGGED_AFTER, LOOK_S, HealthWatch
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, led_by, storage
 
-OTHERS = [Member(role, 1, 1, "") for role in (CONTROLLER, GATEWAY, GROUP_COORDINATOR)]
+OTHERS = [Member(role, 1, 1, "") for role in (CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR)]
 WHOLE = image_of(storage(1), *OTHERS, topics={"t": [led_by(1)]})
 DOWN = image_of(*OTHERS, topics={"t": [led_by(1)]})
 

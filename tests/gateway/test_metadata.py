@@ -197,7 +197,7 @@ async def test_the_topic_of_groups_is_created_on_demand_as_coordinators_want_it(
 
 async def test_internal_topics_that_nobody_would_own_are_not_created_on_demand() -> None:
     gateway = FakeGateway(Cluster())
-    topic = only(await ask(gateway, 9, named("__transaction_state")))
+    topic = only(await ask(gateway, 9, named("__share_group_state")))
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert topic.is_internal
     assert not gateway.requests

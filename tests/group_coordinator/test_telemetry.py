@@ -134,6 +134,6 @@ def test_offsets_that_expired_are_counted() -> None:
 def test_a_shard_goes_on_when_its_events_cannot_be_reported(caplog: pytest.LogCaptureFixture) -> None:
     shard = Shard()
     shard.decides(0, "no fact")  # type: ignore[arg-type]
-    assert [record.message for record in caplog.records] == ["group events cannot be recorded"]
+    assert [record.message for record in caplog.records] == ["committed events cannot be observed"]
     shard.decides(0, begun("a"))
     assert shard.rebalances == (1, 0, 0.0)

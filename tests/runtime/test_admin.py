@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from libs.cluster.health import health_of
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, Member
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR, Member
 from libs.runtime.admin import AdminServer, NotShown
 from libs.telemetry.definitions import CounterDefinition
 from libs.telemetry.metrics import Metrics
@@ -82,7 +82,8 @@ async def test_readiness_comes_with_its_reason(get: Get) -> None:
 async def test_the_health_of_the_cluster_fails_a_check_unless_it_is_healthy(get: Get) -> None:
     status, text = await get("/health")
     assert (status, json.loads(text)["verdict"]) == (503, "unknown")
-    get.service.image = image_of(*[Member(role, 1, 1, "") for role in (CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE)])
+    roles = (CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR)
+    get.service.image = image_of(*[Member(role, 1, 1, "") for role in roles])
     status, text = await get("/health")
     assert (status, json.loads(text)["sentence"]) == (200, "healthy")
 

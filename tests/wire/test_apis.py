@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from libs.wire.api_keys import ApiKey, first_flexible
-from libs.wire.apis import APIS, GROUP_APIS, Api, Kind
+from libs.wire.apis import APIS, GROUP_APIS, TRANSACTION_APIS, Api, Kind
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import Writer
 from libs.wire.served_versions import SERVED_VERSIONS
@@ -16,7 +16,9 @@ from services.gateway.handlers import SERVED
 
 ROWS = [pytest.param(api, id=api.name) for api in APIS.values()]
 HANDLERS, CONTROLLER_REQUESTS = "services.gateway.handlers", "services.gateway.peers.controller_requests"
-OWNED = [pytest.param(api, id=api.name) for api in APIS.values() if api.kind is Kind.GROUP_OWNER]
+OF_COORDINATORS = GROUP_APIS.keys() | TRANSACTION_APIS.keys()
+BY_ONE_OWNER = (Kind.GROUP_OWNER, Kind.TRANSACTION_OWNER)
+OWNED = [pytest.param(api, id=api.name) for api in APIS.values() if api.kind in BY_ONE_OWNER]
 
 
 @pytest.mark.parametrize("api", ROWS)
@@ -35,16 +37,17 @@ def test_the_gateway_has_a_handler_for_each_row_and_for_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("api", ROWS)
-def test_only_requests_to_a_groups_owner_are_begun_before_they_are_read(api: Api) -> None:
+def test_only_requests_to_an_owner_are_begun_before_they_are_read(api: Api) -> None:
     served, by_handler = SERVED[api.key], SERVED[ApiKey.METADATA].begin
-    assert (served.begin is not by_handler) is (api.kind is Kind.GROUP_OWNER)
+    assert (served.begin is not by_handler) is (api.kind in BY_ONE_OWNER)
     if served.begin is by_handler:
         assert served.handle is not data_plane or api.key in (ApiKey.PRODUCE, ApiKey.FETCH)
 
 
-def test_the_coordinator_decides_what_is_relayed_to_owners_and_nothing_else() -> None:
+def test_coordinators_decide_what_is_relayed_to_owners_and_nothing_else() -> None:
     assert {api.kind for api in GROUP_APIS.values()} == {Kind.GROUP_OWNER, Kind.ALL_GROUP_OWNERS}
-    assert [api.name for api in APIS.values() if int(api.key) not in GROUP_APIS and api.refused is not None] == []
+    assert {api.kind for api in TRANSACTION_APIS.values()} == {Kind.TRANSACTION_OWNER, Kind.ALL_TRANSACTION_OWNERS}
+    assert [api.name for api in APIS.values() if int(api.key) not in OF_COORDINATORS and api.refused is not None] == []
 
 
 @pytest.mark.parametrize("api", OWNED)
@@ -53,7 +56,7 @@ def test_every_request_to_an_owner_can_be_refused(api: Api) -> None:
 
 
 def test_only_requests_to_owners_have_rules_for_being_sent_to_one() -> None:
-    others = [api for api in APIS.values() if int(api.key) not in GROUP_APIS]
+    others = [api for api in APIS.values() if int(api.key) not in OF_COORDINATORS]
     assert [api.name for api in others if api.parks or api.is_repeatable or api.is_heartbeat] == []
     assert [api.name for api in APIS.values() if api.parks and api.is_repeatable] == []
 

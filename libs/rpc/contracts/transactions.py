@@ -45,7 +45,7 @@ class Marker:
     producer_epoch: int
     commits: bool
     raises_epoch: bool  # the marker's epoch is above that of the transaction's batches (`transaction.version` 2)
-    shard: int  # the partition of `__transaction_state`
+    shard: int  # the partition of `__transaction_state`; -1: an operator sends it, and it has no number
     coordinator_epoch: int  # the shard's owner epoch
 
 

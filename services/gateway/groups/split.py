@@ -1,4 +1,5 @@
-"""Requests about several groups. Each shard's owner gets its own groups, and the answers keep the order of the request."""
+"""Requests about several groups or transactional ids. Each shard's owner gets its own, and the answers keep the order of the
+request."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.gateway.exchange.request_context import GatewayState, RequestContext
@@ -35,7 +37,7 @@ class MultiGroupApi(Generic[G, A]):
 async def ask_each(gateway: GatewayState, context: RequestContext, api: MultiGroupApi[G, A], groups: list[G]) -> list[A]:
     """One answer for each group, in the order of `groups`."""
     version = context.api_version
-    shards = gateway.shards
+    shards = gateway.transaction_shards if api.key in TRANSACTION_APIS else gateway.shards
     by_shard: dict[int, list[int]] = {}
     for at, group in enumerate(groups):
         by_shard.setdefault(shards.of(api.group_id(group)), []).append(at)

@@ -35,6 +35,7 @@ from services.gateway.handlers import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
     end_txn,
     find_coordinator,
@@ -47,6 +48,7 @@ from services.gateway.handlers import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -57,6 +59,7 @@ from services.gateway.handlers import (
     sync_group,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 
 __all__ = ["SERVED", "ServedApi"]
@@ -93,6 +96,7 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.DESCRIBE_LOG_DIRS], describe_log_dirs.handle),
     ServedApi(APIS[ApiKey.DESCRIBE_QUORUM], describe_quorum.handle),
     ServedApi(APIS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], describe_topic_partitions.handle),
+    ServedApi(APIS[ApiKey.DESCRIBE_TRANSACTIONS], describe_transactions.handle, begin=describe_transactions.begin),
     ServedApi(APIS[ApiKey.DESCRIBE_PRODUCERS], describe_producers.handle),
     ServedApi(APIS[ApiKey.ELECT_LEADERS], elect_leaders.handle),
     ServedApi(APIS[ApiKey.END_TXN], begin=end_txn.begin),
@@ -106,6 +110,7 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.LIST_GROUPS], list_groups.handle),
     ServedApi(APIS[ApiKey.LIST_OFFSETS], list_offsets.handle, at_once=list_offsets.at_once),
     ServedApi(APIS[ApiKey.LIST_PARTITION_REASSIGNMENTS], list_partition_reassignments.handle),
+    ServedApi(APIS[ApiKey.LIST_TRANSACTIONS], list_transactions.handle),
     ServedApi(APIS[ApiKey.METADATA], metadata.handle),
     ServedApi(APIS[ApiKey.OFFSET_COMMIT], begin=offset_commit.begin),
     ServedApi(APIS[ApiKey.OFFSET_DELETE], begin=offset_delete.begin),
@@ -116,6 +121,7 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.SYNC_GROUP], begin=sync_group.begin),
     ServedApi(APIS[ApiKey.UNREGISTER_BROKER], unregister_broker.handle),
     ServedApi(APIS[ApiKey.UPDATE_FEATURES], update_features.handle),
+    ServedApi(APIS[ApiKey.WRITE_TXN_MARKERS], write_txn_markers.handle),
 )
 
 SERVED: Final[dict[ApiKey, ServedApi]] = {row.api.key: row for row in _TABLE}

@@ -16,7 +16,7 @@ client ignores such an answer.
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Topic
-from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS, is_legal
+from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC, is_legal
 from libs.rpc.contracts.controller import (
     CREATE_INTERNAL_TOPIC,
     CREATE_TOPICS,
@@ -112,8 +112,9 @@ async def _create_missing(
     ordinary = tuple(NewTopic(name, partitions=-1, replication_factor=-1) for name in missing if name not in INTERNAL_TOPICS)
     if ordinary:
         errors |= await _create(gateway, CREATE_TOPICS, CreateTopics(ordinary, asked_by=context.asker))
-    if GROUP_TOPIC in missing:
-        errors |= await _create(gateway, CREATE_INTERNAL_TOPIC, CreateInternalTopic(GROUP_TOPIC, context.asker))
+    for name in (GROUP_TOPIC, TRANSACTION_TOPIC):
+        if name in missing:
+            errors |= await _create(gateway, CREATE_INTERNAL_TOPIC, CreateInternalTopic(name, context.asker))
     return errors
 
 

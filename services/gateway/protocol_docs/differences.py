@@ -183,12 +183,6 @@ DIFFERENCES: Final = (
         "A compression codec that does not exist answers INVALID_RECORD. Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
-        "produce-transactions",
-        ApiKey.PRODUCE,
-        "There are no transactions yet. A transactional batch answers INVALID_TXN_STATE, and TRANSACTION_ABORTABLE from version"
-        " 11 on.",
-    ),
-    Difference(
         "fetch-sessions",
         ApiKey.FETCH,
         "There are no fetch sessions yet. Each answer has session id 0, so that clients continue with full fetches.",
@@ -313,14 +307,15 @@ DIFFERENCES: Final = (
     Difference(
         "api-versions-features",
         ApiKey.API_VERSIONS,
-        "The only feature is group.version, whose only level is 1. metadata.version and kraft.version belong to KRaft, and the "
-        "other features of Kafka are not built yet.",
+        "The only features are group.version, whose only level is 1, and transaction.version, whose only level is 2. "
+        "metadata.version and kraft.version belong to KRaft, and the other features of Kafka are not built yet.",
     ),
     Difference(
         "update-features-one-level",
         ApiKey.UPDATE_FEATURES,
-        "A level other than 1 of group.version, and any level of another feature, answer INVALID_UPDATE_VERSION, since there "
-        "is nothing to change. `group.coordinator.rebalance.protocols` decides which protocols groups may use.",
+        "A level other than 1 of group.version or 2 of transaction.version, and any level of another feature, answer "
+        "INVALID_UPDATE_VERSION, since there is nothing to change. `group.coordinator.rebalance.protocols` decides which "
+        "protocols groups may use.",
     ),
     Difference(
         "create-topics-colliding",
@@ -366,16 +361,15 @@ DIFFERENCES: Final = (
     Difference(
         "find-coordinator-at-once",
         ApiKey.FIND_COORDINATOR,
-        "A group's coordinator that appears within a second, while its topic is created, is in the same answer. Kafka answers "
+        "A coordinator that appears within a second, while its topic is created, is in the same answer. Kafka answers "
         "COORDINATOR_NOT_AVAILABLE first, and clients retry.",
         unseen="it takes a cluster where no client has used a group yet",
     ),
     Difference(
         "find-coordinator-nobody",
         ApiKey.FIND_COORDINATOR,
-        "There are no coordinators of transactions and share groups. From version 3 on the answer is UNSUPPORTED_VERSION, which"
-        " clients take as final and show to their users. Before, transactions answer TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the"
-        " only error after which librdkafka does not retry.",
+        "There are no coordinators of share groups. The answer is UNSUPPORTED_VERSION, which clients take as final and show to "
+        "their users.",
         unseen="Kafka would have to create its internal topics",
     ),
     Difference(
@@ -397,6 +391,33 @@ DIFFERENCES: Final = (
         ApiKey.JOIN_GROUP,
         "Any broker accepts requests about any group, and relays them to the group's coordinator. Kafka answers NOT_COORDINATOR"
         " for groups of other brokers.",
+        unseen="it takes a second broker",
+    ),
+    Difference(
+        "transactions-anywhere",
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        "Any broker accepts requests about any transactional id, and relays them to its coordinator. Kafka answers "
+        "NOT_COORDINATOR for those of other brokers.",
+        unseen="it takes a second broker",
+    ),
+    Difference(
+        "add-partitions-of-brokers",
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        "Versions 4 and 5, which Kafka's brokers send each other, are not served. Storage nodes ask coordinators by RPC.",
+        unseen="no client may send them",
+    ),
+    Difference(
+        "init-producer-id-of-a-zombie",
+        ApiKey.INIT_PRODUCER_ID,
+        "A producer that names an old epoch gets PRODUCER_FENCED at once. Kafka first aborts the transaction of the producer "
+        "that replaced it.",
+        unseen="tests/transaction_coordinator/stories/ has it",
+    ),
+    Difference(
+        "write-markers-anywhere",
+        ApiKey.WRITE_TXN_MARKERS,
+        "Any broker accepts it, and asks the partitions' leaders. Partitions of internal topics answer "
+        "INVALID_TOPIC_EXCEPTION, since only their coordinators write there.",
         unseen="it takes a second broker",
     ),
     Difference(

@@ -56,7 +56,9 @@ _WHO_ANSWERS: Final = {
     Kind.GATEWAY: "gateway",
     Kind.CONTROLLER: "controller",
     Kind.GROUP_OWNER: "the group's coordinator",
-    Kind.ALL_GROUP_OWNERS: "all coordinators",
+    Kind.ALL_GROUP_OWNERS: "all group coordinators",
+    Kind.TRANSACTION_OWNER: "the transactional id's coordinator",
+    Kind.ALL_TRANSACTION_OWNERS: "all transaction coordinators",
 }
 
 _DIFFERENCES = """

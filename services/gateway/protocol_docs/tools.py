@@ -25,7 +25,6 @@ def _unsupported(api: str) -> str:
 
 _QUOTAS: Final = "quotas; the same with `clients` and `ips`"
 _SHARE_GROUPS: Final = "share groups"
-_TRANSACTIONS: Final = "transactions (issue 7)"
 _SECURITY: Final = "authentication (issue 16)"
 _QUOTA_CHANGE: Final = ("--alter", "--entity-type", "clients", "--entity-name", "c", "--add-config", "producer_byte_rate=1024")
 _SCRAM_CHANGE: Final = ("--alter", "--entity-type", "users", "--entity-name", "u", "--add-config", "SCRAM-SHA-256=[password=p]")
@@ -33,7 +32,6 @@ _METRICS_CHANGE: Final = ("--alter", "--name", "m", "--interval", "1000", "--met
 _NO_VOTER: Final = ("remove-controller", "--controller-id", "1", "--controller-directory-id", "AAAAAAAAAAAAAAAAAAAAAQ")
 
 TOOL_ROWS: Final = (
-    ToolRow("kafka-transactions", ("list",), _unsupported("LIST_TRANSACTIONS"), _TRANSACTIONS),
     ToolRow("kafka-configs", ("--describe", "--entity-type", "users"), _unsupported("DESCRIBE_CLIENT_QUOTAS"), _QUOTAS),
     ToolRow("kafka-configs", _QUOTA_CHANGE, _unsupported("DESCRIBE_CLIENT_QUOTAS"), _QUOTAS),
     ToolRow("kafka-configs", _SCRAM_CHANGE, _unsupported("ALTER_USER_SCRAM_CREDENTIALS"), _SECURITY),

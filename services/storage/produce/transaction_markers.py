@@ -1,5 +1,6 @@
 """`storage.write_markers`: coordinators end transactions in the partitions that this node leads."""
 
+from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.call import Call
 from libs.rpc.contracts.transactions import Marker as Wanted
 from libs.rpc.contracts.transactions import WriteMarkers
@@ -10,6 +11,7 @@ from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.markers import Marker, build_marker
 from services.storage.core.produce.admission import Refusal
 from services.storage.core.produce.marker_numbers import MarkerNumber
+from services.storage.core.produce.ownership import COORDINATOR_ONLY
 from services.storage.partition.append_answers import refused_as, refused_batch
 from services.storage.partition.partition import Partition
 from services.storage.partition.pending_append import AppendCall
@@ -43,10 +45,12 @@ class TransactionMarkers:
                 self._stage(admitted, wanted, request.number, appending, slot)
 
     def _stage(self, partition: Partition, wanted: Wanted, number: int, request: AppendCall, slot: int) -> None:
+        if partition.topic in INTERNAL_TOPICS:
+            request.settle(slot, refused_as(COORDINATOR_ONLY))
+            return
         numbered = MarkerNumber(wanted.leader_epoch, wanted.coordinator_epoch, number)
-        if wanted.leader_epoch != partition.replica.leader_epoch or self._appends.marker_numbers.is_late(
-            partition.key, wanted.shard, numbered
-        ):
+        is_late = wanted.shard >= 0 and self._appends.marker_numbers.is_late(partition.key, wanted.shard, numbered)
+        if is_late or wanted.leader_epoch != partition.replica.leader_epoch:
             request.settle(slot, refused_as(LATE))
             return
         marker = Marker(not wanted.commits, wanted.coordinator_epoch)

@@ -63,7 +63,25 @@ class MarkersWritten(NamedTuple):
     """The transaction as it was prepared. Any other is not completed by this."""
 
 
-Request: TypeAlias = InitProducerId | AddPartitions | VerifyPartitions | EndTransaction | MarkersWritten
+class ListTransactions(NamedTuple):
+    """The transactional ids of a shard. Empty filters let all pass."""
+
+    states: frozenset[str] = frozenset()
+    """Kafka's names of states."""
+    producer_ids: frozenset[int] = frozenset()
+    longer_than_ms: int = -1
+    """Only transactions that began so long ago. Negative: all."""
+    pattern: str = ""
+    """A regular expression (RE2) for whole transactional ids. Empty: all of them."""
+
+
+class DescribeTransactions(NamedTuple):
+    transactional_ids: tuple[str, ...]
+
+
+Request: TypeAlias = (
+    InitProducerId | AddPartitions | VerifyPartitions | EndTransaction | MarkersWritten | ListTransactions | DescribeTransactions
+)
 
 
 class ProducerReply(NamedTuple):
@@ -85,7 +103,20 @@ class ProducerIdNeeded:
 
 PRODUCER_ID_NEEDED = ProducerIdNeeded()
 
-Reply: TypeAlias = ProducerReply | PartitionsReply | ProducerIdNeeded
+
+class ListingReply(NamedTuple):
+    transactions: tuple[Transaction, ...]
+    unknown_states: tuple[str, ...] = ()
+    error_code: ErrorCode = ErrorCode.NONE
+    """INVALID_REGULAR_EXPRESSION."""
+
+
+class DescriptionReply(NamedTuple):
+    results: tuple[tuple[ErrorCode, Transaction | None], ...]
+    """In the order of the request."""
+
+
+Reply: TypeAlias = ProducerReply | PartitionsReply | ProducerIdNeeded | ListingReply | DescriptionReply
 
 
 class WriteMarkers(NamedTuple):

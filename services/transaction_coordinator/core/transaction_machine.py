@@ -8,12 +8,14 @@ from libs.coordinator.decisions import Decision, Expired, KeyValue
 from libs.coordinator.tables import Journal, Table
 from libs.coordinator.timers import TimerKey
 from libs.wire.errors import ErrorCode
-from services.transaction_coordinator.core import adding, ending, init_producer_id, record_codec
+from services.transaction_coordinator.core import adding, descriptions, ending, init_producer_id, record_codec
 from services.transaction_coordinator.core.decisions import TIMEOUT, Decided, decided, refused
 from services.transaction_coordinator.core.requests import (
     AddPartitions,
+    DescribeTransactions,
     EndTransaction,
     InitProducerId,
+    ListTransactions,
     MarkersWritten,
     ProducerReply,
     Request,
@@ -31,7 +33,6 @@ EXPIRED_AT_ONCE: Final = 1000
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
     """Broker configs of transactions. Defaults are Kafka's."""
-
 
     id_expiration_ms: int = 7 * 24 * 3_600_000
     """The value of transactional.id.expiration.ms."""
@@ -63,6 +64,10 @@ class TransactionMachine:
                 if not 0 < event.timeout_ms <= self._settings().timeout_ms_max:
                     return refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
                 return init_producer_id.decide(self._current(event), event, now_ms)
+            case DescribeTransactions():
+                return descriptions.decide_description(self.transactions, event)
+            case ListTransactions():
+                return descriptions.decide_listing(self.transactions.values(), event, now_ms)
             case Expired((kind, *_) as key):
                 return self._time_out(str(key[1]), now_ms) if kind == TIMEOUT else self._expire(now_ms)
             case _:

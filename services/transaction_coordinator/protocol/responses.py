@@ -9,13 +9,20 @@ from libs.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from libs.wire.messages.add_partitions_to_txn import write_response as write_add_partitions
+from libs.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse, TopicData
+from libs.wire.messages.describe_transactions import TransactionState as DescribedTransaction
+from libs.wire.messages.describe_transactions import write_response as write_describe
 from libs.wire.messages.end_txn import EndTxnResponse
 from libs.wire.messages.end_txn import write_response as write_end
 from libs.wire.messages.init_producer_id import InitProducerIdResponse
 from libs.wire.messages.init_producer_id import write_response as write_init_producer_id
+from libs.wire.messages.list_transactions import ListTransactionsResponse
+from libs.wire.messages.list_transactions import TransactionState as ListedTransaction
+from libs.wire.messages.list_transactions import write_response as write_list
 from libs.wire.primitives import Writer
 from libs.wire.transaction_refusals import known_error
-from services.transaction_coordinator.core.requests import PartitionsReply, ProducerReply
+from services.transaction_coordinator.core.requests import DescriptionReply, ListingReply, PartitionsReply, ProducerReply
+from services.transaction_coordinator.core.transaction import Transaction
 
 
 def write_initialized(version: int, reply: ProducerReply) -> bytearray:
@@ -40,6 +47,43 @@ def write_added(version: int, request: AddPartitionsToTxnRequest, reply: Partiti
     writer = Writer()
     write_add_partitions(writer, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), version)
     return writer.buffer
+
+
+def write_listed(version: int, reply: ListingReply) -> bytearray:
+    writer = Writer()
+    states = [
+        ListedTransaction(each.transactional_id, each.producer.producer_id, each.state.value) for each in reply.transactions
+    ]
+    write_list(writer, ListTransactionsResponse(0, reply.error_code, list(reply.unknown_states), states), version)
+    return writer.buffer
+
+
+def write_described(version: int, request: DescribeTransactionsRequest, reply: DescriptionReply) -> bytearray:
+    states = [
+        _described(name, error, transaction)
+        for name, (error, transaction) in zip(request.transactional_ids, reply.results, strict=True)
+    ]
+    writer = Writer()
+    write_describe(writer, DescribeTransactionsResponse(transaction_states=states), version)
+    return writer.buffer
+
+
+def _described(name: str, error: ErrorCode, transaction: Transaction | None) -> DescribedTransaction:
+    if transaction is None:
+        return DescribedTransaction(error_code=error, transactional_id=name)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(transaction.partitions):
+        topics.setdefault(topic, []).append(index)
+    return DescribedTransaction(
+        error,
+        name,
+        transaction.state.value,
+        transaction.timeout_ms,
+        transaction.started_ms,
+        transaction.producer.producer_id,
+        transaction.producer.epoch,
+        [TopicData(topic, indexes) for topic, indexes in topics.items()],
+    )
 
 
 def write_ended(version: int, reply: ProducerReply) -> bytearray:

@@ -18,21 +18,31 @@ from libs.telemetry.logs import fields
 from libs.wire.apis import TRANSACTION_APIS, Api
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from libs.wire.messages.describe_transactions import DescribeTransactionsRequest
 from libs.wire.messages.end_txn import EndTxnRequest
 from libs.wire.messages.init_producer_id import InitProducerIdRequest
+from libs.wire.messages.list_transactions import ListTransactionsRequest
 from libs.wire.primitives import ProtocolError
 from services.transaction_coordinator.core.requests import (
     PRODUCER_ID_NEEDED,
     AddPartitions,
+    DescribeTransactions,
     EndTransaction,
     InitProducerId,
+    ListTransactions,
     PartitionsReply,
     ProducerReply,
     Reply,
     Request,
 )
 from services.transaction_coordinator.core.transaction import NO_PRODUCER, NO_PRODUCER_ID, TRANSACTION_VERSION_2, Producer
-from services.transaction_coordinator.protocol.responses import write_added, write_ended, write_initialized
+from services.transaction_coordinator.protocol.responses import (
+    write_added,
+    write_described,
+    write_ended,
+    write_initialized,
+    write_listed,
+)
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +79,19 @@ class TransactionRequests(ClientRequests[Request, Reply]):
                 return _add_partitions(request), partial(write_added, version, request)
             case EndTxnRequest():
                 return _end(request, version), partial(write_ended, version)
+            case DescribeTransactionsRequest():
+                return DescribeTransactions(tuple(request.transactional_ids)), partial(write_described, version, request)
+            case ListTransactionsRequest():
+                return _list(request), partial(write_listed, version)
         raise ProtocolError(f"{api.name} is not decided here")
 
     def keys(self, api: Api, event: Request) -> Sequence[str]:
-        assert isinstance(event, InitProducerId | AddPartitions | EndTransaction)
-        return (event.transactional_id,)
+        match event:
+            case InitProducerId() | AddPartitions() | EndTransaction():
+                return (event.transactional_id,)
+            case DescribeTransactions():
+                return event.transactional_ids
+        return ()
 
     def reads_topics(self, event: Request) -> bool:
         return isinstance(event, AddPartitions)
@@ -146,6 +164,11 @@ def _add_partitions(request: AddPartitionsToTxnRequest) -> AddPartitions:
     producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     partitions = frozenset((topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions)
     return AddPartitions(request.v3_and_below_transactional_id, producer, partitions, client_version=0)
+
+
+def _list(request: ListTransactionsRequest) -> ListTransactions:
+    states, producer_ids = frozenset(request.state_filters), frozenset(request.producer_id_filters)
+    return ListTransactions(states, producer_ids, request.duration_filter, request.transactional_id_pattern or "")
 
 
 def _end(request: EndTxnRequest, version: int) -> EndTransaction:

@@ -1,0 +1,98 @@
+"""WriteTxnMarkers (27), versions 1-2: an operator ends a hanging transaction, by `kafka-transactions abort` (KIP-664).
+
+v2 the transaction's version (KIP-890). Coordinators write their own markers by RPC (`libs/rpc/contracts/transactions.py`).
+
+Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER. Coordinators alone write
+markers into internal topics, so these answer INVALID_TOPIC_EXCEPTION.
+"""
+
+from typing import Final
+
+from libs.rpc.contracts.storage import Appended, AppendReply
+from libs.rpc.contracts.transactions import WRITE_MARKERS, Marker, WriteMarkers
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
+
+TIMEOUT_S: Final = 5.0
+NO_SHARD, NO_NUMBER = -1, 0
+FIRST_THAT_RAISES_EPOCHS: Final = 2
+"""`transaction.version`, not that of the API."""
+ASKED_AGAIN: Final = frozenset((int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.INVALID_REQUEST)))
+"""The leader has moved, or this gateway's leader epoch is an old one."""
+
+Key = tuple[int, str, int]
+"""The marker's place in the request, the topic and the partition index."""
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    image = gateway.image
+    wanted: dict[Key, tuple[bytes, int]] = {}
+    for place, marker in enumerate(request.markers):
+        for asked in marker.topics:
+            topic = image.topics.get(asked.name)
+            for index in asked.partition_indexes:
+                if topic is not None and 0 <= index < topic.partitions:
+                    wanted[place, asked.name, index] = bytes.fromhex(topic.topic_id), index
+
+    def body(keys: list[Key]) -> WriteMarkers:
+        markers = tuple(_marker(gateway, request.markers[key[0]], *wanted[key]) for key in keys)
+        return WriteMarkers(NO_NUMBER, int(TIMEOUT_S * 1000), markers)
+
+    answers = await ask_leaders(
+        gateway,
+        wanted,
+        LeaderRequest(
+            WRITE_MARKERS,
+            body,
+            AppendReply,
+            is_final=lambda answer: answer.error not in ASKED_AGAIN,
+            retry_timeout_s=TIMEOUT_S,
+        ),
+    )
+    return WriteTxnMarkersResponse([_result(place, marker, wanted, answers) for place, marker in enumerate(request.markers)])
+
+
+def _marker(gateway: GatewayState, marker: WritableTxnMarker, topic_id: bytes, index: int) -> Marker:
+    state = gateway.image.partition(topic_id, index)
+    return Marker(
+        topic_id,
+        index,
+        state.leader_epoch if state is not None else -1,
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        marker.transaction_version >= FIRST_THAT_RAISES_EPOCHS,
+        NO_SHARD,
+        marker.coordinator_epoch,
+    )
+
+
+def _result(
+    place: int, marker: WritableTxnMarker, wanted: dict[Key, tuple[bytes, int]], answers: dict[Key, Appended]
+) -> WritableTxnMarkerResult:
+    topics = []
+    for topic in marker.topics:
+        results = [
+            WritableTxnMarkerPartitionResult(index, _error((place, topic.name, index), wanted, answers))
+            for index in topic.partition_indexes
+        ]
+        topics.append(WritableTxnMarkerTopicResult(topic.name, results))
+    return WritableTxnMarkerResult(marker.producer_id, topics)
+
+
+def _error(key: Key, wanted: dict[Key, tuple[bytes, int]], answers: dict[Key, Appended]) -> int:
+    if key not in wanted:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    answer = answers.get(key)
+    if answer is None or answer.error in ASKED_AGAIN:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return error_by_name(answer.error)

@@ -11,7 +11,7 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides, ElectedController, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
-from libs.cluster.topic_names import GROUP_TOPIC
+from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from services.gateway.core.coordinator_shards import GROUPS, TRANSACTIONS, CoordinatorShards
 from services.gateway.exchange.request_context import RequestContext
 
@@ -33,7 +33,7 @@ class Cluster:
     configs: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     started_with: dict[int, dict[str, str]] = field(default_factory=dict)  # broker configs by storage node
     replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by topic; default: the leader alone
-    owners: dict[int, str] = field(default_factory=dict)  # by shard of __consumer_offsets; "" where not said
+    owners: dict[int, str] = field(default_factory=dict)  # by shard of coordinators' topics; "" where not said
     controllers: tuple[int, ...] = ()
     elected: int = -1  # one of the controllers, or one that is no member any more
 
@@ -57,7 +57,7 @@ class Cluster:
                 state = PartitionState(
                     tuple(Replica(node, "") for node in nodes), leader, 1, 5, 9, tuple(InSync(node, 1) for node in nodes)
                 )
-                if name == GROUP_TOPIC:
+                if name in (GROUP_TOPIC, TRANSACTION_TOPIC):
                     state = dataclasses.replace(state, owner=self.owners.get(index, ""))
                 records[keys.partition(topic_id, index)] = state
         for (kind, name), values in self.configs.items():

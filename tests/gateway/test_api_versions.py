@@ -16,7 +16,7 @@ from libs.wire.messages.api_versions import (
 from libs.wire.primitives import Reader, Writer
 from services.gateway.data_path.served_api import data_plane
 from services.gateway.exchange.request_context import RequestContext
-from services.gateway.groups.relay import begin_group_request
+from services.gateway.groups.relay import begin_request
 from services.gateway.handlers import SERVED
 from services.gateway.handlers.api_versions import answer
 from services.gateway.protocol_docs.protocol_page import PAGE, page
@@ -60,10 +60,16 @@ async def test_exactly_what_is_in_the_table_is_advertised(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_the_only_feature_is_the_consumer_group_protocol_as_of_the_metadatas_revision(version: int) -> None:
+async def test_the_features_are_those_that_the_software_always_has_as_of_the_metadatas_revision(version: int) -> None:
     response = parse((await ask(version))[0], version)
-    assert response.supported_features == [SupportedFeatureKey("group.version", 1, 1)]
-    assert response.finalized_features == [FinalizedFeatureKey("group.version", 1, 1)]
+    assert response.supported_features == [
+        SupportedFeatureKey("group.version", 1, 1),
+        SupportedFeatureKey("transaction.version", 2, 2),
+    ]
+    assert response.finalized_features == [
+        FinalizedFeatureKey("group.version", 1, 1),
+        FinalizedFeatureKey("transaction.version", 2, 2),
+    ]
     assert response.finalized_features_epoch == 7
     assert ApiKey.CONSUMER_GROUP_HEARTBEAT in APIS
 
@@ -100,7 +106,7 @@ def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
 
 def test_only_produce_and_fetch_and_what_is_relayed_whole_have_no_handler() -> None:
     without = [row for row in SERVED.values() if row.handle is data_plane]
-    assert [row.api.key for row in without if row.begin is not begin_group_request] == [ApiKey.PRODUCE, ApiKey.FETCH]
+    assert [row.api.key for row in without if row.begin is not begin_request] == [ApiKey.PRODUCE, ApiKey.FETCH]
 
 
 def test_the_protocol_page_is_up_to_date() -> None:

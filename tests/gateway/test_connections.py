@@ -65,7 +65,7 @@ async def test_another_protocol_is_recognised_and_said_once(
     [
         (999, 0, "malformed"),
         (-1, 0, "malformed"),
-        (24, 0, "api"),
+        (25, 0, "api"),
         (PRODUCE, 2, "version"),
         (PRODUCE, 14, "version"),
         (METADATA, 99, "version"),

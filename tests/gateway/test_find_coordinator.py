@@ -1,9 +1,8 @@
-"""FindCoordinator. A group's coordinator is the broker that leads its shard's partition; transactions and share groups have none
-yet."""
+"""FindCoordinator. A coordinator is the broker that leads its shard's partition; share groups have none yet."""
 
 import pytest
 
-from libs.cluster.topic_names import GROUP_TOPIC
+from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from libs.rpc.contracts.controller import CREATE_INTERNAL_TOPIC, CreateInternalTopic, TopicResult, TopicsReply
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -120,14 +119,22 @@ async def test_no_keys_ask_nobody() -> None:
     assert await coordinators(FakeGateway(Cluster())) == []
 
 
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_transactional_ids_coordinator_leads_its_partition_of_the_other_topic() -> None:
+    gateway = FakeGateway(Cluster(topics={TRANSACTION_TOPIC: (2, 2), GROUP_TOPIC: (1, 1)}, owners={0: "1@1", 1: "1@1"}))
+    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["a", "b"])
+    response = await find_coordinator.handle(gateway, context(6), request)
+    assert [(found.key, found.error_code, found.node_id) for found in response.coordinators] == [("a", 0, 2), ("b", 0, 2)]
+
+
 # --- others -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("version", "key_type", "error"),
     [
-        (1, TRANSACTION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (3, TRANSACTION, ErrorCode.UNSUPPORTED_VERSION),
         (3, SHARE, ErrorCode.INVALID_REQUEST),
         (1, 9, ErrorCode.INVALID_REQUEST),
     ],
@@ -142,7 +149,6 @@ async def test_one_key_of_another_type_is_answered_at_the_top_level(version: int
 @pytest.mark.parametrize(
     ("version", "key_type", "error"),
     [
-        (6, TRANSACTION, ErrorCode.UNSUPPORTED_VERSION),
         (6, SHARE, ErrorCode.UNSUPPORTED_VERSION),
         (5, SHARE, ErrorCode.INVALID_REQUEST),
     ],

@@ -190,15 +190,16 @@ async def test_a_partition_named_twice_is_stored_neither_time(rig: Rig) -> None:
     assert rig.nodes[1].stored == [(1, BATCH)]
 
 
-async def test_transactional_batches_are_refused_as_unknown_transactions_are(rig: Rig) -> None:
+async def test_a_transactional_batch_names_its_transaction_and_what_its_client_knows(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
     transactional = bytearray(idempotent(0))
     transactional[22] |= 0x10
     for version, transactional_id, error in (
         (9, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (9, "mine", ErrorCode.INVALID_TXN_STATE),
-        (11, "mine", ErrorCode.TRANSACTION_ABORTABLE),
+        (9, "mine", 0),
+        (12, "mine", 0),
     ):
         body = produce_body(version, [(TOPIC, [(0, bytes(transactional))])], transactional_id=transactional_id)
         assert [p.error for p in await client.produce(version, body)] == [error]
+    assert [(append.transactional_id, append.produce_version) for append in rig.nodes[1].appends] == [("mine", 9), ("mine", 12)]

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from tests.compat.clients.admin import Admin
-from tests.compat.clients.transactions.test_librdkafka import read, transactional
+from tests.compat.clients.transactions.transactional import read, transactional
 from tests.support.cluster_harness import LocalCluster
 
 WAIT_S = 60.0

@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
 from tests.compat.clients.admin import Admin
-from tests.compat.clients.transactions.test_librdkafka import read
+from tests.compat.clients.transactions.transactional import read
 
 
 @pytest.fixture

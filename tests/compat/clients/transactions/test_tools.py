@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.compat.clients.admin import Admin
-from tests.compat.clients.transactions.test_librdkafka import read, transactional
+from tests.compat.clients.transactions.transactional import read, transactional
 from tests.compat.kafka.tools import run_tool
 from tests.support.polling import eventually
 

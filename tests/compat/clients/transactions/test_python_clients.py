@@ -4,9 +4,9 @@ import uuid
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from kafka import KafkaProducer
 
 from tests.compat.clients.admin import Admin
+from tests.compat.clients.kafka_python import KafkaProducer
 from tests.compat.clients.transactions.transactional import read
 
 

@@ -5,7 +5,7 @@ import collections
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.errors import MessageSizeTooLargeError
 
 from tests.compat.clients.admin import Admin
 
@@ -84,12 +84,3 @@ async def test_a_record_that_is_too_large_is_refused_with_the_error_that_says_so
         with pytest.raises(MessageSizeTooLargeError):
             await producer.send_and_wait(topic, b"x" * 20_000)
         assert (await producer.send_and_wait(topic, b"small")).offset == 0
-
-
-async def test_a_transactional_producer_is_refused(bootstrap: str, topic: str) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=topic)
-    try:
-        with pytest.raises(KafkaError):
-            await asyncio.wait_for(producer.start(), WAIT_S)
-    finally:
-        await producer.stop()

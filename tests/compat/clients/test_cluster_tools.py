@@ -51,11 +51,12 @@ def test_the_quorum_tool_follows_an_election(pairs: LocalCluster) -> None:
     pairs.wait_ready([f"controller-{former}"])
 
 
-def test_the_features_tool_shows_the_consumer_group_protocol_and_changes_nothing(pairs: LocalCluster) -> None:
+def test_the_features_tool_shows_what_the_software_has_and_changes_nothing(pairs: LocalCluster) -> None:
     features = ("kafka-features", "--bootstrap-server", pairs.bootstrap)
     described = run_tool(*features, "describe").text
-    line = "Feature: group.version\tSupportedMinVersion: 1\tSupportedMaxVersion: 1\tFinalizedVersionLevel: 1\tEpoch: \\d+\n"
-    assert re.fullmatch(line, described), described
+    line = "Feature: {}\tSupportedMinVersion: {}\tSupportedMaxVersion: {}\tFinalizedVersionLevel: {}\tEpoch: \\d+\n"
+    lines = line.format("group.version", 1, 1, 1) + line.format("transaction.version", 2, 2, 2)
+    assert re.fullmatch(lines, described), described
     assert run_tool(*features, "upgrade", "--feature", "group.version=1").text == "group.version was upgraded to 1.\n"
     refused = run_tool(*features, "upgrade", "--feature", "share.version=1", check=False)
     assert refused.returncode == 1

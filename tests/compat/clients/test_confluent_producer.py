@@ -3,10 +3,10 @@
 import collections
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import ResourceType
 
-from tests.compat.clients.admin import Admin, code_of
+from tests.compat.clients.admin import Admin
 from tests.compat.clients.five_clients import consume
 from tests.support.polling import rounds
 
@@ -110,10 +110,3 @@ def test_a_higher_limit_takes_effect_on_a_running_producer(bootstrap: str, admin
         if deliveries.delivered:
             break
     assert len(consume(bootstrap, topic, 1)[0].value()) == 2_000_000
-
-
-def test_a_transactional_producer_is_refused_at_once(bootstrap: str, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "log_level": 0})
-    with pytest.raises(KafkaException, match="no transaction coordinators yet") as refused:
-        producer.init_transactions(30)
-    assert code_of(refused.value) == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -128,12 +128,6 @@ def test_the_cluster_is_described(bootstrap: str) -> None:
     assert described["controller_id"] in {1, 2, 3}
 
 
-def test_a_transactional_kafka_python_producer_is_refused_at_once(opened: Callable[..., Any], topic: str) -> None:
-    producer = opened(KafkaProducer, transactional_id=topic)
-    with pytest.raises(errors.KafkaError, match="coordinator"):
-        producer.init_transactions()
-
-
 def test_a_record_with_everything_is_seen_by_librdkafka(
     bootstrap: str, opened: Callable[..., Any], admin: Admin, topic: str
 ) -> None:

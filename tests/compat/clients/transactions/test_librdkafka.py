@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.compat.clients.admin import Admin
 from tests.compat.clients.transactions.transactional import WAIT_S, read, transactional
@@ -41,6 +41,19 @@ def test_the_next_producer_with_the_id_aborts_what_the_last_one_left(bootstrap: 
         zombie.commit_transaction(WAIT_S)
     assert fenced.value.args[0].fatal()
     assert read(bootstrap, topic, 1) == [b"of its successor"]
+
+
+def test_offsets_of_a_group_are_refused_at_once(bootstrap: str, topic: str) -> None:
+    """They take no part in transactions yet (docs/transactions.md)."""
+    producer = transactional(bootstrap, topic)
+    producer.begin_transaction()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
+    try:
+        with pytest.raises(KafkaException):
+            producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), WAIT_S)
+    finally:
+        consumer.close()
+    producer.abort_transaction(WAIT_S)
 
 
 def test_many_transactions_one_after_the_other(bootstrap: str, topic: str) -> None:

@@ -44,6 +44,8 @@ def add_partitions_response(
 
 
 def describe_one(transactional_id: str, error: int, version: int) -> describe_transactions.TransactionState:
+    """As in Kafka, an id without a name is refused before anybody looks for its coordinator."""
+    error = error if transactional_id else ErrorCode.INVALID_REQUEST
     return describe_transactions.TransactionState(error_code=error, transactional_id=transactional_id)
 
 

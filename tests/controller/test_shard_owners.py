@@ -13,9 +13,9 @@ from libs.cluster.codec import encode
 from libs.cluster.configs.definitions import TOPIC
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
-from libs.cluster.records import GROUP_COORDINATOR, ElectedController, Member, PartitionState, Topic
+from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ElectedController, Member, PartitionState, Topic
 from libs.cluster.store import Delete, Put
-from libs.cluster.topic_names import GROUP_TOPIC
+from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from libs.rpc.contracts.controller import (
     AlterConfigs,
     ConfigChange,
@@ -125,6 +125,29 @@ async def test_the_topic_of_groups_is_created_as_kafka_creates_it_and_owned_at_o
         assert spread(running.image) == {"1@1": 25, "2@1": 25}
         assert {(state.owner_epoch, state.partition_epoch) for state in states(running.image)} == {(1, 0)}
         assert shards(running.image) == {GROUP_TOPIC: {"1@1": 25, "2@1": 25}}
+
+
+@story
+async def test_the_topic_of_transactions_is_created_likewise_and_owned_by_its_own_coordinators() -> None:
+    coordinators = [group_coordinator(1), Member(TRANSACTION_COORDINATOR, 4, 1, "")]
+    configured = {
+        "transaction.state.log.num.partitions": "7",
+        "transaction.state.log.replication.factor": "2",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.segment.bytes": "2000000",
+    }
+    async with running_controller(await cluster(*coordinators, nodes=3), defaults=configured) as running:
+        result = await created(running, TRANSACTION_TOPIC)
+        assert (result.error, result.partitions, result.replication_factor) == (0, 7, 2)
+        assert running.image.overrides("topic", TRANSACTION_TOPIC) == {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+            "min.insync.replicas": "1",
+            "segment.bytes": "2000000",
+            "durability": "synced",
+        }
+        assert shards(running.image) == {TRANSACTION_TOPIC: {"4@1": 7}}
 
 
 @story

@@ -35,6 +35,8 @@ async def test_no_id_at_hand_means_ask_again(failure: Exception) -> None:
     ("request_", "error"),
     [
         (InitProducerIdRequest("", 1000), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest("id", 0), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (InitProducerIdRequest("id", 900_001), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         (InitProducerIdRequest(None, 1000, producer_id=5), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(None, 1000, producer_epoch=5), ErrorCode.INVALID_REQUEST),
     ],

@@ -331,6 +331,11 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
         "default.replication.factor",  # likewise
         # controller: creating the topic of groups
         *("offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes"),
+        # controller: creating the topic of transactions
+        *("transaction.state.log.num.partitions", "transaction.state.log.replication.factor"),
+        *("transaction.state.log.segment.bytes", "transaction.state.log.min.isr"),
+        # transaction coordinators
+        *("transactional.id.expiration.ms", "transaction.remove.expired.transaction.cleanup.interval.ms"),
         "auto.create.topics.enable",  # gateway: Metadata
         "delete.topic.enable",  # controller: deleting topics
         # controller: leader balancing

@@ -6,6 +6,8 @@ An idempotent producer gets an unused id from the gateway's blocks. An empty tra
 other the coordinator of the transactional id decides, and its answer is relayed unchanged.
 """
 
+from libs.cluster.configs.resolve import effective_broker_int
+from libs.cluster.image import ClusterImage
 from libs.rpc.errors import RpcFailure
 from libs.wire.api_keys import ApiKey, is_flexible
 from libs.wire.errors import ErrorCode
@@ -20,14 +22,19 @@ NONE = -1
 
 
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
-    """Relays a request that names a transactional id. False: it names none. Raises ProtocolError."""
+    """Relays a request that names a transactional id. False: it names none, or its timeout is out of bounds, which Kafka finds
+    before it looks for the coordinator. Raises ProtocolError."""
     ahead = Reader(reader.view, reader.position)
     if not ahead.nullable_string(is_flexible(ApiKey.INIT_PRODUCER_ID, exchange.api_version)):
+        return False
+    if not _is_timeout(data_path.routes.image, ahead.int32()):
         return False
     return relay.begin_request(data_path, exchange, reader)
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    if request.transactional_id and not _is_timeout(gateway.image, request.transaction_timeout_ms):
+        return _refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     if (request.producer_id == NONE) != (request.producer_epoch == NONE) or request.transactional_id is not None:
         return _refused(ErrorCode.INVALID_REQUEST)
     try:
@@ -36,6 +43,10 @@ async def handle(gateway: GatewayState, context: RequestContext, request: InitPr
         # Kafka's answer while it waits for a block of ids. Clients retry.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _is_timeout(image: ClusterImage, timeout_ms: int) -> bool:
+    return 0 < timeout_ms <= effective_broker_int(image, "transaction.max.timeout.ms")
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

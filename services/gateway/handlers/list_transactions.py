@@ -20,6 +20,7 @@ from libs.wire.messages.list_transactions import (
     write_request,
 )
 from libs.wire.primitives import ProtocolError, Reader, Writer
+from libs.wire.transaction_states import STATES
 from services.gateway.core.addresses import BOOTSTRAP
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
@@ -46,6 +47,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListTr
         # A shard that only moved answers the retry. Admin clients would take NOT_COORDINATOR as final here.
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE if errors[0] == ErrorCode.NOT_COORDINATOR else errors[0]
         return ListTransactionsResponse(error_code=error)
-    unknown = dict.fromkeys(name for answer in answers for name in answer.unknown_state_filters)
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
     states = [state for answer in answers for state in answer.transaction_states]
-    return ListTransactionsResponse(unknown_state_filters=list(unknown), transaction_states=states)
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=states)

@@ -404,7 +404,6 @@ DIFFERENCES: Final = (
         "add-partitions-of-brokers",
         ApiKey.ADD_PARTITIONS_TO_TXN,
         "Versions 4 and 5, which Kafka's brokers send each other, are not served. Storage nodes ask coordinators by RPC.",
-        unseen="no client may send them",
     ),
     Difference(
         "init-producer-id-of-a-zombie",

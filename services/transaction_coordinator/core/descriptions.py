@@ -12,27 +12,22 @@ from services.transaction_coordinator.core.requests import (
     ListingReply,
     ListTransactions,
 )
-from services.transaction_coordinator.core.states import State
 from services.transaction_coordinator.core.transaction import Transaction
 
 _QUIET = re2.Options()
 _QUIET.log_errors = False
 
-KNOWN_STATES = frozenset(state.value for state in State) | {"PrepareEpochFence"}
-"""Kafka's names. No transaction here has the last of them."""
-
 
 def decide_listing(transactions: Iterable[Transaction], request: ListTransactions, now_ms: int) -> Decided:
-    """As in Kafka, a state that does not exist is named in the answer, and filters like any other."""
+    """A state that does not exist filters like any other, and the gateway names it in the answer."""
     try:
         pattern = re2.compile(request.pattern, _QUIET) if request.pattern else None
     except re2.error:
-        return Decided(ListingReply((), (), ErrorCode.INVALID_REGULAR_EXPRESSION))
-    unknown = tuple(name for name in request.states if name not in KNOWN_STATES)
+        return Decided(ListingReply((), ErrorCode.INVALID_REGULAR_EXPRESSION))
     listed = tuple(each for each in transactions if _is_wanted(each, request, now_ms))
     if pattern is not None:
         listed = tuple(each for each in listed if pattern.fullmatch(each.transactional_id) is not None)
-    return Decided(ListingReply(listed, unknown))
+    return Decided(ListingReply(listed))
 
 
 def decide_description(transactions: Mapping[str, Transaction], request: DescribeTransactions) -> Decided:

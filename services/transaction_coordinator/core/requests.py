@@ -106,7 +106,6 @@ PRODUCER_ID_NEEDED = ProducerIdNeeded()
 
 class ListingReply(NamedTuple):
     transactions: tuple[Transaction, ...]
-    unknown_states: tuple[str, ...] = ()
     error_code: ErrorCode = ErrorCode.NONE
     """INVALID_REGULAR_EXPRESSION."""
 

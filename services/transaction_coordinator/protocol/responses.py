@@ -54,7 +54,7 @@ def write_listed(version: int, reply: ListingReply) -> bytearray:
     states = [
         ListedTransaction(each.transactional_id, each.producer.producer_id, each.state.value) for each in reply.transactions
     ]
-    write_list(writer, ListTransactionsResponse(0, reply.error_code, list(reply.unknown_states), states), version)
+    write_list(writer, ListTransactionsResponse(0, reply.error_code, transaction_states=states), version)
     return writer.buffer
 
 

@@ -49,11 +49,14 @@ def internal_topic_configs(image: ClusterImage, name: str) -> dict[str, str]:
     `transaction.state.log.min.isr` is among them where somebody set it. Otherwise the topic has the default of all topics, 2
     where there are as many replicas, as it has in Kafka.
     """
+    of_transactions = name == TRANSACTION_TOPIC
     configs = {
         "cleanup.policy": "compact",
-        "compression.type": "producer",
+        "compression.type": "uncompressed" if of_transactions else "producer",
         "segment.bytes": str(effective_broker_int(image, PREFIXES[name] + "segment.bytes")),
     }
-    if name == TRANSACTION_TOPIC and is_set(image, MIN_IN_SYNC):
+    if of_transactions:
+        configs["unclean.leader.election.enable"] = "false"
+    if of_transactions and is_set(image, MIN_IN_SYNC):
         configs["min.insync.replicas"] = str(effective_broker_int(image, MIN_IN_SYNC))
     return configs

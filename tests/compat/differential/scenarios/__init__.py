@@ -21,6 +21,7 @@ from tests.compat.differential.scenarios import (
     reassignment,
     security,
     topic_administration,
+    transactions,
 )
 
 ALL = (
@@ -42,6 +43,7 @@ ALL = (
     *classic_groups.SCENARIOS,
     *consumer_groups.SCENARIOS,
     *cluster.SCENARIOS,
+    *transactions.SCENARIOS,
     *security.SCENARIOS,
     *framing.SCENARIOS,
 )

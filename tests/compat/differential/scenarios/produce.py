@@ -291,11 +291,6 @@ SCENARIOS = (
         API,
         one(batch(attributes=TRANSACTIONAL, producer=(9002, 0, 0)), transactional_id="tx"),
         partitions=1,
-        differs=(
-            Differs("produce-transactions", f"{ANSWER}.error_code", 19, 48, versions=range(3, 11)),
-            Differs("produce-transactions", f"{ANSWER}.error_code", 19, 120, versions=range(11, 14)),
-            Differs("produce-transactions", f"{ANSWER}.error_message"),
-        ),
     ),
     Scenario("a transactional id, and a batch that is not", API, one(batch(), transactional_id="tx"), partitions=1),
 )

@@ -66,8 +66,8 @@ def closes(difference: str) -> tuple[Differs, ...]:
 FRAMES = (
     Scenario(
         "an API that is not built yet",
-        "describe_delegation_token",
-        frame(raw(41, 2, b"\1\0", tags=b"\0")),
+        "describe_user_scram_credentials",
+        frame(raw(50, 0, b"\0\0", tags=b"\0")),
         versions=[0],
         differs=closes("not-built-yet"),
     ),

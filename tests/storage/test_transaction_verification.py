@@ -215,6 +215,19 @@ async def test_an_unknown_producer_whose_leader_adds_partitions_begins_with_sequ
     assert (await send(cluster, topic, 5, version=OLD)).error == 0
 
 
+async def test_waiting_batches_are_refused_when_the_node_stops(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator
+) -> None:
+    topic = await cluster.topic("stopped")
+    coordinator.held.clear()
+    waiting = sending(cluster, topic, 0)
+    await until(lambda: bool(coordinator.requests))
+    assert cluster.node is not None
+    cluster.node.appends.stop()
+    assert appended(await waiting)[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    coordinator.held.set()
+
+
 async def test_waiting_batches_are_refused_when_the_leadership_ends(
     cluster: StorageCluster, coordinator: FakeTransactionCoordinator
 ) -> None:

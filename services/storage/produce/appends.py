@@ -469,6 +469,9 @@ class Appends:
         for batch in self._validation.drop_all():
             refusal = Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, batch.partition.leader_epoch)
             self._refuse(batch.partition.key, batch.request, batch.slot, refusal)
+        for partition, verified in self.verification.drop_all():
+            refusal = Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, partition.leader_epoch)
+            self._refuse(partition.key, verified.request, verified.slot, refusal)
 
     def close(self) -> None:
         self._deferred.close()

@@ -136,10 +136,14 @@ class TransactionVerification:
                 batches += self._out(verification)
         return batches
 
-    def close(self) -> None:
-        for verification in self._verifications.values():
-            self._out(verification)
+    def drop_all(self) -> list[tuple[Partition, VerifiedBatch]]:
+        """Takes all batches out. The caller answers them."""
+        dropped = [(each.partition, batch) for each in self._verifications.values() for batch in self._out(each)]
         self._verifications.clear()
+        return dropped
+
+    def close(self) -> None:
+        self.drop_all()
 
     # -- answers --------------------------------------------------------------------------------------------------------------
 

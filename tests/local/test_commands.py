@@ -31,6 +31,7 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
         "storage-1",
         "storage-2",
         "group_coordinator-1",
+        "transaction_coordinator-1",
         "gateway-1",
     }
 

@@ -49,7 +49,7 @@ def set_up(tmp_path, monkeypatch) -> SetUp:
 
 
 def test_running_needs_no_more_than_the_services_do(set_up):
-    assert set_up(False) == [".[gateway,storage,controller,group-coordinator]"]
+    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator]"]
 
 
 def test_extras_are_spelt_as_metadata_does():
@@ -90,7 +90,7 @@ def test_the_tests_requirements_are_enough_to_run(set_up):
 def test_another_version_in_constraints_is_installed(set_up, tmp_path):
     set_up(False)
     (tmp_path / "constraints.txt").write_text("aiohttp==3.1\n")
-    assert set_up(False) == [".[gateway,storage,controller,group-coordinator]"]
+    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator]"]
 
 
 def test_a_new_dependency_is_installed(set_up, tmp_path):

@@ -346,4 +346,7 @@ class ShardDriver(Generic[E, R, S]):
         state = self._shard.state
         if state is not self._reported_state:
             self._reported_state = state
-            self._on_state(state)
+            try:
+                self._on_state(state)
+            except Exception:
+                log.exception("a state callback failed", extra=fields(shard=self.name, state=state.value))

@@ -1,1 +1,1 @@
-"""The transaction coordinator: what it knows of each transactional id. Nothing serves it yet (docs/roadmap.md, issue 16)."""
+"""The transaction coordinator: transactional ids and their transactions, as docs/transactions.md explains."""

@@ -19,17 +19,15 @@ from libs.coordinator.shard_set import ShardSet
 from libs.coordinator.states import State
 from libs.coordinator.tables import Journal
 from libs.runtime.storage_nodes import StorageNodes
-from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.requests import MarkersWritten, ProducerReply, Reply, Request, WriteMarkers
 from services.transaction_coordinator.core.transaction import Transaction
 from services.transaction_coordinator.core.transaction_machine import TransactionMachine
 from services.transaction_coordinator.markers.marker_writer import MarkerWriter
+from services.transaction_coordinator.protocol.completions import Completions
 from services.transaction_coordinator.settings import Settings
 from services.transaction_coordinator.telemetry.meters import Meters
 
 COMPLETION_RETRY_S: Final = 0.1
-RETRIED: Final = frozenset((int(ErrorCode.COORDINATOR_NOT_AVAILABLE), int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
-"""Errors after which the shard may still be served by this process, so that nobody else completes the transaction."""
 
 
 class TransactionCoordinator:
@@ -50,6 +48,7 @@ class TransactionCoordinator:
             TRANSACTION_TOPIC, owner, self._machine, nodes, clock, watch=self._watch
         )
         self.markers = MarkerWriter(nodes, self._owns, self._complete)
+        self.completions = Completions()
 
     def follow(self, image: ClusterImage) -> None:
         self.image = image
@@ -72,6 +71,7 @@ class TransactionCoordinator:
     async def close(self) -> None:
         """Closes all shards. Appends in flight are answered first."""
         self._closed = True
+        self.completions.close()
         await self.shards.close()
         await self.markers.close()
 
@@ -102,15 +102,19 @@ class TransactionCoordinator:
 
     def _complete(self, shard: int, owner_epoch: int, prepared: Transaction) -> None:
         if self._closed or not self._owns(shard, owner_epoch):
-            return  # its new owner finds it prepared, and writes the markers again
+            self.markers.forget(shard, owner_epoch, prepared)  # its new owner finds it prepared, and writes the markers again
+            return
         self.shards.submit(shard, MarkersWritten(prepared), partial(self._completed, shard, owner_epoch, prepared))
         self.shards.end_turn()
 
     def _completed(self, shard: int, owner_epoch: int, prepared: Transaction, answer: Answer[Reply, Any]) -> None:
-        if answer.error in RETRIED:
+        if answer.error:
             self._loop.call_later(COMPLETION_RETRY_S, self._complete, shard, owner_epoch, prepared)
-        elif isinstance(answer.reply, ProducerReply) and not answer.reply.error_code:
+            return
+        self.markers.forget(shard, owner_epoch, prepared)
+        if isinstance(answer.reply, ProducerReply) and not answer.reply.error_code:
             self.meters.completed(prepared)
+            self.completions.completed(prepared.transactional_id)
 
 
 def machine_of(machine: Any) -> TransactionMachine:

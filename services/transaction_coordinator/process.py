@@ -61,7 +61,10 @@ async def serve(
         coordinator = TransactionCoordinator(owner, nodes, environment.clock)
         await on_built(coordinator)
         producer_ids = ProducerIds(allocate)
-        clients = TransactionRequests(coordinator.shards, lambda: coordinator.image, producer_ids, coordinator.meters.answered)
-        return coordinator, _Requests(clients, LeaderRequests(coordinator.shards, lambda: coordinator.image), producer_ids)
+        shards, completions = coordinator.shards, coordinator.completions
+        counted = coordinator.meters.answered
+        clients = TransactionRequests(shards, lambda: coordinator.image, producer_ids, completions, counted)
+        leaders = LeaderRequests(shards, lambda: coordinator.image, completions)
+        return coordinator, _Requests(clients, leaders, producer_ids)
 
     await process.serve(config, environment, lifecycle, build, feature_level=FEATURE_LEVEL, hand_over_s=config.hand_over_s)

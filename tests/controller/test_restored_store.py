@@ -37,6 +37,10 @@ def test_doubt_is_a_step_of_the_table_and_gives_out_no_epoch_twice(state: Partit
     doubted = in_doubt(state)
     assert follows_the_table(state, doubted)
     assert (doubted.leader, doubted.leader_epoch, doubted.partition_epoch) == (-1, 4 + EPOCHS_SKIPPED, 10)
+    shard = replace(state, owner="1@1", owner_epoch=7)
+    owned = in_doubt(shard)
+    assert follows_the_table(shard, owned)
+    assert owned.owner_epoch == 7 + EPOCHS_SKIPPED, "markers of the lost branch have the owner epochs after 7"
 
 
 @pytest.mark.parametrize("unclean", [True, False])

@@ -157,8 +157,40 @@ async def test_a_marker_ends_what_waits_for_an_answer_about_its_transaction(
     assert await end(cluster, topic, commits=False) == 0
     assert appended(await waiting)[0].error == ErrorCode.INVALID_TXN_STATE
     coordinator.held.set()
-    await until(lambda: not partition_of(cluster, topic).staged)
+    other = await cluster.topic("asked-later")
+    assert (await send(cluster, other, 0)).error == 0  # the answers of one coordinator keep their order
     assert not is_open(cluster, topic), "the late answer begins no transaction that nobody would end"
+
+
+async def test_a_marker_of_the_last_transaction_leaves_the_next_ones_batches_waiting(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator
+) -> None:
+    """From `transaction.version` 2 on, the next transaction may begin before the marker came."""
+    topic = await cluster.topic("next")
+    assert (await send(cluster, topic, 0, version=ADDING)).error == 0
+    coordinator.errors = [int(ErrorCode.CONCURRENT_TRANSACTIONS), 0]
+    coordinator.held.clear()
+    waiting = sending(cluster, topic, 0, epoch=1, version=ADDING)
+    await until(lambda: len(coordinator.requests) == 2)
+    assert await end(cluster, topic, epoch=1, raises_epoch=True) == 0
+    coordinator.held.set()
+    assert appended(await waiting)[0].error == 0
+    assert is_open(cluster, topic)
+
+
+async def test_a_zombies_batch_fails_none_of_its_successors(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator
+) -> None:
+    topic = await cluster.topic("successor")
+    coordinator.errors = [int(ErrorCode.PRODUCER_FENCED), 0]
+    coordinator.held.clear()
+    zombie = sending(cluster, topic, 0, epoch=0)
+    await until(lambda: bool(coordinator.requests))
+    successor = [sending(cluster, topic, sequence, epoch=1) for sequence in range(2)]
+    assert (await cluster.append(topic, batch(b"of somebody else"))).error == 0
+    coordinator.held.set()
+    assert appended(await zombie)[0].error == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert [appended(reply)[0].error for reply in await asyncio.gather(*successor)] == [0, 0]
 
 
 async def test_a_late_marker_does_not_end_the_next_transaction(
@@ -195,7 +227,7 @@ async def test_a_marker_that_raises_the_epoch_ends_no_transaction_of_that_epoch(
     assert await end(cluster, topic, number=1, epoch=1, raises_epoch=True) == 0
     assert await end(cluster, topic, number=2, epoch=1, raises_epoch=True) == 0, "a retry"
     assert (await send(cluster, topic, 0, epoch=1, version=ADDING)).error == 0
-    assert await end(cluster, topic, number=3, epoch=1, raises_epoch=True) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await end(cluster, topic, number=3, epoch=1, raises_epoch=True) == ErrorCode.INVALID_TXN_STATE
     assert is_open(cluster, topic)
 
 

@@ -2,12 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from libs.cluster import keys
+from libs.coordinator.internal_log import Cancel, Unknown
+from libs.coordinator.shard import PlannedAppend
 from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.storage_log import StorageLog
+from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
+from libs.rpc.contracts.transactions import WRITE_MARKERS
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import iter_batches
 from libs.wire.record_batches.markers import Marker, read_marker
@@ -164,11 +170,119 @@ async def test_a_topic_that_was_deleted_needs_no_marker(node: StorageCluster, da
     await until(lambda: not open_transactions(owner.service, 0))
 
 
-async def test_many_transactions_that_end_together_share_requests(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
+async def test_a_transaction_that_begins_at_once_waits_for_the_markers_of_the_last_one(
+    node: StorageCluster, data: bytes, owner: Coordinator
+) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    for _ in range(10):
+        assert await client.add(DATA, 0) == [0], "not CONCURRENT_TRANSACTIONS"
+        assert await client.end(commit=True) == 0
+    assert await client.init() == 0
+    assert len(owner.service.completions) == 0
+
+
+async def test_the_wait_for_markers_is_bounded(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0) == [0]
+    await node.state(data, epoch=1, leader=-1)  # nobody can take the marker
+    await until(lambda: owner.service.image.partition(data, 0).leader == -1)  # type: ignore[union-attr]
+    assert await client.end(commit=True) == 0
+    assert await client.add(DATA, 0) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert await client.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert len(owner.service.completions) == 0
+
+
+def is_open(node: StorageCluster, data: bytes) -> bool:
+    return bool(partition_of(node, data).log.producers.transactions.ongoing)
+
+
+async def test_markers_are_not_begun_anew_before_the_end_of_their_transaction_is_known(
+    node: StorageCluster, data: bytes, owner: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outcome of the append that completes it is unknown. A second round of markers would end the next transaction."""
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0) == [0]
+    assert (await produce(node, data, client.producer, 0)).error == 0
+    appends: list[PlannedAppend] = []
+    append = StorageLog.append
+
+    def lost_once(log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None]) -> Cancel:
+        appends.append(planned)
+        if len(appends) == 2:  # after the one that prepares it
+            return asyncio.get_running_loop().call_soon(on_result, Unknown("lost")).cancel
+        return append(log, planned, now_ms, on_result)
+
+    monkeypatch.setattr(StorageLog, "append", lost_once)
+    assert await client.end(commit=True) == 0
+    await until(lambda: len(appends) > 2 and not len(owner.service.markers))
+    await owner.serves(SHARD)
+    assert not open_transactions(owner.service, 0)
+    assert await client.add(DATA, 0) == [0]
+    assert (await produce(node, data, client.producer, 1)).error == 0
+    assert is_open(node, data)
+
+
+async def test_a_client_that_ends_in_the_old_way_what_its_leader_added(
+    node: StorageCluster, data: bytes, owner: Coordinator
+) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert (await produce(node, data, client.producer, 0, version=12)).error == 0
+    assert await client.end(commit=True) == 0
+    await until(lambda: not open_transactions(owner.service, 0))
+    assert not is_open(node, data)
+
+
+async def test_partitions_of_internal_topics_are_not_added(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add("__transaction_state", 0) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert not open_transactions(owner.service, 0)
+
+
+async def test_a_node_that_hangs_delays_no_marker_whose_partition_has_another_leader(
+    node: StorageCluster, data: bytes, owner: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0) == [0]
+    call = RpcClient.call
+    hanging = asyncio.Event()
+
+    async def hang(rpc: RpcClient, method: str, *others: Any, **named: Any) -> Response:
+        if method == WRITE_MARKERS and not hanging.is_set():
+            hanging.set()
+            await asyncio.Event().wait()
+        return await call(rpc, method, *others, **named)
+
+    monkeypatch.setattr(RpcClient, "call", hang)
+    assert await client.end(commit=True) == 0
+    await hanging.wait()
+    await node.state(data, epoch=1, leader=99)
+    await node.state(data, epoch=2)
+    async with asyncio.timeout(2):  # far below the timeout of a request
+        await until(lambda: not open_transactions(owner.service, 0))
+
+
+async def test_many_transactions_that_end_together_share_requests(
+    node: StorageCluster, data: bytes, owner: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ids = [name for number in range(40) if shard_of(name := f"id {number}", SHARDS) == SHARD]
     clients = [TransactionalClient(owner, SHARD, name, OLD) for name in ids]
     assert set(await asyncio.gather(*[client.init() for client in clients])) == {0}
     await asyncio.gather(*[client.add(DATA, 0) for client in clients])
+    requests = []
+    call = RpcClient.call
+
+    def counted(rpc: RpcClient, method: str, *others: Any, **named: Any) -> Any:
+        requests.append(method)
+        return call(rpc, method, *others, **named)
+
+    monkeypatch.setattr(RpcClient, "call", counted)
     assert set(await asyncio.gather(*[client.end(commit=True) for client in clients])) == {0}
     await until(lambda: not open_transactions(owner.service, 0))
     assert len(await markers(node, data)) == len(ids)
+    assert requests.count(WRITE_MARKERS) <= len(ids) // 3

@@ -116,7 +116,8 @@ class ProducerState:
 
     def check_marker(self, header: BatchHeader, marker: Marker, *, raises_epoch: bool = False) -> None:
         """Whether a coordinator's marker may be appended. `raises_epoch`: its epoch must be above that of the transaction
-        (KIP-890). Raises BatchError: INVALID_PRODUCER_EPOCH (47) or TRANSACTION_COORDINATOR_FENCED (52)."""
+        (KIP-890). Raises BatchError: INVALID_PRODUCER_EPOCH (47), TRANSACTION_COORDINATOR_FENCED (52) or, where the transaction
+        has the marker's epoch, INVALID_TXN_STATE (48)."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return
@@ -127,7 +128,7 @@ class ProducerState:
             )
         if raises_epoch and header.producer_epoch == entry.epoch and entry.transaction_first_offset != NO_OFFSET:
             raise BatchError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
+                ErrorCode.INVALID_TXN_STATE,
                 f"a marker for epoch {header.producer_epoch} of producer {header.producer_id}, whose transaction has the same",
             )
         if marker.coordinator_epoch < entry.coordinator_epoch:

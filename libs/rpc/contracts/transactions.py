@@ -55,7 +55,8 @@ class WriteMarkers:
     marker whose shard's owner has sent it a higher number: it is a late one, whose transaction may have ended since.
 
     The answer is a `storage.AppendReply`. Error 0: all in-sync replicas have the marker. 47 INVALID_PRODUCER_EPOCH: the partition
-    knows a newer producer. 52 TRANSACTION_COORDINATOR_FENCED: it knows a newer owner of the shard. Any other: send it again.
+    knows a newer producer. 48 INVALID_TXN_STATE: the marker should raise the epoch, and does not. 52
+    TRANSACTION_COORDINATOR_FENCED: it knows a newer owner of the shard. Any but 0 and 47: it is open as it was.
     """
 
     number: int

@@ -95,4 +95,6 @@ def _error(key: Key, wanted: dict[Key, tuple[bytes, int]], answers: dict[Key, Ap
     answer = answers.get(key)
     if answer is None or answer.error in ASKED_AGAIN:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if answer.error == ErrorCode.INVALID_TXN_STATE:  # Kafka's for a marker whose epoch is not above its transaction's
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     return error_by_name(answer.error)

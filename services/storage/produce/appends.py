@@ -270,7 +270,9 @@ class Appends:
         """Gives a transaction's marker its offset. Raises BatchError, with nothing changed."""
         producers = partition.log.producers
         producers.check_marker(header, marker, raises_epoch=raises_epoch)
-        self.verification.ended(partition, header.producer_id)
+        self.verification.ended(
+            partition, header.producer_id, header.producer_epoch - 1 if raises_epoch else header.producer_epoch
+        )
         base, epoch = partition.next_offset, partition.replica.leader_epoch
         producers.record_marker(header, base, marker)
         patch(view, base, epoch)
@@ -303,6 +305,8 @@ class Appends:
             except BatchError as error:
                 admitted.traffic.failed_produces += 1
                 batch.request.settle(batch.slot, refused_batch(error, admitted.log.log_start_offset))
+            except Exception:
+                log.exception("append not answered", extra=fields(partition=admitted))
         self.end_turn()
 
     def _refuse_verified(self, partition: Partition, batch: VerifiedBatch, refusal: Refusal) -> None:

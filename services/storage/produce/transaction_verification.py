@@ -101,31 +101,22 @@ class TransactionVerification:
         if size <= COPIED_BYTES_MAX:
             view = memoryview(bytearray(view))
         request.written()
-        self._bytes += size
         batch = VerifiedBatch(request, slot, view, header)
         verification = self._verifications.get(key)
         if verification is not None:
             verification.batches.append(batch)
-            return None
-        version = request.produce_version
-        question = AddPartitions(
-            request.transactional_id,
-            header.producer_id,
-            header.producer_epoch,
-            version < FIRST_THAT_ADDS,
-            ((partition.topic, partition.key[1]),),
-        )
-        verification = _Verification(partition, question, version, self._loop.time(), [batch])
-        self._verifications[key] = verification
-        self._ask(verification)
+            self._bytes += size
+        else:
+            self._begin(partition, [batch])
         return None
 
-    def ended(self, partition: Partition, producer_id: int) -> None:
-        """A marker ends the producer's transaction in this partition, and so all that waits there for an answer about it."""
+    def ended(self, partition: Partition, producer_id: int, epoch: int) -> None:
+        """A marker ends the producer's transaction up to this epoch in this partition. What waits there for an answer about it is
+        refused. Batches of a later epoch wait on: they belong to the next transaction."""
         verification = self._verifications.get((partition.key, producer_id))
         if verification is not None:
             error = not_in_transaction(verification.produce_version)
-            self._refuse_all(verification, Refusal(error, "the transaction has ended"))
+            self._refuse_some(verification, Refusal(error, "the transaction has ended"), lambda each: each <= epoch)
 
     def drop(self, partition: Partition) -> list[VerifiedBatch]:
         """Takes the batches of a partition out. The caller answers them."""
@@ -145,6 +136,23 @@ class TransactionVerification:
     def close(self) -> None:
         self.drop_all()
 
+    def _begin(self, partition: Partition, batches: list[VerifiedBatch]) -> None:
+        """Asks about the first of these batches of one producer."""
+        first = batches[0]
+        request, header = first.request, first.header
+        assert request.transactional_id is not None
+        question = AddPartitions(
+            request.transactional_id,
+            header.producer_id,
+            header.producer_epoch,
+            request.produce_version < FIRST_THAT_ADDS,
+            ((partition.topic, partition.key[1]),),
+        )
+        verification = _Verification(partition, question, request.produce_version, self._loop.time(), batches)
+        self._verifications[partition.key, header.producer_id] = verification
+        self._bytes += sum(len(batch.view) for batch in batches)
+        self._ask(verification)
+
     # -- answers --------------------------------------------------------------------------------------------------------------
 
     def _ask(self, verification: _Verification) -> None:
@@ -162,7 +170,9 @@ class TransactionVerification:
             verification.retry = self._loop.call_later(RETRY_S, self._ask, verification)
         elif error:
             message = f"the transaction coordinator answers {ErrorCode(error).name}" if error in [*ErrorCode] else None
-            self._refuse_all(verification, Refusal(int(producers_error(error, verification.produce_version)), message))
+            refusal = Refusal(int(producers_error(error, verification.produce_version)), message)
+            asked = verification.question.producer_epoch
+            self._refuse_some(verification, refusal, lambda epoch: epoch == asked)
         else:
             del self._verifications[key]
             question = verification.question
@@ -172,10 +182,17 @@ class TransactionVerification:
             finally:
                 self._granted = None
 
-    def _refuse_all(self, verification: _Verification, refusal: Refusal) -> None:
-        del self._verifications[verification.partition.key, verification.question.producer_id]
-        for batch in self._out(verification):
-            self._refuse(verification.partition, batch, refusal)
+    def _refuse_some(self, verification: _Verification, refusal: Refusal, is_refused: Callable[[int], bool]) -> None:
+        """Refuses the batches with such epochs. The others go on to wait, for an answer of their own."""
+        partition = verification.partition
+        del self._verifications[partition.key, verification.question.producer_id]
+        batches = self._out(verification)
+        others = [batch for batch in batches if not is_refused(batch.header.producer_epoch)]
+        if others:
+            self._begin(partition, others)
+        for batch in batches:
+            if is_refused(batch.header.producer_epoch):
+                self._refuse(partition, batch, refusal)
 
     def _out(self, verification: _Verification) -> list[VerifiedBatch]:
         if verification.retry is not None:

@@ -16,7 +16,7 @@ def decide_adding(current: Transaction | None, request: AddPartitions, now_ms: i
         return Decided(PartitionsReply(error))
     ongoing = current.state is State.ONGOING
     if ongoing and request.partitions <= current.partitions:
-        return Decided(PartitionsReply(ErrorCode.NONE))
+        return Decided(PartitionsReply(ErrorCode.NONE), current=True)
     added = current.changed(
         Fact.ADDED,
         now_ms,
@@ -35,7 +35,8 @@ def decide_verification(current: Transaction | None, request: VerifyPartitions) 
     results = {
         partition: ErrorCode.NONE if partition in known else ErrorCode.TRANSACTION_ABORTABLE for partition in request.partitions
     }
-    return Decided(PartitionsReply(ErrorCode.NONE, results))
+    # Current: a former owner would let a late batch begin a transaction that its successor has ended.
+    return Decided(PartitionsReply(ErrorCode.NONE, results), current=True)
 
 
 def _fault(current: Transaction | None, producer: Producer) -> ErrorCode:

@@ -68,7 +68,9 @@ def _is_retry(current: Transaction, producer: Producer) -> bool:
 def _end(current: Transaction, request: EndTransaction, now_ms: int) -> Decided:
     fact = _fact(current, request)
     if not request.raises_epoch:
-        return decided(current.changed(fact, now_ms), ProducerReply(ErrorCode.NONE, current.producer))
+        # A client that had its leader add partitions may still end the transaction in the old way.
+        ended = current.changed(fact, now_ms, client_version=request.client_version)
+        return decided(ended, ProducerReply(ErrorCode.NONE, current.producer))
     if current.is_exhausted and request.fresh_producer_id == NO_PRODUCER_ID:
         return Decided(PRODUCER_ID_NEEDED)
     next_producer_id = request.fresh_producer_id if current.is_exhausted else NO_PRODUCER_ID

@@ -1,22 +1,24 @@
 """Writes the markers of prepared transactions to the leaders of their partitions, until each partition has its own.
 
 One request is on its way to a node at a time. What comes meanwhile shares the next one. A leader that cannot store a marker, or
-does not answer, gets it again; a leader that has moved is looked up in the newest image. A topic that is gone needs no marker.
+does not answer, gets it again; one that was replaced meanwhile is not waited for. A topic that is gone needs no marker.
 
 **A late marker must not end the next transaction.** Clients before `transaction.version` 2 keep their epoch, so a marker that was
 delayed on its way would fit. Requests have numbers that rise, and leaders refuse lower ones of the same shard. So a marker that
 was sent twice is not stored behind its second copy. It names the leader epoch, so another leader does not take it. A transaction
-is completed only when each partition has answered: what was sent before is stored, or refused.
+is completed only when each partition has answered, and its markers are not begun anew before that is known to be in the log.
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.records import PartitionState
+from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import AppendReply
 from libs.rpc.contracts.transactions import WRITE_MARKERS, Marker, WriteMarkers
 from libs.rpc.errors import ContractError, RpcFailure
@@ -38,9 +40,11 @@ ANSWER_S: Final = 1.0
 RETRY_S: Final = 0.1
 """The pause after a failure. A new image ends it."""
 
-NONE: Final = int(ErrorCode.NONE)
-FINAL: Final = frozenset((NONE, int(ErrorCode.INVALID_PRODUCER_EPOCH), int(ErrorCode.TRANSACTION_COORDINATOR_FENCED)))
-"""Answers after which a partition needs no marker of this coordinator any more."""
+NETWORK_EXCEPTION: Final = int(ErrorCode.NETWORK_EXCEPTION)
+FINAL: Final = frozenset((int(ErrorCode.NONE), int(ErrorCode.INVALID_PRODUCER_EPOCH)))
+"""Answers after which a partition needs no marker any more: it has it, or knows a newer producer, whose epoch a marker brought.
+
+Not TRANSACTION_COORDINATOR_FENCED: a newer owner of the shard writes the marker, or none does, and then it must be seen."""
 
 
 @dataclass(eq=False, slots=True)
@@ -53,11 +57,14 @@ class _Ending:
     missing: set[TopicPartition] = field(default_factory=set)
 
 
+Pair: TypeAlias = tuple[_Ending, TopicPartition]
+
+
 class MarkerWriter:
     """The markers of all shards of this process. Call `follow` with each image, and `close` at the end.
 
     `owns(shard, owner_epoch)` tells whether the shard still belongs to this process. `on_written(shard, owner_epoch, prepared)`
-    is called when each partition of a transaction has its marker.
+    is called when each partition of a transaction has its marker. Call `forget` once that is in the log, or somebody else's.
     """
 
     def __init__(
@@ -72,17 +79,19 @@ class MarkerWriter:
         self._loop = asyncio.get_running_loop()
         self._image = ClusterImage()
         self._endings: dict[tuple[int, str], _Ending] = {}
-        self._queues: dict[int, dict[tuple[_Ending, TopicPartition], None]] = {}
+        self._queues: dict[int, dict[Pair, None]] = {}
         """By node: what waits for its next request."""
-        self._homeless: dict[tuple[_Ending, TopicPartition], None] = {}
+        self._homeless: dict[Pair, None] = {}
         """What has no leader now, or failed a moment ago."""
         self._sending: dict[int, asyncio.Task[None]] = {}
+        self._calls: dict[int, tuple[asyncio.Task[Response], Sequence[Pair]]] = {}
+        """By node: the request on its way."""
         self._numbers = itertools.count(1)
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
 
     def __len__(self) -> int:
-        """The number of transactions whose markers are being written."""
+        """The number of prepared transactions that are not known to be complete."""
         return len(self._endings)
 
     def write(self, shard: int, owner_epoch: int, transactions: Iterable[Transaction]) -> None:
@@ -98,8 +107,17 @@ class MarkerWriter:
             else:
                 self._loop.call_soon(self._finish, ending)
 
+    def forget(self, shard: int, owner_epoch: int, prepared: Transaction) -> None:
+        """Forgets a transaction that is complete, or that another owner completes."""
+        ending = self._endings.get((shard, prepared.transactional_id))
+        if ending is not None and (ending.owner_epoch, ending.prepared) == (owner_epoch, prepared):
+            del self._endings[shard, prepared.transactional_id]
+
     def follow(self, image: ClusterImage) -> None:
         self._image = image
+        for node_id, (call, pairs) in self._calls.items():
+            if all(self._leader(partition) != node_id for _, partition in pairs):
+                call.cancel()  # it may be stopped or cut off, and never answer
         self._route_homeless()
 
     async def close(self) -> None:
@@ -111,24 +129,42 @@ class MarkerWriter:
             task.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
 
-    # -- routes -----------------------------------------------------------------------------------------------------------------
+    # -- routes -----------------------------------------------------------------------------------------------------------
 
-    def _route(self, pairs: Iterable[tuple[_Ending, TopicPartition]]) -> None:
+    def _state(self, partition: TopicPartition) -> tuple[bytes, PartitionState] | None:
+        topic = self._image.topics.get(partition[0])
+        if topic is None or partition[1] >= topic.partitions:
+            return None
+        topic_id = bytes.fromhex(topic.topic_id)
+        state = self._image.partition(topic_id, partition[1])
+        return (topic_id, state) if state is not None else None
+
+    def _leader(self, partition: TopicPartition) -> int:
+        found = self._state(partition)
+        return found[1].leader if found is not None else -1
+
+    def _is_gone(self, partition: TopicPartition) -> bool:
+        """Whether its topic was deleted. Who added the partition knew an image that has it, and this process's is no older."""
+        topic = self._image.topics.get(partition[0])
+        return topic is None or partition[1] >= topic.partitions
+
+    def _route(self, pairs: Iterable[Pair]) -> None:
         """Queues markers at their leaders."""
-        for ending, (name, index) in pairs:
-            topic = self._image.topics.get(name)
-            if topic is None or index >= topic.partitions:  # it was deleted: whoever added it knew an image that has it
-                self._done(ending, (name, index))
+        for ending, partition in pairs:
+            if not self._is_needed(ending, partition):
                 continue
-            state = self._image.partition(bytes.fromhex(topic.topic_id), index)
-            if state is None or state.leader < 0 or self._nodes.client(state.leader) is None:
-                self._homeless[ending, (name, index)] = None
+            if self._is_gone(partition):
+                self._done(ending, partition)
+                continue
+            leader = self._leader(partition)
+            if leader < 0 or self._nodes.client(leader) is None:
+                self._homeless[ending, partition] = None
                 self._retry_later()
                 continue
-            self._queues.setdefault(state.leader, {})[ending, (name, index)] = None
-            if state.leader not in self._sending and not self._closed:
+            self._queues.setdefault(leader, {})[ending, partition] = None
+            if leader not in self._sending and not self._closed:
                 # Not at once: transactions that end in the same turn share a request.
-                self._sending[state.leader] = self._loop.create_task(self._send(state.leader), name=f"markers {state.leader}")
+                self._sending[leader] = self._loop.create_task(self._send(leader), name=f"markers for node {leader}")
 
     def _route_homeless(self) -> None:
         if self._homeless and not self._closed:
@@ -143,61 +179,88 @@ class MarkerWriter:
         self._retry = None
         self._route_homeless()
 
-    # -- requests ---------------------------------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------------------
 
     async def _send(self, node_id: int) -> None:
         """Sends what is queued at a node, one request after the other."""
         try:
             while queue := self._queues.get(node_id):
-                sent = list(itertools.islice(queue, MARKERS_MAX))
-                for pair in sent:
+                pairs = list(itertools.islice(queue, MARKERS_MAX))
+                for pair in pairs:
                     del queue[pair]
-                await self._send_some(node_id, [pair for pair in sent if self._is_needed(*pair)])
+                try:
+                    await self._send_some(node_id, pairs)
+                except Exception:
+                    log.exception("markers were not sent", extra=fields(node=node_id, markers=len(pairs)))
+                    self._homeless |= dict.fromkeys(pair for pair in pairs if pair[1] in pair[0].missing)
+                    self._retry_later()
         finally:
             self._queues.pop(node_id, None)
             del self._sending[node_id]
 
-    async def _send_some(self, node_id: int, pairs: list[tuple[_Ending, TopicPartition]]) -> None:
+    async def _send_some(self, node_id: int, pairs: Iterable[Pair]) -> None:
         markers: list[Marker] = []
-        sent: list[tuple[_Ending, TopicPartition]] = []
+        sent: list[Pair] = []
         for ending, partition in pairs:
+            if not self._is_needed(ending, partition):
+                continue
             marker = self._marker(ending, partition, node_id)
-            if marker is None:
-                self._homeless[ending, partition] = None  # its leader has moved meanwhile
+            if marker is None:  # its leader has moved meanwhile
+                self._homeless[ending, partition] = None
             else:
                 markers.append(marker)
                 sent.append((ending, partition))
         client = self._nodes.client(node_id)
-        errors: tuple[int, ...] = ()
-        if client is not None and markers:
-            request = WriteMarkers(next(self._numbers), int(TIMEOUT_S * 1000), tuple(markers))
-            try:
-                response = await client.call(WRITE_MARKERS, pack(request), timeout_s=TIMEOUT_S + ANSWER_S)
-                errors = tuple(answer.error for answer in unpack(AppendReply, response.body).partitions)
-            except (RpcFailure, ContractError) as reason:
-                log.info("markers were not written", extra=fields(node=node_id, markers=len(markers), reason=reason))
+        errors = await self._answers(node_id, client, markers, sent) if client is not None and markers else ()
         for at, (ending, partition) in enumerate(sent):
-            error = errors[at] if at < len(errors) else int(ErrorCode.NETWORK_EXCEPTION)
+            error = errors[at] if at < len(errors) else NETWORK_EXCEPTION
             if error in FINAL:
-                if error:
-                    log.warning("a marker is refused for good", extra=fields(partition=partition, error=error))
                 self._done(ending, partition)
+            elif self._leader(partition) not in (node_id, -1):
+                self._route([(ending, partition)])
             else:
                 self._homeless[ending, partition] = None
         if self._homeless:
             self._retry_later()
 
+    async def _answers(self, node_id: int, client: RpcClient, markers: Sequence[Marker], sent: Sequence[Pair]) -> Sequence[int]:
+        """The error of each marker; nothing if the node does not answer, or was replaced meanwhile."""
+        request = pack(WriteMarkers(next(self._numbers), int(TIMEOUT_S * 1000), tuple(markers)))
+
+        async def ask() -> Response:
+            return await client.call(WRITE_MARKERS, request, timeout_s=TIMEOUT_S + ANSWER_S)
+
+        call = self._loop.create_task(ask())
+        self._calls[node_id] = call, sent
+        try:
+            await asyncio.wait([call])
+            answers = unpack(AppendReply, call.result().body).partitions
+        except asyncio.CancelledError:
+            if not call.cancelled():
+                call.cancel()
+                raise  # this process stops
+            return ()
+        except (RpcFailure, ContractError) as reason:
+            log.info("markers were not written", extra=fields(node=node_id, markers=len(markers), reason=reason))
+            return ()
+        finally:
+            del self._calls[node_id]
+        refused = [answer.error for answer in answers if answer.error]
+        if refused:
+            details = fields(node=node_id, markers=len(refused), first_error=refused[0])
+            log.info("markers were refused", extra=details)
+        return [answer.error for answer in answers]
+
     def _marker(self, ending: _Ending, partition: TopicPartition, node_id: int) -> Marker | None:
         """None: the node does not lead that partition any more."""
-        name, index = partition
-        topic = self._image.topics.get(name)
-        state = self._image.partition(bytes.fromhex(topic.topic_id), index) if topic is not None else None
-        if topic is None or state is None or state.leader != node_id:
+        found = self._state(partition)
+        if found is None or found[1].leader != node_id:
             return None
+        topic_id, state = found
         prepared = ending.prepared
         return Marker(
-            bytes.fromhex(topic.topic_id),
-            index,
+            topic_id,
+            partition[1],
             state.leader_epoch,
             prepared.producer.producer_id,
             prepared.producer.epoch,
@@ -207,13 +270,13 @@ class MarkerWriter:
             ending.owner_epoch,
         )
 
-    # -- ends -------------------------------------------------------------------------------------------------------------------
+    # -- ends -------------------------------------------------------------------------------------------------------------
 
     def _is_needed(self, ending: _Ending, partition: TopicPartition) -> bool:
         if self._endings.get((ending.shard, ending.prepared.transactional_id)) is not ending:
             return False
         if not self._owns(ending.shard, ending.owner_epoch):
-            del self._endings[ending.shard, ending.prepared.transactional_id]  # its new owner writes them
+            self.forget(ending.shard, ending.owner_epoch, ending.prepared)  # its new owner writes them
             return False
         return partition in ending.missing
 
@@ -223,7 +286,5 @@ class MarkerWriter:
             self._finish(ending)
 
     def _finish(self, ending: _Ending) -> None:
-        key = (ending.shard, ending.prepared.transactional_id)
-        if self._endings.get(key) is ending:
-            del self._endings[key]
+        if self._endings.get((ending.shard, ending.prepared.transactional_id)) is ending:
             self._on_written(ending.shard, ending.owner_epoch, ending.prepared)

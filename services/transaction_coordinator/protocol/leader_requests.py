@@ -20,15 +20,19 @@ from libs.rpc.server import Accept
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.requests import AddPartitions, PartitionsReply, Reply, Request, VerifyPartitions
 from services.transaction_coordinator.core.transaction import TRANSACTION_VERSION_2, Producer
-from services.transaction_coordinator.protocol.transaction_requests import unknown_partitions
+from services.transaction_coordinator.protocol.completions import Completions
+from services.transaction_coordinator.protocol.transaction_requests import is_concurrent, refused_partitions
 
 
 class LeaderRequests:
     """The RPC methods for leaders. `image` gives the newest one."""
 
-    def __init__(self, shards: ShardSet[Request, Reply, Any], image: Callable[[], ClusterImage]) -> None:
+    def __init__(
+        self, shards: ShardSet[Request, Reply, Any], image: Callable[[], ClusterImage], completions: Completions
+    ) -> None:
         self._shards = shards
         self._image = image
+        self._completions = completions
 
     @property
     def methods(self) -> Mapping[str, Accept]:
@@ -43,14 +47,29 @@ class LeaderRequests:
             event = VerifyPartitions(asked.transactional_id, producer, partitions)
         else:
             event = AddPartitions(asked.transactional_id, producer, partitions, TRANSACTION_VERSION_2)
-            if unknown_partitions(self._image(), event) is not None:
+            if refused_partitions(self._image(), event) is not None:
                 _refuse(call, asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 return
         count = self._shards.count
         if not count:
             _refuse(call, asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
-        self._shards.submit(shard_of(asked.transactional_id, count), event, partial(_answer, call, asked))
+        shard = shard_of(asked.transactional_id, count)
+        if asked.verify_only:
+            self._shards.submit(shard, event, partial(_answer, call, asked))
+        else:
+            self._shards.submit(shard, event, partial(self._added, call, asked, shard, event))
+
+    def _added(self, call: Call, asked: Asked, shard: int, event: Request, answer: Answer[Reply, Any]) -> None:
+        if is_concurrent(answer.reply):
+            self._completions.wait(asked.transactional_id, partial(self._once_more, call, asked, shard, event))
+        else:
+            _answer(call, asked, answer)
+
+    def _once_more(self, call: Call, asked: Asked, shard: int, event: Request) -> None:
+        if call.open:
+            self._shards.submit(shard, event, partial(_answer, call, asked))
+            self._shards.end_turn()
 
 
 def _answer(call: Call, asked: Asked, answer: Answer[Reply, Any]) -> None:

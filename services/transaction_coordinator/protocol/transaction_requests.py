@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.coordinator.client_requests import ClientRequests
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.pending import Answer
@@ -36,6 +37,7 @@ from services.transaction_coordinator.core.requests import (
     Request,
 )
 from services.transaction_coordinator.core.transaction import NO_PRODUCER, NO_PRODUCER_ID, TRANSACTION_VERSION_2, Producer
+from services.transaction_coordinator.protocol.completions import Completions
 from services.transaction_coordinator.protocol.responses import (
     write_added,
     write_described,
@@ -62,11 +64,13 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         shards: ShardSet[Request, Reply, Any],
         image: Callable[[], ClusterImage],
         producer_ids: ProducerIds,
+        completions: Completions,
         count: Count,
     ) -> None:
         super().__init__(ASK_TRANSACTIONS, TRANSACTION_APIS, shards)
         self._image = image
         self._producer_ids = producer_ids
+        self._completions = completions
         self._count = count
         self._taking_ids: set[asyncio.Task[None]] = set()
 
@@ -115,7 +119,7 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         """The reply to a request that no shard need decide."""
         match event:
             case AddPartitions():
-                return unknown_partitions(self._image(), event)
+                return refused_partitions(self._image(), event)
             case InitProducerId(expected=Producer() as expected) if NO_PRODUCER_ID in expected:
                 return ProducerReply(ErrorCode.INVALID_REQUEST)  # as in Kafka: it takes both or none
         return None
@@ -125,6 +129,22 @@ class TransactionRequests(ClientRequests[Request, Reply]):
             task = asyncio.get_running_loop().create_task(self._with_producer_id(call, api, write, shard, event))
             self._taking_ids.add(task)
             task.add_done_callback(self._taking_ids.discard)
+        elif isinstance(event, AddPartitions | InitProducerId) and is_concurrent(answer.reply):
+            again = partial(self._once_more, call, api, write, shard, event)
+            self._completions.wait(event.transactional_id, again)
+        else:
+            self.answer(call, api, write, answer)
+
+    def _once_more(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
+        if call.open:  # else nobody would end the transaction that this begins
+            self._shards.submit(shard, event, partial(self._decided_at_last, call, api, write, shard, event))
+            self._shards.end_turn()
+
+    def _decided_at_last(
+        self, call: Call, api: Api, write: Write, shard: int, event: Request, answer: Answer[Reply, Any]
+    ) -> None:
+        if answer.reply is PRODUCER_ID_NEEDED:
+            self._decided(call, api, write, shard, event, answer)
         else:
             self.answer(call, api, write, answer)
 
@@ -141,15 +161,22 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         self._shards.end_turn()
 
 
-def unknown_partitions(image: ClusterImage, event: AddPartitions) -> PartitionsReply | None:
-    """As in Kafka, a request that names an unknown partition adds none. None: all are known."""
+def is_concurrent(reply: Reply | None) -> bool:
+    """Whether the reply only says that markers are being written."""
+    return isinstance(reply, ProducerReply | PartitionsReply) and reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def refused_partitions(image: ClusterImage, event: AddPartitions) -> PartitionsReply | None:
+    """As in Kafka, a request that names an unknown partition adds none, nor does one that names an internal topic: only their
+    coordinators write there. None: all may be added."""
     counts = {topic: known.partitions for topic, _ in event.partitions if (known := image.topics.get(topic)) is not None}
-    unknown = {(topic, index) for topic, index in event.partitions if not 0 <= index < counts.get(topic, 0)}
-    if not unknown:
-        return None
-    missing, untried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
-    results = {partition: missing if partition in unknown else untried for partition in event.partitions}
-    return PartitionsReply(ErrorCode.NONE, results)
+    results = dict.fromkeys(event.partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    for topic, index in event.partitions:
+        if topic in INTERNAL_TOPICS:
+            results[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not 0 <= index < counts.get(topic, 0):
+            results[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return PartitionsReply(ErrorCode.NONE, results) if set(results.values()) - {ErrorCode.OPERATION_NOT_ATTEMPTED} else None
 
 
 def _init_producer_id(request: InitProducerIdRequest) -> InitProducerId:

@@ -208,6 +208,7 @@ class StorageMember:
             confirm=lambda partitions, on_confirmed: self.leading.confirmations.confirm(partitions, on_confirmed),
             on_appended=lambda key: self.leading.pulls.appended(key),
             readers_wait=lambda key: False,
+            coordinators=nothing,
         )
         controller_client: Any = ControllerClient(self.simulator, self.network, self, self._ask, self._loses)
         broker_configs = BrokerConfigs(lambda: partitions.image, self.node_id, STATIC)

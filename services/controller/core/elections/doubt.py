@@ -29,6 +29,7 @@ def in_doubt(state: PartitionState) -> PartitionState:
         leader=NO_LEADER,
         leader_incarnation=NO_INCARNATION,
         leader_epoch=state.leader_epoch + EPOCHS_SKIPPED,
+        owner_epoch=state.owner_epoch + EPOCHS_SKIPPED if state.owner_epoch else 0,  # markers of transactions have it in logs
         partition_epoch=state.partition_epoch + 1,
         isr=tuple([InSync(replica.node_id, NO_INCARNATION) for replica in state.replicas]),
         withdrawn=(),

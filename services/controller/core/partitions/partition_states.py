@@ -125,7 +125,9 @@ def follows_the_table(before: PartitionState, after: PartitionState) -> bool:
     step = step_between(before, after)
     allowed = PARTITION_TRANSITIONS.get((partition_status(before), step)) is partition_status(after)
     rises = after.partition_epoch > before.partition_epoch and after.leader_epoch >= before.leader_epoch
-    owned = after.owner_epoch - before.owner_epoch == int(after.owner != before.owner)
+    owners = after.owner_epoch - before.owner_epoch
+    doubted = after.leader < 0 and after.leader_epoch > before.leader_epoch  # a lost branch may have given out epochs
+    owned = owners == int(after.owner != before.owner) or (doubted and owners > 0)
     return allowed and rises and owned and bool(after.isr) and reassigned_by_the_table(before, after)
 
 

@@ -198,12 +198,16 @@ class _Topics:
         return replace(in_doubt(state), isr=tuple([InSync(node_id, NO_INCARNATION) for node_id in to_ask]))
 
 
+UNKNOWN_OWNER_EPOCH: Final = 1_000_000
+"""Higher than that of any owner before. Markers of transactions have it in the logs of all topics."""
+
+
 def _unknown_state(nodes: Sequence[int], index: int) -> PartitionState:
     """The state of a partition that no saved metadata knows. The first replica is another one for each partition, so that one
     node does not lead all."""
     first = index % len(nodes)
     replicas = [Replica(node_id, "") for node_id in [*nodes[first:], *nodes[:first]]]
-    return PartitionState(tuple(replicas), NO_LEADER, NO_INCARNATION, 0, 0, ())
+    return PartitionState(tuple(replicas), NO_LEADER, NO_INCARNATION, 0, 0, (), owner_epoch=UNKNOWN_OWNER_EPOCH)
 
 
 def _listed(node_ids: Iterable[int]) -> str:

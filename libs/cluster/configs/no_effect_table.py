@@ -329,8 +329,8 @@ _COORDINATORS: Final = (
         ("offsets.topic.compression.codec", INT, "0", None, "high", START),
     ),
     *_without_effect(
-        "Leaders always ask the coordinator of a transaction, and wait for it for a bounded time. Timeouts are noticed at once, and "
-        "two-phase commit (KIP-939) is not built.",
+        "Leaders always ask the coordinator of a transaction, and wait for it for a bounded time. Timeouts are noticed at "
+        "once, and two-phase commit (KIP-939) is not built.",
         ("add.partitions.to.txn.retry.backoff.max.ms", INT, "100", at_least(0), "high", START),
         ("add.partitions.to.txn.retry.backoff.ms", INT, "20", at_least(1), "high", START),
         ("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, "10000", at_least(1), "low", START),

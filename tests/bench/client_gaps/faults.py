@@ -63,7 +63,7 @@ class Faults:
 
     def rolling_restart(self) -> Heal:
         """Every service, one after the other, each when all partitions are whole again."""
-        for role in ("controller", "storage", "group_coordinator", "gateway"):
+        for role in ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway"):
             for name in [name for name in self._cluster.names if name.partition("-")[0] == role]:
                 self._cluster.restart(name)
                 eventually(self.is_whole, WITHIN_S)

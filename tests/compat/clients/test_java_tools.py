@@ -147,10 +147,3 @@ def test_the_acl_tool_hears_that_there_is_no_authorizer(bootstrap: str) -> None:
         refused = run_tool(*server, *command, check=False)
         assert refused.returncode == 1
         assert refused.text.splitlines()[0] == f"{disabled}: {message}"
-
-
-def test_a_transactional_java_producer_is_refused_at_once(bootstrap: str, admin: Admin, topic: str) -> None:
-    admin.create(topic)
-    few = ("--num-records", "1", "--record-size", "10", "--throughput", "-1", "--transactional-id", "t")
-    refused = run_tool("kafka-producer-perf-test", "--bootstrap-server", bootstrap, "--topic", topic, *few, check=False)
-    assert b"no transaction coordinators yet" in refused.stderr

@@ -43,7 +43,7 @@ async def test_records_sent_at_once_are_read_from_every_partition_in_order(
 
 
 async def test_offsets_are_found_by_time(bootstrap: str, admin: Admin, topic: str) -> None:
-    await asyncio.to_thread(admin.create, topic)
+    await asyncio.to_thread(admin.create, topic, 1, {"retention.ms": "-1"})  # the records are older than a week
     where, first = TopicPartition(topic, 0), 1_700_000_000_000
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
         sent = [await producer.send(topic, b"v", partition=0, timestamp_ms=first + 10 * number) for number in range(100)]

@@ -93,7 +93,7 @@ def test_a_consumer_begins_where_its_offset_says_and_resets_when_it_is_out_of_ra
 
 
 def test_offsets_are_found_by_time(bootstrap: str, admin: Admin, topic: str) -> None:
-    admin.create(topic)
+    admin.create(topic, 1, {"retention.ms": "-1"})  # the records are older than a week
     first = 1_700_000_000_000
     timestamps = [first + 1_000 * number for number in range(200)]
     produce(bootstrap, topic, [b"%d" % number for number in range(200)], timestamps=timestamps, **{"batch.num.messages": 1})

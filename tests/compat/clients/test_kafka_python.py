@@ -70,7 +70,7 @@ def test_every_acks_setting_stores_the_record(
 
 
 def test_offsets_are_found_by_time(opened: Callable[..., Any], admin: Admin, topic: str) -> None:
-    admin.create(topic)
+    admin.create(topic, 1, {"retention.ms": "-1"})  # the records are older than a week
     where, first = TopicPartition(topic, 0), 1_700_000_000_000
     producer = opened(KafkaProducer, linger_ms=100)
     for future in [producer.send(topic, b"v", timestamp_ms=first + 10 * number) for number in range(100)]:
@@ -131,7 +131,7 @@ def test_the_cluster_is_described(bootstrap: str) -> None:
 def test_a_record_with_everything_is_seen_by_librdkafka(
     bootstrap: str, opened: Callable[..., Any], admin: Admin, topic: str
 ) -> None:
-    admin.create(topic)
+    admin.create(topic, 1, {"retention.ms": "-1"})  # the record is older than a week
     record = Record("ключ".encode(), b"value", (("a", b"1"), ("a", b"")))
     producer = opened(KafkaProducer)
     producer.send(topic, record.value, record.key, headers=list(record.headers), timestamp_ms=1_700_000_000_123).get(

@@ -11,7 +11,7 @@ overtake it. Those of its own client do not, since a gateway runs one request of
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
 from typing import Any, Generic, TypeVar, get_type_hints
@@ -35,6 +35,9 @@ from libs.wire.primitives import ProtocolError
 
 log = logging.getLogger(__name__)
 
+Count = Callable[[Api, int, object], None]
+"""Counts one request: (API, error of the whole answer, reply)."""
+
 E = TypeVar("E")
 """Events of the shards' machines."""
 R = TypeVar("R")
@@ -55,13 +58,14 @@ ASK_TYPES = list(get_type_hints(Ask).values())
 class ClientRequests(ABC, Generic[E, R]):
     """The RPC methods. Call `follow` with each image, after the shards have it. It needs a running event loop.
 
-    `apis`: what the coordinators decide, by Kafka's number. `method`: the name of the RPC method.
+    `apis`: what the coordinators decide, by Kafka's number. `method`: the name of the RPC method. `count` counts each request.
     """
 
-    def __init__(self, method: str, apis: Mapping[int, Api], shards: ShardSet[E, R, Any]) -> None:
+    def __init__(self, method: str, apis: Mapping[int, Api], shards: ShardSet[E, R, Any], count: Count) -> None:
         self._method = method
         self._apis = apis
         self._shards = shards
+        self._count = count
         loop = asyncio.get_running_loop()
         self._malformed = MalformedRequestLog(loop.time)
         self._image_revision = 0
@@ -80,10 +84,6 @@ class ClientRequests(ABC, Generic[E, R]):
     @abstractmethod
     def reads_topics(self, event: E) -> bool:
         """Whether the decision depends on which topics there are."""
-
-    @abstractmethod
-    def count(self, api: Api, error: int, reply: object) -> None:
-        """Counts one request: (API, error of the whole answer, reply)."""
 
     # -- the way of a request -------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class ClientRequests(ABC, Generic[E, R]):
         self._refuse(request.call, request.api, COORDINATOR_LOAD_IN_PROGRESS)
 
     def _refuse(self, call: Call, api: Api, error_code: int) -> None:
-        self.count(api, error_code, None)
+        self._count(api, error_code, None)
         call.reply(Answered(error_code))
 
     def _routing_error(self, shard: int, keys: Sequence[str]) -> int:
@@ -160,7 +160,7 @@ class ClientRequests(ABC, Generic[E, R]):
             except Exception:
                 log.exception("a response cannot be written", extra=fields(api=api.name, version=call.body[2]))
                 error = UNKNOWN_SERVER_ERROR
-        self.count(api, error, answer.reply)
+        self._count(api, error, answer.reply)
         call.reply(Answered(error) if error else SUCCESS, (body,) if body else ())
 
 

@@ -102,6 +102,14 @@ class ShardSet(Generic[E, R, S]):
     def owned(self) -> Mapping[int, ShardDriver[E, R, S]]:
         return self._drivers
 
+    def readiness(self) -> tuple[bool, str]:
+        """Whether all owned shards are served, in words."""
+        late = [driver for driver in self._drivers.values() if driver.state is not State.SERVING]
+        if late:
+            records = sum(driver.progress.records for driver in late)
+            return False, f"{len(late)} of {len(self._drivers)} shards are not loaded yet ({records} records read)"
+        return True, f"ready, {len(self._drivers)} shards"
+
     def debug(self) -> object:
         return {driver.name: driver.debug() for _, driver in sorted(self._drivers.items())}
 

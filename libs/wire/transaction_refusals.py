@@ -4,6 +4,7 @@ They are those of Kafka's requests (`getErrorResponse`). PRODUCER_FENCED (90) is
 not know it yet, as in Kafka.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from libs.wire.api_keys import ApiKey
@@ -33,11 +34,20 @@ def init_producer_id_response(
 def add_partitions_response(
     request: add_partitions_to_txn.AddPartitionsToTxnRequest, error: int, version: int
 ) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
-    error = known_error(ApiKey.ADD_PARTITIONS_TO_TXN, error, version)
+    return added_partitions(request, version, lambda topic, index: error)
+
+
+def added_partitions(
+    request: add_partitions_to_txn.AddPartitionsToTxnRequest, version: int, error_of: Callable[[str, int], int]
+) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
+    """The response with the error of each topic and partition index."""
+
+    def result(topic: str, index: int) -> add_partitions_to_txn.AddPartitionsToTxnPartitionResult:
+        error = known_error(ApiKey.ADD_PARTITIONS_TO_TXN, error_of(topic, index), version)
+        return add_partitions_to_txn.AddPartitionsToTxnPartitionResult(index, error)
+
     results = [
-        add_partitions_to_txn.AddPartitionsToTxnTopicResult(
-            topic.name, [add_partitions_to_txn.AddPartitionsToTxnPartitionResult(index, error) for index in topic.partitions]
-        )
+        add_partitions_to_txn.AddPartitionsToTxnTopicResult(topic.name, [result(topic.name, index) for index in topic.partitions])
         for topic in request.v3_and_below_topics
     ]
     return add_partitions_to_txn.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)

@@ -104,14 +104,7 @@ class GroupCoordinator:
 
     def ready(self) -> tuple[bool, str]:
         """Readiness for the admin port: all its shards are served."""
-        if self.waits_for:
-            return False, self.waits_for
-        owned = self.shards.owned
-        late = [driver for driver in owned.values() if driver.state is not State.SERVING]
-        if late:
-            records = sum(driver.progress.records for driver in late)
-            return False, f"{len(late)} of {len(owned)} shards are not loaded yet ({records} records read)"
-        return True, f"ready, {len(owned)} shards"
+        return (False, self.waits_for) if self.waits_for else self.shards.readiness()
 
     async def close(self) -> None:
         """Closes all shards. Appends in flight are answered first."""

@@ -1,21 +1,71 @@
-"""Requests about several groups or transactional ids. Each shard's owner gets its own, and the answers keep the order of the
-request."""
+"""Requests about several groups or transactional ids, or about all of them.
+
+Each shard's owner gets its own, and the answers keep the order of the request."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import ProtocolError, Reader, Writer
+from services.gateway.core.addresses import BOOTSTRAP
+from services.gateway.core.coordinator_shards import CoordinatorShards
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 G = TypeVar("G")
 A = TypeVar("A")
 
 UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+class Listing(Protocol):
+    """A response with one error for all of it."""
+
+    error_code: int
+
+
+L = TypeVar("L", bound=Listing)
+
+
+async def ask_all(
+    gateway: GatewayState,
+    context: RequestContext,
+    key: ApiKey,
+    body: bytes,
+    read_response: Callable[[Reader, int], L],
+) -> tuple[int, list[L]]:
+    """The answers of all shards that the addressed broker id stands for, or of all there are, at the bootstrap port. With an
+    error there are none, since clients would take a list without some shards as complete.
+
+    A shard that only moved answers the retry, but admin clients would take NOT_COORDINATOR as final: it is
+    COORDINATOR_NOT_AVAILABLE.
+    """
+    shards = _shards_of(gateway, key)
+    shard_ids = list(range(shards.count)) if context.broker_id == BOOTSTRAP else shards.of_broker(context.broker_id)
+
+    async def ask(shard: int) -> L | int:
+        """The answer, or the error."""
+        error, payload = await gateway.ask_coordinator(shard, key, body, context)
+        if error:
+            return error
+        try:
+            answer = read_response(Reader(memoryview(payload)), context.api_version)
+        except ProtocolError:
+            return UNKNOWN_SERVER_ERROR
+        return answer.error_code or answer
+
+    results = await asyncio.gather(*[ask(shard) for shard in shard_ids])
+    error = next((result for result in results if isinstance(result, int)), 0)
+    if error:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error, []
+    return 0, [answer for answer in results if not isinstance(answer, int)]
+
+
+def _shards_of(gateway: GatewayState, key: ApiKey) -> CoordinatorShards:
+    return gateway.transaction_shards if key in TRANSACTION_APIS else gateway.shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +87,7 @@ class MultiGroupApi(Generic[G, A]):
 async def ask_each(gateway: GatewayState, context: RequestContext, api: MultiGroupApi[G, A], groups: list[G]) -> list[A]:
     """One answer for each group, in the order of `groups`."""
     version = context.api_version
-    shards = gateway.transaction_shards if api.key in TRANSACTION_APIS else gateway.shards
+    shards = _shards_of(gateway, api.key)
     by_shard: dict[int, list[int]] = {}
     for at, group in enumerate(groups):
         by_shard.setdefault(shards.of(api.group_id(group)), []).append(at)

@@ -1,11 +1,11 @@
 """`groups.ask`: clients' requests about groups, as events for the shards of their groups."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import Any
 
-from libs.coordinator.client_requests import ClientRequests
+from libs.coordinator.client_requests import ClientRequests, Count
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.shard_set import ShardSet
 from libs.rpc.contracts.coordinators import ASK_GROUPS
@@ -14,17 +14,13 @@ from libs.wire.apis import GROUP_APIS, Api
 from services.group_coordinator.core.model.requests import Reply, RequestEvent, reads_topics
 from services.group_coordinator.protocol.commit_templates import CommitTemplates
 
-Count = Callable[[Api, int, object], None]
-"""Counts one request: (API, error of the whole answer, response)."""
-
 
 class GroupRequests(ClientRequests[RequestEvent, Reply]):
     """The RPC methods of a group coordinator. `random` is for member ids."""
 
     def __init__(self, shards: ShardSet[RequestEvent, Reply, Any], random: Random, count: Count) -> None:
-        super().__init__(ASK_GROUPS, GROUP_APIS, shards)
+        super().__init__(ASK_GROUPS, GROUP_APIS, shards, count)
         self._random = random
-        self._count = count
         self._commits = CommitTemplates()
 
     def decode(self, api: Api, version: int, body: bytes, client_id: str, client_host: str) -> tuple[RequestEvent, Write]:
@@ -41,9 +37,6 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
 
     def reads_topics(self, event: RequestEvent) -> bool:
         return reads_topics(event.request)
-
-    def count(self, api: Api, error: int, reply: object) -> None:
-        self._count(api, error, reply)
 
     def _fresh_id(self) -> str:
         """A version 4 UUID in Java's text form."""

@@ -213,7 +213,6 @@ class Appends:
         if header is None:
             header = validate_produce(view, limits, self._turn_ms)
         base = partition.next_offset
-        epoch = partition.replica.leader_epoch
         max_timestamp = header.max_timestamp
         time_ms = -1
         if limits.log_append_time:
@@ -245,13 +244,20 @@ class Appends:
                 self._verify(partition, request, slot, view, header)
                 return
             producers.record_stamped(header, base, max_timestamp)
-        # From here on nothing can fail: the producers' state and the staged lists agree.
+        self._put(partition, request, slot, view, base + header.last_offset_delta + 1, max_timestamp, time_ms)
+
+    def _put(
+        self, partition: Partition, request: AppendCall, slot: int, view: memoryview, end: int, max_timestamp: int, time_ms: int
+    ) -> None:
+        """Nothing can fail here: the producers' state and the staged lists agree. `end`: the offset behind the batch. `time_ms`:
+        the time that its records get, -1 where they keep their own."""
+        base, epoch = partition.next_offset, partition.replica.leader_epoch
         patch(view, base, epoch)
         if time_ms >= 0:
             set_log_append_time(view, time_ms)
         if not partition.staged:
             self._dirty.append(partition)
-        partition.next_offset = end = base + header.last_offset_delta + 1
+        partition.next_offset = end
         partition.buffers.append(view)
         partition.batches.append(BatchMeta(base, end - 1, len(view), max_timestamp, end - 1, epoch))
         partition.staged.append(Staged(request, slot, end, appended(base, time_ms, partition.log.log_start_offset)))
@@ -273,15 +279,9 @@ class Appends:
         self.verification.ended(
             partition, header.producer_id, header.producer_epoch - 1 if raises_epoch else header.producer_epoch
         )
-        base, epoch = partition.next_offset, partition.replica.leader_epoch
+        base = partition.next_offset
         producers.record_marker(header, base, marker)
-        patch(view, base, epoch)
-        if not partition.staged:
-            self._dirty.append(partition)
-        partition.next_offset = base + 1
-        partition.buffers.append(view)
-        partition.batches.append(BatchMeta(base, base, len(view), header.max_timestamp, base, epoch))
-        partition.staged.append(Staged(request, slot, base + 1, appended(base, -1, partition.log.log_start_offset)))
+        self._put(partition, request, slot, view, base + 1, header.max_timestamp, -1)
 
     # -- batches that wait for a transaction coordinator ------------------------------------------------------------------
 

@@ -133,7 +133,7 @@ class MarkerWriter:
 
     def _state(self, partition: TopicPartition) -> tuple[bytes, PartitionState] | None:
         topic = self._image.topics.get(partition[0])
-        if topic is None or partition[1] >= topic.partitions:
+        if topic is None:
             return None
         topic_id = bytes.fromhex(topic.topic_id)
         state = self._image.partition(topic_id, partition[1])

@@ -2,12 +2,7 @@
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
-from libs.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
+from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from libs.wire.messages.add_partitions_to_txn import write_response as write_add_partitions
 from libs.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse, TopicData
 from libs.wire.messages.describe_transactions import TransactionState as DescribedTransaction
@@ -20,7 +15,7 @@ from libs.wire.messages.list_transactions import ListTransactionsResponse
 from libs.wire.messages.list_transactions import TransactionState as ListedTransaction
 from libs.wire.messages.list_transactions import write_response as write_list
 from libs.wire.primitives import Writer
-from libs.wire.transaction_refusals import known_error
+from libs.wire.transaction_refusals import added_partitions, known_error
 from services.transaction_coordinator.core.requests import DescriptionReply, ListingReply, PartitionsReply, ProducerReply
 from services.transaction_coordinator.core.transaction import Transaction
 
@@ -35,17 +30,10 @@ def write_initialized(version: int, reply: ProducerReply) -> bytearray:
 
 def write_added(version: int, request: AddPartitionsToTxnRequest, reply: PartitionsReply) -> bytearray:
     def error_of(topic: str, index: int) -> int:
-        error = reply.error_code or reply.partitions.get((topic, index), ErrorCode.NONE)
-        return known_error(ApiKey.ADD_PARTITIONS_TO_TXN, error, version)
+        return reply.error_code or reply.partitions.get((topic, index), ErrorCode.NONE)
 
-    results = [
-        AddPartitionsToTxnTopicResult(
-            topic.name, [AddPartitionsToTxnPartitionResult(index, error_of(topic.name, index)) for index in topic.partitions]
-        )
-        for topic in request.v3_and_below_topics
-    ]
     writer = Writer()
-    write_add_partitions(writer, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results), version)
+    write_add_partitions(writer, added_partitions(request, version, error_of), version)
     return writer.buffer
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.topic_names import INTERNAL_TOPICS
-from libs.coordinator.client_requests import ClientRequests
+from libs.coordinator.client_requests import ClientRequests, Count
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
@@ -52,9 +52,6 @@ FIRST_WITH_NEW_EPOCHS = 5
 """The version of EndTxn from which on clients take a new epoch from the answer (KIP-890)."""
 COORDINATOR_LOAD_IN_PROGRESS = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-Count = Callable[[Api, int, object], None]
-"""Counts one request: (API, error of the whole answer, reply)."""
-
 
 class TransactionRequests(ClientRequests[Request, Reply]):
     """The RPC methods for clients. `image` gives the newest one."""
@@ -67,11 +64,10 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         completions: Completions,
         count: Count,
     ) -> None:
-        super().__init__(ASK_TRANSACTIONS, TRANSACTION_APIS, shards)
+        super().__init__(ASK_TRANSACTIONS, TRANSACTION_APIS, shards, count)
         self._image = image
         self._producer_ids = producer_ids
         self._completions = completions
-        self._count = count
         self._taking_ids: set[asyncio.Task[None]] = set()
 
     def decode(self, api: Api, version: int, body: bytes, client_id: str, client_host: str) -> tuple[Request, Write]:
@@ -100,15 +96,12 @@ class TransactionRequests(ClientRequests[Request, Reply]):
     def reads_topics(self, event: Request) -> bool:
         return isinstance(event, AddPartitions)
 
-    def count(self, api: Api, error: int, reply: object) -> None:
-        self._count(api, error, reply)
-
     def submit(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
         refusal = self._refusal(event)
         if refusal is not None:
             self.answer(call, api, write, Answer(None, 0, refusal))
             return
-        self._shards.submit(shard, event, partial(self._decided, call, api, write, shard, event))
+        self._decide_on(call, api, write, shard, event, may_wait=True)
 
     async def close(self) -> None:
         for task in self._taking_ids:
@@ -124,12 +117,18 @@ class TransactionRequests(ClientRequests[Request, Reply]):
                 return ProducerReply(ErrorCode.INVALID_REQUEST)  # as in Kafka: it takes both or none
         return None
 
-    def _decided(self, call: Call, api: Api, write: Write, shard: int, event: Request, answer: Answer[Reply, Any]) -> None:
+    def _decide_on(self, call: Call, api: Api, write: Write, shard: int, event: Request, *, may_wait: bool) -> None:
+        """`may_wait`: for the markers of the last transaction, once."""
+        self._shards.submit(shard, event, partial(self._decided, call, api, write, shard, event, may_wait))
+
+    def _decided(
+        self, call: Call, api: Api, write: Write, shard: int, event: Request, may_wait: bool, answer: Answer[Reply, Any]
+    ) -> None:
         if answer.reply is PRODUCER_ID_NEEDED:
             task = asyncio.get_running_loop().create_task(self._with_producer_id(call, api, write, shard, event))
             self._taking_ids.add(task)
             task.add_done_callback(self._taking_ids.discard)
-        elif isinstance(event, AddPartitions | InitProducerId) and is_concurrent(answer.reply):
+        elif may_wait and isinstance(event, AddPartitions | InitProducerId) and is_concurrent(answer.reply):
             again = partial(self._once_more, call, api, write, shard, event)
             self._completions.wait(event.transactional_id, again)
         else:
@@ -137,16 +136,8 @@ class TransactionRequests(ClientRequests[Request, Reply]):
 
     def _once_more(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
         if call.open:  # else nobody would end the transaction that this begins
-            self._shards.submit(shard, event, partial(self._decided_at_last, call, api, write, shard, event))
+            self._decide_on(call, api, write, shard, event, may_wait=False)
             self._shards.end_turn()
-
-    def _decided_at_last(
-        self, call: Call, api: Api, write: Write, shard: int, event: Request, answer: Answer[Reply, Any]
-    ) -> None:
-        if answer.reply is PRODUCER_ID_NEEDED:
-            self._decided(call, api, write, shard, event, answer)
-        else:
-            self.answer(call, api, write, answer)
 
     async def _with_producer_id(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
         """Decides again, with an unused producer id."""

@@ -17,7 +17,7 @@ answers are written as lists, in the field order of `contracts/storage.py`. A te
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from libs.clock import Clock
@@ -72,6 +72,8 @@ NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
+WaitedBatch = PendingBatch | VerifiedBatch
+
 
 class Appends:
     """The append path. `accept` takes each call of a socket read, then `end_turn` comes once.
@@ -103,7 +105,7 @@ class Appends:
         self._loop = asyncio.get_running_loop()
         self._timeouts = ProduceTimeouts(self._loop, meters)
         self.marker_numbers = MarkerNumbers()
-        self.verification = TransactionVerification(coordinators, self._stage_verified, self._refuse_verified)
+        self.verification = TransactionVerification(coordinators, self._stage_later, self._refuse_later)
         self._dirty: list[Partition] = []
         self._turn_ms = -1  # wall time of this turn, -1 between turns
         self._turn_time = 0.0
@@ -114,7 +116,7 @@ class Appends:
             children,
             children_max,
             meters,
-            on_validated=self._validated,
+            on_validated=self._stage_later,
             on_timeout=self._validation_timed_out,
         )
 
@@ -290,28 +292,6 @@ class Appends:
         if refusal is not None:
             self._refuse(partition.key, request, slot, refusal)
 
-    def _stage_verified(self, partition: Partition, batches: list[VerifiedBatch]) -> None:
-        """Appends batches whose coordinator has answered. The partition may have changed meanwhile."""
-        self._begin_turn()
-        for batch in batches:
-            if batch.request.cancelled:  # its caller may have sent it elsewhere: stored now, it could be stored twice
-                continue
-            admitted = self.admit(partition.key, partition.replica.leader_epoch, batch.request.acks)
-            if isinstance(admitted, Refusal):
-                self._refuse(partition.key, batch.request, batch.slot, admitted)
-                continue
-            try:
-                self._stage(admitted, batch.request, batch.slot, batch.view, batch.header)
-            except BatchError as error:
-                admitted.traffic.failed_produces += 1
-                batch.request.settle(batch.slot, refused_batch(error, admitted.log.log_start_offset))
-            except Exception:
-                log.exception("append not answered", extra=fields(partition=admitted))
-        self.end_turn()
-
-    def _refuse_verified(self, partition: Partition, batch: VerifiedBatch, refusal: Refusal) -> None:
-        self._refuse(partition.key, batch.request, batch.slot, refusal)
-
     def _refuse_sequence(self, partition: Partition, request: AppendCall, slot: int, answer: Answer) -> None:
         partition.traffic.failed_produces += 1
         request.written()
@@ -417,21 +397,21 @@ class Appends:
         for append in partition.parked.drain():
             partition.traffic.failed_produces += 1
             append.refuse(answer)
-        for batch in self._validation.drop(partition):
-            self._refuse(partition.key, batch.request, batch.slot, refusal)
-        for verified in self.verification.drop(partition):
-            self._refuse(partition.key, verified.request, verified.slot, refusal)
+        waited: list[WaitedBatch] = [*self._validation.drop(partition), *self.verification.drop(partition)]
+        for batch in waited:
+            self._refuse_later(batch, refusal)
         self._timeouts.forget(partition)
 
-    def _validated(self, batches: list[PendingBatch]) -> None:
-        """Appends validated batches. The partition may have changed meanwhile, so admission is asked again."""
+    def _stage_later(self, batches: Sequence[WaitedBatch]) -> None:
+        """Appends batches that were validated or verified. Their partitions may have changed meanwhile, so admission is asked
+        again."""
         self._begin_turn()
         for batch in batches:
             if batch.request.cancelled:  # its caller may have sent it elsewhere: stored now, it could be stored twice
                 continue
             admitted = self.admit(batch.partition.key, batch.leader_epoch, batch.request.acks)
             if isinstance(admitted, Refusal):
-                self._refuse(batch.partition.key, batch.request, batch.slot, admitted)
+                self._refuse_later(batch, admitted)
                 continue
             try:
                 view, header = batch.result()
@@ -443,10 +423,12 @@ class Appends:
                 log.exception("append not answered", extra=fields(partition=admitted))
         self.end_turn()
 
+    def _refuse_later(self, batch: WaitedBatch, refusal: Refusal) -> None:
+        self._refuse(batch.partition.key, batch.request, batch.slot, refusal)
+
     def _validation_timed_out(self, batch: PendingBatch) -> None:
         self._meters.expired_produces += 1
-        refusal = Refusal(REQUEST_TIMED_OUT, "the batch waited for too long to be opened")
-        self._refuse(batch.partition.key, batch.request, batch.slot, refusal)
+        self._refuse_later(batch, Refusal(REQUEST_TIMED_OUT, "the batch waited for too long to be opened"))
 
     def forget(self, key: Key) -> None:
         """Forgets a partition that has left this node."""
@@ -470,12 +452,9 @@ class Appends:
         self._stopping = True
         self._deferred.stop()
         self.recheck()
-        for batch in self._validation.drop_all():
-            refusal = Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, batch.partition.leader_epoch)
-            self._refuse(batch.partition.key, batch.request, batch.slot, refusal)
-        for partition, verified in self.verification.drop_all():
-            refusal = Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, partition.leader_epoch)
-            self._refuse(partition.key, verified.request, verified.slot, refusal)
+        waited: list[WaitedBatch] = [*self._validation.drop_all(), *self.verification.drop_all()]
+        for batch in waited:
+            self._refuse_later(batch, Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, batch.partition.leader_epoch))
 
     def close(self) -> None:
         self._deferred.close()

@@ -43,10 +43,20 @@ NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 class VerifiedBatch:
     """A batch that waits for its turn. `header` is of a batch that was checked before."""
 
+    partition: Partition
     request: AppendCall
     slot: int
     view: memoryview
     header: BatchHeader
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest one: where leadership is lost, no batch waits any longer."""
+        return self.partition.leader_epoch
+
+    def result(self) -> tuple[memoryview, BatchHeader]:
+        """The bytes to append, and their header."""
+        return self.view, self.header
 
 
 @dataclass(eq=False, slots=True)
@@ -61,8 +71,8 @@ class _Verification:
     retry: asyncio.TimerHandle | None = None
 
 
-Stage = Callable[[Partition, list[VerifiedBatch]], None]
-Refuse = Callable[[Partition, VerifiedBatch, Refusal], None]
+Stage = Callable[[list[VerifiedBatch]], None]
+Refuse = Callable[[VerifiedBatch, Refusal], None]
 
 
 class TransactionVerification:
@@ -101,13 +111,13 @@ class TransactionVerification:
         if size <= COPIED_BYTES_MAX:
             view = memoryview(bytearray(view))
         request.written()
-        batch = VerifiedBatch(request, slot, view, header)
+        batch = VerifiedBatch(partition, request, slot, view, header)
         verification = self._verifications.get(key)
         if verification is not None:
             verification.batches.append(batch)
             self._bytes += size
         else:
-            self._begin(partition, [batch])
+            self._begin([batch])
         return None
 
     def ended(self, partition: Partition, producer_id: int, epoch: int) -> None:
@@ -127,19 +137,19 @@ class TransactionVerification:
                 batches += self._out(verification)
         return batches
 
-    def drop_all(self) -> list[tuple[Partition, VerifiedBatch]]:
+    def drop_all(self) -> list[VerifiedBatch]:
         """Takes all batches out. The caller answers them."""
-        dropped = [(each.partition, batch) for each in self._verifications.values() for batch in self._out(each)]
+        dropped = [batch for each in self._verifications.values() for batch in self._out(each)]
         self._verifications.clear()
         return dropped
 
     def close(self) -> None:
         self.drop_all()
 
-    def _begin(self, partition: Partition, batches: list[VerifiedBatch]) -> None:
-        """Asks about the first of these batches of one producer."""
+    def _begin(self, batches: list[VerifiedBatch]) -> None:
+        """Asks about the first of these batches of one producer for one partition."""
         first = batches[0]
-        request, header = first.request, first.header
+        partition, request, header = first.partition, first.request, first.header
         assert request.transactional_id is not None
         question = AddPartitions(
             request.transactional_id,
@@ -178,21 +188,20 @@ class TransactionVerification:
             question = verification.question
             self._granted = (verification.partition.key, question.producer_id, question.producer_epoch)
             try:
-                self._stage(verification.partition, self._out(verification))
+                self._stage(self._out(verification))
             finally:
                 self._granted = None
 
     def _refuse_some(self, verification: _Verification, refusal: Refusal, is_refused: Callable[[int], bool]) -> None:
         """Refuses the batches with such epochs. The others go on to wait, for an answer of their own."""
-        partition = verification.partition
-        del self._verifications[partition.key, verification.question.producer_id]
+        del self._verifications[verification.partition.key, verification.question.producer_id]
         batches = self._out(verification)
         others = [batch for batch in batches if not is_refused(batch.header.producer_epoch)]
         if others:
-            self._begin(partition, others)
+            self._begin(others)
         for batch in batches:
             if is_refused(batch.header.producer_epoch):
-                self._refuse(partition, batch, refusal)
+                self._refuse(batch, refusal)
 
     def _out(self, verification: _Verification) -> list[VerifiedBatch]:
         if verification.retry is not None:

@@ -1,29 +1,15 @@
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from libs.runtime.peers import Peers
 from services.group_coordinator.coordinator import MakeMachine
+from tests.coordinator.storage_node import disk as disk
+from tests.coordinator.storage_node import node as node
 from tests.group_coordinator.counting import Counting
 from tests.group_coordinator.processes import Coordinator
-from tests.storage.cluster import WAIT_S, StorageCluster, storage_cluster
-from tests.storage.held_disk import HeldDisk
-
-
-@pytest.fixture
-def disk() -> Iterator[HeldDisk]:
-    held = HeldDisk()
-    yield held
-    held.release()
-
-
-@pytest.fixture
-async def node(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> AsyncIterator[StorageCluster]:
-    """One storage node in this process, and a store."""
-    async with storage_cluster(tmp_path, short_dir, disk) as running:
-        yield running
-        disk.release()
+from tests.storage.cluster import WAIT_S, StorageCluster
 
 
 @pytest.fixture

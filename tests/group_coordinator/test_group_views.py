@@ -35,7 +35,7 @@ from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.gauges import Gauges
 from services.group_coordinator.introspection.consumer_groups import details
 from services.group_coordinator.introspection.lag_metrics import LagMetrics
-from tests.group_coordinator.processes import TOPIC, Coordinator, ask, give
+from tests.group_coordinator.processes import TOPIC, Coordinator, ask
 from tests.storage.cluster import NODE_ID, StorageCluster, batch
 from tests.support.polling import until
 
@@ -53,7 +53,7 @@ async def owner(node: StorageCluster, begin: Begin) -> Coordinator:
         await node.append(data, batch(b"x"))
     coordinator = await begin(make=group_machine)
     for index in range(SHARDS):
-        await give(node, topic, index, coordinator.owner, 1)
+        await node.give(topic, index, coordinator.owner, 1)
     await coordinator.serves(*range(SHARDS))
     return coordinator
 
@@ -221,7 +221,7 @@ async def test_the_view_of_another_owners_group_names_the_owner_and_not_whether_
     await stable(client, "g")
     shard = shard_of("g", SHARDS)
     topic = bytes.fromhex(service.image.topics[TOPIC].topic_id)
-    await give(node, topic, shard, Owner(9, 99), 2)
+    await node.give(topic, shard, Owner(9, 99), 2)
     await until(lambda: shard not in service.shards.owned)
     status, response = await not_shown(service, "g")
     assert (status, response["error"]) == (421, f"this process does not own shard {shard}: ask group_coordinator-9")
@@ -232,7 +232,7 @@ async def test_the_view_of_another_owners_group_names_the_owner_and_not_whether_
         "group_coordinator-9",
     )
     assert service.group_views.groups()["count"] == 0
-    await give(node, topic, shard, None, 3)
+    await node.give(topic, shard, None, 3)
     await until(lambda: service.group_views._owner_of(shard) == "")
     assert await not_shown(service, "g") == (
         503,

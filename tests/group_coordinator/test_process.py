@@ -34,7 +34,6 @@ from tests.group_coordinator.processes import (
     Coordinator,
     a_controller,
     ask,
-    give,
     registered,
     said,
     start_request,
@@ -59,7 +58,7 @@ async def owner(node: StorageCluster, topic: bytes, begin: Begin) -> Coordinator
     """A coordinator that owns all shards."""
     coordinator = await begin()
     for index in range(SHARDS):
-        await give(node, topic, index, coordinator.owner, 1)
+        await node.give(topic, index, coordinator.owner, 1)
     await coordinator.serves(*range(SHARDS))
     return coordinator
 
@@ -92,7 +91,7 @@ async def test_requests_to_owned_shards_are_served_and_kept_in_the_log(
         "a client",
         "/127.0.0.1",
     )
-    await give(node, topic, SHARD, owner.owner, 2)
+    await node.give(topic, SHARD, owner.owner, 2)
     await until(lambda: owner.service is not None and owner.service.shards.owned[SHARD].owner_epoch == 2)
     await owner.serves(SHARD)
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 3
@@ -249,7 +248,7 @@ async def test_one_that_starts_without_the_store_waits_with_the_image_of_a_peer(
     assert await registered(node.store, 1) is None
     coordinator.store.unavailable = False
     await until(lambda: service.ready()[0])
-    await give(node, topic, SHARD, coordinator.owner, 1)
+    await node.give(topic, SHARD, coordinator.owner, 1)
     await coordinator.serves(SHARD)
     assert (await ask(coordinator.gateway(), SHARD, HeartbeatRequest(GROUP))).error_code == 1
 
@@ -291,7 +290,7 @@ async def test_one_that_stops_says_so_and_serves_until_another_has_its_shards(
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 2
     assert not stopping.done()
     for index in range(SHARDS):
-        await give(node, topic, index, other.owner, 2)
+        await node.give(topic, index, other.owner, 2)
     assert said(await joining, JoinGroupRequest) == 16, "whoever waits is sent on"
     assert await stopping
     assert await registered(node.store, 1) is None
@@ -305,7 +304,7 @@ async def test_one_whose_shards_nobody_moves_stops_all_the_same(
 ) -> None:
     await a_controller(node)
     coordinator, other = await begin(1, hand_over_s=0.2), await begin(2)
-    await give(node, topic, SHARD, coordinator.owner, 1)
+    await node.give(topic, SHARD, coordinator.owner, 1)
     await coordinator.serves(SHARD)
     service = coordinator.service
     assert service is not None
@@ -316,7 +315,7 @@ async def test_one_whose_shards_nobody_moves_stops_all_the_same(
     await ask(client, SHARD, HeartbeatRequest(GROUP))
     assert await coordinator.lifecycle.drain()
     assert said(await joining, JoinGroupRequest) == 16
-    await give(node, topic, SHARD, other.owner, 2)
+    await node.give(topic, SHARD, other.owner, 2)
     await other.serves(SHARD)
     assert (await ask(other.gateway(), SHARD, HeartbeatRequest(GROUP))).error_code == 2
 

@@ -36,7 +36,7 @@ from services.group_coordinator.coordinator import group_machine
 from services.group_coordinator.core.model.requests import reads_topics
 from tests.gateway.fake_groups import ask, request_body
 from tests.gateway.kafka_client import RawClient
-from tests.group_coordinator.processes import TOPIC, Coordinator, give
+from tests.group_coordinator.processes import TOPIC, Coordinator
 from tests.storage.cluster import WAIT_S, StorageCluster
 from tests.support.polling import until
 from tests.support.ports import reserve_ports
@@ -96,7 +96,7 @@ def _error(response: Any) -> int:
 async def lagging(node: StorageCluster, begin: Callable[..., Awaitable[Coordinator]]) -> AsyncIterator[Lagging]:
     shards = await node.topic(TOPIC, cleanup_policy="compact")
     coordinator = await begin(make=group_machine)
-    await give(node, shards, 0, coordinator.owner, 1)
+    await node.give(shards, 0, coordinator.owner, 1)
     await coordinator.serves(0)
     ports = reserve_ports(10)
     identity = Identity(GATEWAY, 1, 1, "this-host", "test")

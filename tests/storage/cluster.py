@@ -13,6 +13,7 @@ from libs.cluster import keys
 from libs.cluster.codec import decode, encode
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import STORAGE, ConfigOverrides, InSync, Member, PartitionState, Replica, Topic
+from libs.cluster.shard_owners import Owner
 from libs.cluster.store import Delete, Outcome, Put
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.files.open_files import OpenFiles
@@ -154,6 +155,20 @@ class StorageCluster:
     ) -> None:
         incarnation = self.incarnation if incarnation < 0 else incarnation
         state = PartitionState((Replica(NODE_ID, directory),), leader, incarnation, epoch, 0, (InSync(NODE_ID, incarnation),))
+        await self.write(keys.partition(topic_id, index), encode(state))
+
+    async def give(self, topic_id: bytes, index: int, owner: Owner | None, owner_epoch: int, *, leader_epoch: int = 0) -> None:
+        """Gives a shard to a coordinator, or to none."""
+        state = PartitionState(
+            (Replica(NODE_ID, ""),),
+            NODE_ID,
+            self.incarnation,
+            leader_epoch,
+            owner_epoch,
+            (InSync(NODE_ID, self.incarnation),),
+            str(owner) if owner is not None else "",
+            owner_epoch,
+        )
         await self.write(keys.partition(topic_id, index), encode(state))
 
     async def member(self) -> Member | None:

@@ -7,7 +7,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica
+from libs.cluster.records import STORAGE, Member
 from libs.cluster.shard_owners import Owner
 from libs.coordinator.shard_hashing import java_hash, shard_of
 from libs.coordinator.states import State
@@ -45,30 +45,12 @@ async def topic(cluster: StorageCluster) -> bytes:
     return await cluster.topic(TOPIC, partitions=SHARDS, cleanup_policy="compact")
 
 
-async def give(
-    cluster: StorageCluster, topic: bytes, index: int, owner: Owner | None, owner_epoch: int, leader_epoch: int = 0
-) -> None:
-    """The partition states that the controller writes."""
-    alive = InSync(NODE_ID, cluster.incarnation)
-    state = PartitionState(
-        (Replica(NODE_ID, ""),),
-        NODE_ID,
-        cluster.incarnation,
-        leader_epoch,
-        owner_epoch,
-        (alive,),
-        str(owner) if owner is not None else "",
-        owner_epoch,
-    )
-    await cluster.write(keys.partition(topic, index), encode(state))
-
-
 async def test_a_shard_that_the_image_gives_is_claimed_loaded_and_served(
     cluster: StorageCluster, topic: bytes, begin: Begin
 ) -> None:
     one = await begin(1)
     assert await one.said(0, Read("a")) == 16
-    await give(cluster, topic, 0, one.owner, 1)
+    await cluster.give(topic, 0, one.owner, 1)
     await one.serves(0)
     assert await one.said(0, Put("a", 5)) == "5"
     assert await one.said(1, Read("a")) == 16
@@ -81,13 +63,13 @@ async def test_another_owner_goes_on_where_the_former_was_and_the_former_is_refu
     cluster: StorageCluster, topic: bytes, begin: Begin
 ) -> None:
     one, two = await begin(1), await begin(2)
-    await give(cluster, topic, 0, one.owner, 1)
+    await cluster.give(topic, 0, one.owner, 1)
     await one.serves(0)
     for _ in range(20):
         await one.said(0, Add("a", 1))
     stale = one.shards.owned[0]
     await one.follower.close()  # it hears of nothing any more
-    await give(cluster, topic, 0, two.owner, 2)
+    await cluster.give(topic, 0, two.owner, 2)
     await two.serves(0)
     assert await two.said(0, Add("a", 1)) == "21"
     assert await one.said(0, Add("a", 100)) == 16
@@ -97,11 +79,11 @@ async def test_another_owner_goes_on_where_the_former_was_and_the_former_is_refu
 
 async def test_a_shard_goes_on_through_a_new_leader_epoch(cluster: StorageCluster, topic: bytes, begin: Begin) -> None:
     one = await begin(1)
-    await give(cluster, topic, 0, one.owner, 1)
+    await cluster.give(topic, 0, one.owner, 1)
     await one.serves(0)
     await one.said(0, Put("a", 5))
     driver = one.shards.owned[0]
-    await give(cluster, topic, 0, one.owner, 1, leader_epoch=1)
+    await cluster.give(topic, 0, one.owner, 1, leader_epoch=1)
     await until(lambda: driver.shard.fence.leader_epoch == 1 and driver.state is State.SERVING)
     assert one.shards.owned[0] is driver, "it kept its tables"
     assert await one.said(0, Add("a", 1)) == "6"
@@ -109,13 +91,13 @@ async def test_a_shard_goes_on_through_a_new_leader_epoch(cluster: StorageCluste
 
 async def test_a_shard_lives_through_a_restart_of_its_storage_node(cluster: StorageCluster, topic: bytes, begin: Begin) -> None:
     one = await begin(1)
-    await give(cluster, topic, 0, one.owner, 1)
+    await cluster.give(topic, 0, one.owner, 1)
     await one.serves(0)
     await one.said(0, Put("a", 5))
     await cluster.stop()
     assert await one.said(0, Put("a", 6)) in (14, 16)
     await cluster.start()
-    await give(cluster, topic, 0, one.owner, 1, leader_epoch=1)
+    await cluster.give(topic, 0, one.owner, 1, leader_epoch=1)
     await until(lambda: one.shards.owned[0].shard.fence.leader_epoch == 1)
     await one.serves(0)
     assert await one.said(0, Read("a")) == "5"
@@ -126,7 +108,7 @@ async def test_nothing_is_answered_before_the_disk_has_it(
     cluster: StorageCluster, topic: bytes, begin: Begin, disk: HeldDisk
 ) -> None:
     one = await begin(1)
-    await give(cluster, topic, 0, one.owner, 1)
+    await cluster.give(topic, 0, one.owner, 1)
     await one.serves(0)
     disk.hold()
     written, read = submit_to_shard(one.shards, 0, Put("a", 5)), submit_to_shard(one.shards, 0, Read("a"))
@@ -142,12 +124,12 @@ async def test_a_successor_waits_for_what_its_predecessor_has_under_way(
     cluster: StorageCluster, topic: bytes, begin: Begin, disk: HeldDisk
 ) -> None:
     one, two = await begin(1), await begin(2)
-    await give(cluster, topic, 0, one.owner, 1)
+    await cluster.give(topic, 0, one.owner, 1)
     await one.serves(0)
     disk.hold()
     written = submit_to_shard(one.shards, 0, Put("a", 5))
     await until(lambda: cluster.node is not None and cluster.node.partitions.by_key[topic, 0].log_end_offset == 1)
-    await give(cluster, topic, 0, two.owner, 2)
+    await cluster.give(topic, 0, two.owner, 2)
     await until(lambda: 0 in two.shards.owned and two.shards.owned[0].state is State.LOADING)
     assert await two.said(0, Read("a")) == 14
     disk.release()
@@ -160,14 +142,14 @@ async def test_a_shard_that_is_taken_away_and_given_back_is_loaded_anew(
     cluster: StorageCluster, topic: bytes, begin: Begin
 ) -> None:
     one = await begin(1)
-    await give(cluster, topic, 0, one.owner, 1)
+    await cluster.give(topic, 0, one.owner, 1)
     await one.serves(0)
     await one.said(0, Put("a", 5))
     former = one.shards.owned[0]
-    await give(cluster, topic, 0, None, 2)
+    await cluster.give(topic, 0, None, 2)
     await until(lambda: 0 not in one.shards.owned)
     assert await one.said(0, Read("a")) == 16
-    await give(cluster, topic, 0, one.owner, 3)
+    await cluster.give(topic, 0, one.owner, 3)
     await one.serves(0)
     assert one.shards.owned[0] is not former
     assert await one.said(0, Read("a")) == "5"
@@ -177,8 +159,8 @@ async def test_a_restarted_process_is_not_the_owner_that_the_image_names(
     cluster: StorageCluster, topic: bytes, begin: Begin
 ) -> None:
     one = await begin(1)
-    await give(cluster, topic, 0, Owner(1, 6), 1)
-    await give(cluster, topic, 1, one.owner, 1)
+    await cluster.give(topic, 0, Owner(1, 6), 1)
+    await cluster.give(topic, 1, one.owner, 1)
     await one.serves(1)
     assert 0 not in one.shards.owned
 
@@ -192,7 +174,7 @@ async def test_names_are_sent_to_the_shard_that_kafka_would_send_them_to(
     assert shard_of("polygenelubricants", 50) == 0
     one = await begin(1)
     for index in range(SHARDS):
-        await give(cluster, topic, index, one.owner, 1)
+        await cluster.give(topic, index, one.owner, 1)
         await one.serves(index)
     for name in ("a", "b", "groups"):
         assert (await submit_to_shard(one.shards, shard_of(name, one.shards.count), Put(name, 1))).reply == "1"
@@ -231,13 +213,13 @@ async def test_a_shard_that_comes_while_the_clock_is_ahead_keeps_what_has_not_ex
 ) -> None:
     """One believed time for all shards of a process: it began before somebody set the clock."""
     coordinator = await begin(1)
-    await give(cluster, topic, 0, coordinator.owner, 1)
+    await cluster.give(topic, 0, coordinator.owner, 1)
     await coordinator.serves(0)
     in_an_hour = coordinator.clock.wall_ms() + 3_600_000
     assert await coordinator.said(0, Put("a", 1, in_an_hour)) == "1"
-    await give(cluster, topic, 0, None, 2)
+    await cluster.give(topic, 0, None, 2)
     await until(lambda: 0 not in coordinator.shards.owned)
     coordinator.clock.ahead_ms = 86_400_000
-    await give(cluster, topic, 0, coordinator.owner, 3)
+    await cluster.give(topic, 0, coordinator.owner, 3)
     await coordinator.serves(0)
     assert await coordinator.said(0, Read("a")) == "1"

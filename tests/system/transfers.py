@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.compat.clients.admin import Admin
+from tests.compat.clients.transactions.transactional import WAIT_S, until_done
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 
 PRODUCERS, PARTITIONS, TOPIC = 4, 4, "transfers"
-CALL_S = 60.0
 TIMEOUT_MS = 10_000
 ABORTED_SHARE = 0.2
 KILL_EVERY_S = (3.0, 6.0)
@@ -65,7 +65,7 @@ class Teller:
     def _opened(self) -> Producer:
         settings = {"transactional.id": f"teller-{self._number}", "transaction.timeout.ms": TIMEOUT_MS, "log_level": 0}
         producer = Producer({"bootstrap.servers": self._bootstrap, **settings})
-        _until_done(producer.init_transactions)
+        until_done(producer.init_transactions)
         return producer
 
     def _transfer(self, producer: Producer, name: str) -> str:
@@ -75,30 +75,17 @@ class Teller:
         producer.produce(TOPIC, f"{name} {-amount}", partition=giver)
         producer.produce(TOPIC, f"{name} {amount}", partition=taker)
         if self._chance.random() < ABORTED_SHARE:
-            producer.flush(CALL_S)
+            producer.flush(WAIT_S)
         else:
             try:
-                _until_done(producer.commit_transaction)
+                until_done(producer.commit_transaction)
             except KafkaException as failure:
                 if not failure.args[0].txn_requires_abort():
                     raise
             else:
                 return COMMITTED
-        _until_done(producer.abort_transaction)
+        until_done(producer.abort_transaction)
         return ABORTED
-
-
-def _until_done(call: object) -> None:
-    """Calls a method of a producer until it is not to be called again. Raises KafkaException."""
-    assert callable(call)
-    while True:
-        try:
-            call(CALL_S)
-        except KafkaException as failure:
-            if not failure.args[0].retriable():
-                raise
-        else:
-            return
 
 
 def committed_amounts(bootstrap: str) -> dict[str, list[int]]:

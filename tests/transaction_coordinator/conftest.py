@@ -1,26 +1,12 @@
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from tests.storage.cluster import StorageCluster, storage_cluster
-from tests.storage.held_disk import HeldDisk
+from tests.coordinator.storage_node import disk as disk
+from tests.coordinator.storage_node import node as node
+from tests.storage.cluster import StorageCluster
 from tests.transaction_coordinator.processes import Coordinator, ProducerIdController
-
-
-@pytest.fixture
-def disk() -> Iterator[HeldDisk]:
-    held = HeldDisk()
-    yield held
-    held.release()
-
-
-@pytest.fixture
-async def node(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> AsyncIterator[StorageCluster]:
-    """One storage node in this process, and a store."""
-    async with storage_cluster(tmp_path, short_dir, disk) as running:
-        yield running
-        disk.release()
 
 
 @pytest.fixture

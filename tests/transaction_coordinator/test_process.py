@@ -22,7 +22,7 @@ from services.transaction_coordinator.core.transaction import Producer
 from services.transaction_coordinator.gauges import open_transactions
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, fetched, partition_of
 from tests.support.polling import until
-from tests.transaction_coordinator.processes import Coordinator, TransactionalClient, give
+from tests.transaction_coordinator.processes import Coordinator, TransactionalClient
 
 SHARDS = 2
 ID = "an id"
@@ -54,7 +54,7 @@ async def owner(node: StorageCluster, topic: bytes, data: bytes, begin: Begin) -
 
 async def take_all(node: StorageCluster, topic: bytes, coordinator: Coordinator, owner_epoch: int) -> None:
     for index in range(SHARDS):
-        await give(node, topic, index, coordinator.owner, owner_epoch)
+        await node.give(topic, index, coordinator.owner, owner_epoch)
     await coordinator.serves(*range(SHARDS))
 
 
@@ -94,9 +94,9 @@ async def test_a_transaction_of_an_old_client(node: StorageCluster, data: bytes,
     assert (await produce(node, data, client.producer, 0)).error == ErrorCode.INVALID_TXN_STATE, "the partition was not added"
     assert await client.add(DATA, 0) == [0]
     assert (await produce(node, data, client.producer, 0)).error == 0
-    assert list(open_transactions(owner.service, 0)) == [ID]
+    assert list(open_transactions(owner.running, 0)) == [ID]
     assert await client.end(commit=True) == 0
-    await until(lambda: not open_transactions(owner.service, 0))
+    await until(lambda: not open_transactions(owner.running, 0))
     assert await markers(node, data) == [(0, Marker(False, 1))]
     assert await client.add(DATA, 0) == [0], "the next transaction has the same epoch"
 
@@ -110,7 +110,7 @@ async def test_a_transaction_of_a_client_that_leaves_adding_to_leaders(
         assert client.producer.epoch == epoch
         assert (await produce(node, data, client.producer, 0, version=12)).error == 0
         assert await client.end(commit=commit) == 0
-        await until(lambda: not open_transactions(owner.service, 0))
+        await until(lambda: not open_transactions(owner.running, 0))
     assert await markers(node, data) == [(1, Marker(False, 1)), (2, Marker(True, 1))]
 
 
@@ -118,7 +118,7 @@ async def test_unknown_partitions_are_not_added(node: StorageCluster, data: byte
     client = TransactionalClient(owner, SHARD, ID, OLD)
     assert await client.init() == 0
     assert await client.add(DATA, 0, 1) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert not open_transactions(owner.service, 0)
+    assert not open_transactions(owner.running, 0)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
@@ -134,7 +134,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fen
     assert await client.init(100) == 0
     assert await client.add(DATA, 0) == [0]
     assert (await produce(node, data, client.producer, 0)).error == 0
-    await until(lambda: bool(partition_of(node, data).log.producers.entries) and not open_transactions(owner.service, 0))
+    await until(lambda: bool(partition_of(node, data).log.producers.entries) and not open_transactions(owner.running, 0))
     assert await markers(node, data) == [(1, Marker(True, 1))]
     assert await client.end(commit=True) == ErrorCode.PRODUCER_FENCED
     assert (await produce(node, data, client.producer, 1)).error == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -148,16 +148,16 @@ async def test_the_next_owner_writes_the_markers_of_a_prepared_transaction(
     assert await client.add(DATA, 0) == [0]
     assert (await produce(node, data, client.producer, 0)).error == 0
     await node.state(data, epoch=1, leader=-1)  # nobody can take the marker
-    await until(lambda: owner.service.image.partition(data, 0).leader == -1)  # type: ignore[union-attr]
+    await until(lambda: owner.running.image.partition(data, 0).leader == -1)  # type: ignore[union-attr]
     assert await client.end(commit=True) == 0
-    assert len(owner.service.markers) == 1
+    assert len(owner.running.markers) == 1
     successor = await begin(2)
     await take_all(node, topic, successor, 2)
-    assert len(successor.service.markers) == 1
+    assert len(successor.running.markers) == 1
     await node.state(data, epoch=2)
-    await until(lambda: not open_transactions(successor.service, 0))
+    await until(lambda: not open_transactions(successor.running, 0))
     assert await markers(node, data) == [(0, Marker(False, 2))]
-    assert len(successor.service.markers) == 0
+    assert len(successor.running.markers) == 0
 
 
 async def test_a_topic_that_was_deleted_needs_no_marker(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
@@ -165,9 +165,9 @@ async def test_a_topic_that_was_deleted_needs_no_marker(node: StorageCluster, da
     assert await client.init() == 0
     assert await client.add(DATA, 0) == [0]
     await node.write(keys.topic(DATA), None)
-    await until(lambda: DATA not in owner.service.image.topics)
+    await until(lambda: DATA not in owner.running.image.topics)
     assert await client.end(commit=True) == 0
-    await until(lambda: not open_transactions(owner.service, 0))
+    await until(lambda: not open_transactions(owner.running, 0))
 
 
 async def test_a_transaction_that_begins_at_once_waits_for_the_markers_of_the_last_one(
@@ -179,7 +179,7 @@ async def test_a_transaction_that_begins_at_once_waits_for_the_markers_of_the_la
         assert await client.add(DATA, 0) == [0], "not CONCURRENT_TRANSACTIONS"
         assert await client.end(commit=True) == 0
     assert await client.init() == 0
-    assert len(owner.service.completions) == 0
+    assert len(owner.running.completions) == 0
 
 
 async def test_the_wait_for_markers_is_bounded(node: StorageCluster, data: bytes, owner: Coordinator) -> None:
@@ -187,11 +187,11 @@ async def test_the_wait_for_markers_is_bounded(node: StorageCluster, data: bytes
     assert await client.init() == 0
     assert await client.add(DATA, 0) == [0]
     await node.state(data, epoch=1, leader=-1)  # nobody can take the marker
-    await until(lambda: owner.service.image.partition(data, 0).leader == -1)  # type: ignore[union-attr]
+    await until(lambda: owner.running.image.partition(data, 0).leader == -1)  # type: ignore[union-attr]
     assert await client.end(commit=True) == 0
     assert await client.add(DATA, 0) == [ErrorCode.CONCURRENT_TRANSACTIONS]
     assert await client.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert len(owner.service.completions) == 0
+    assert len(owner.running.completions) == 0
 
 
 def is_open(node: StorageCluster, data: bytes) -> bool:
@@ -217,9 +217,9 @@ async def test_markers_are_not_begun_anew_before_the_end_of_their_transaction_is
 
     monkeypatch.setattr(StorageLog, "append", lost_once)
     assert await client.end(commit=True) == 0
-    await until(lambda: len(appends) > 2 and not len(owner.service.markers))
+    await until(lambda: len(appends) > 2 and not len(owner.running.markers))
     await owner.serves(SHARD)
-    assert not open_transactions(owner.service, 0)
+    assert not open_transactions(owner.running, 0)
     assert await client.add(DATA, 0) == [0]
     assert (await produce(node, data, client.producer, 1)).error == 0
     assert is_open(node, data)
@@ -232,7 +232,7 @@ async def test_a_client_that_ends_in_the_old_way_what_its_leader_added(
     assert await client.init() == 0
     assert (await produce(node, data, client.producer, 0, version=12)).error == 0
     assert await client.end(commit=True) == 0
-    await until(lambda: not open_transactions(owner.service, 0))
+    await until(lambda: not open_transactions(owner.running, 0))
     assert not is_open(node, data)
 
 
@@ -240,7 +240,7 @@ async def test_partitions_of_internal_topics_are_not_added(node: StorageCluster,
     client = TransactionalClient(owner, SHARD, ID, OLD)
     assert await client.init() == 0
     assert await client.add("__transaction_state", 0) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
-    assert not open_transactions(owner.service, 0)
+    assert not open_transactions(owner.running, 0)
 
 
 async def test_a_node_that_hangs_delays_no_marker_whose_partition_has_another_leader(
@@ -264,7 +264,7 @@ async def test_a_node_that_hangs_delays_no_marker_whose_partition_has_another_le
     await node.state(data, epoch=1, leader=99)
     await node.state(data, epoch=2)
     async with asyncio.timeout(2):  # far below the timeout of a request
-        await until(lambda: not open_transactions(owner.service, 0))
+        await until(lambda: not open_transactions(owner.running, 0))
 
 
 async def test_many_transactions_that_end_together_share_requests(
@@ -283,6 +283,6 @@ async def test_many_transactions_that_end_together_share_requests(
 
     monkeypatch.setattr(RpcClient, "call", counted)
     assert set(await asyncio.gather(*[client.end(commit=True) for client in clients])) == {0}
-    await until(lambda: not open_transactions(owner.service, 0))
+    await until(lambda: not open_transactions(owner.running, 0))
     assert len(await markers(node, data)) == len(ids)
     assert requests.count(WRITE_MARKERS) <= len(ids) // 3

@@ -6,10 +6,8 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from tests.compat.clients.admin import Admin
-from tests.compat.clients.transactions.transactional import read, transactional
+from tests.compat.clients.transactions.transactional import WAIT_S, read, transactional, until_done
 from tests.support.cluster_harness import LocalCluster
-
-WAIT_S = 60.0
 
 
 def run_transaction(producer: Producer, topic: str, number: int) -> bool:
@@ -17,17 +15,14 @@ def run_transaction(producer: Producer, topic: str, number: int) -> bool:
     producer.begin_transaction()
     for partition in range(2):
         producer.produce(topic, str(number), partition=partition)
-    while True:
-        try:
-            producer.commit_transaction(WAIT_S)
-        except KafkaException as failure:
-            error = failure.args[0]
-            if error.retriable():
-                continue
-            assert error.txn_requires_abort(), error
-            producer.abort_transaction(WAIT_S)
-            return False
-        return True
+    try:
+        until_done(producer.commit_transaction)
+    except KafkaException as failure:
+        error = failure.args[0]
+        assert error.txn_requires_abort(), error
+        producer.abort_transaction(WAIT_S)
+        return False
+    return True
 
 
 @pytest.mark.parametrize("victim", ["transaction_coordinator-1", "storage-1", "gateway-1", "controller-1"])

@@ -1,8 +1,9 @@
 """A transactional producer of librdkafka, and a reader of what is committed."""
 
 import uuid
+from collections.abc import Callable
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.support.polling import eventually
 
@@ -13,6 +14,18 @@ def transactional(bootstrap: str, transactional_id: str, **more: object) -> Prod
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 2, **more})
     producer.init_transactions(WAIT_S)
     return producer
+
+
+def until_done(call: Callable[[float], object]) -> None:
+    """Calls a method of a producer until it is not to be called again. Raises KafkaException."""
+    while True:
+        try:
+            call(WAIT_S)
+        except KafkaException as failure:
+            if not failure.args[0].retriable():
+                raise
+        else:
+            return
 
 
 def read(bootstrap: str, topic: str, count: int, partitions: int = 1, isolation: str = "read_committed") -> list[bytes]:

@@ -291,7 +291,7 @@ _TABLE: Final = (
     _row(ApiKey.INIT_PRODUCER_ID, "InitProducerId", init_producer_id, _TRANSACTION,
          shard_keys=_transactional_id, refused=refused_transaction.init_producer_id_response),
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", offset_for_leader_epoch),
-    _row(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", add_partitions_to_txn, _TRANSACTION, is_repeatable=True,
+    _row(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", add_partitions_to_txn, _TRANSACTION,
          shard_keys=_added_transactional_id, refused=refused_transaction.add_partitions_response, elements_max=PARTITIONS_MAX),
     _row(ApiKey.END_TXN, "EndTxn", end_txn, _TRANSACTION,
          shard_keys=_transactional_id, refused=refused_transaction.end_response),

@@ -61,6 +61,12 @@ def test_only_requests_to_owners_have_rules_for_being_sent_to_one() -> None:
     assert [api.name for api in APIS.values() if api.parks and api.is_repeatable] == []
 
 
+def test_a_request_that_changes_a_transaction_is_not_sent_again() -> None:
+    """A late copy of AddPartitionsToTxn could begin the client's next transaction."""
+    repeatable = {ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS}
+    assert {api.key for api in TRANSACTION_APIS.values() if api.is_repeatable} == repeatable
+
+
 def test_only_api_versions_and_sasl_itself_are_answered_before_authentication() -> None:
     before = {api.key for api in APIS.values() if api.before_authentication}
     assert before == {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}

@@ -101,7 +101,8 @@ CAUSES = {
     "subscription changed": Cause(
         lambda scene: scene.members.subscribe(scene.group, scene.topic, scene.other),
         (r"member {member} changed its subscription: added {other}",),
-        (r"member {member} changed its subscription: added {other}: subscription has changed",),
+        # its heartbeat thread may learn of the new topic before poll compares subscriptions, and it compares metadata first
+        (r"member {member} changed its subscription: added {other}: (subscription|cached metadata) has changed",),
     ),
     "partitions added": Cause(
         lambda scene: scene.admin.grow(scene.topic, 4),

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from libs.coordinator.timers import TimerKey
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 E_contra = TypeVar("E_contra", contravariant=True)
 """Events: requests, facts."""
@@ -52,6 +53,9 @@ class Decision(NamedTuple, Generic[R, S]):
     """The reply must not be older than the request. So the leader is asked first whether this process still owns the shard."""
     events: Sequence[Any] = ()
     """Facts for observers, who hear of them once the decision is committed. No decision reads them."""
+    transaction: TransactionalBatch | None = None
+    """The transaction to which the records belong. Only decisions about the same transaction share a batch, and a marker has one
+    of its own. None: they belong to none."""
 
 
 class Machine(Protocol[E_contra, R, S]):
@@ -70,9 +74,9 @@ class Machine(Protocol[E_contra, R, S]):
         reverted like any other."""
         ...
 
-    def decode(self, key: bytes, value: bytes | None) -> S | None:
-        """The record of a key and value; None for a kind that this version does not know. Raises ValueError for bytes that it
-        cannot read."""
+    def decode(self, key: bytes, value: bytes | None, transaction: TransactionalBatch | None) -> S | None:
+        """The record of a key and value; None for a kind that this version does not know. `transaction`: to which its batch
+        belongs. Raises ValueError for what it cannot read."""
         ...
 
     def timers(self, now_ms: int) -> Iterable[tuple[TimerKey, int]]:

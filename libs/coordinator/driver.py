@@ -216,7 +216,7 @@ class ShardDriver(Generic[E, R, S]):
             await self._pause()
             return
         try:
-            latest, position = latest_values(outcome.batches, shard.position, end)
+            found, position = latest_values(outcome.batches, shard.position, end)
         except BatchError as error:
             log.error("shard cannot be read", extra=fields(shard=self.name, offset=shard.position, reason=error))
             shard.outcome_unknown()
@@ -224,12 +224,13 @@ class ShardDriver(Generic[E, R, S]):
             return
         if position == shard.position and outcome.high_watermark >= end:
             position = end  # compaction removed the last records
-        records = iter(latest.items())
-        while chunk := list(islice(records, REPLAYED_PER_TURN)):
-            shard.replay_committed(chunk)
-            await asyncio.sleep(0)
-            if shard.state is not State.LOADING:
-                return
+        for values, transaction in found:
+            records = iter(values.items())
+            while chunk := list(islice(records, REPLAYED_PER_TURN)):
+                shard.replay_committed(chunk, transaction)
+                await asyncio.sleep(0)
+                if shard.state is not State.LOADING:
+                    return
         self._loaded(position)
 
     def _loaded(self, position: int) -> None:

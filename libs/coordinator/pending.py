@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from libs.coordinator.decisions import Decision, KeyValue, ParkKey
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -34,16 +35,26 @@ class Marks(NamedTuple):
 class Group(Generic[R, T]):
     """Decisions that share one append. Without records, the append only asks the leader whether this owner is still the owner."""
 
-    __slots__ = ("bytes", "committed", "marks", "parked", "records", "replies")
+    __slots__ = ("bytes", "committed", "marks", "parked", "records", "replies", "transaction")
 
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: Marks, transaction: TransactionalBatch | None) -> None:
         self.marks = marks
         """The point before its first decision."""
+        self.transaction = transaction
+        """The transaction of its records."""
         self.records: list[KeyValue] = []
         self.bytes = 0
         self.replies: list[Reply[R, T]] = []
         self.parked: list[tuple[ParkKey, Parked[R, T]]] = []
         self.committed = False
+
+    def has_room(self, size: int, transaction: TransactionalBatch | None) -> bool:
+        """Whether records of that size and transaction may join its batch."""
+        if not size or not self.records:
+            return True
+        if transaction != self.transaction or (transaction is not None and transaction.is_marker):
+            return False
+        return self.bytes + size <= COALESCED_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,16 +88,20 @@ class Pending(Generic[R, T]):
         self.bytes = 0
         self.waiting = 0
 
-    def group_for(self, size: int, marks: Marks, *, append: bool) -> Group[R, T] | None:
+    def group_for(
+        self, size: int, marks: Marks, *, append: bool, transaction: TransactionalBatch | None = None
+    ) -> Group[R, T] | None:
         """The group of a new decision; None if nothing is uncommitted. A decision with records (`append`) needs a group that was
         not sent yet. Any other waits with the last group."""
         groups = self.groups
         if not append:
             return groups[-1] if groups else None
         open_from = 1 if self.sent else 0
-        if len(groups) > open_from and groups[-1].bytes + size <= COALESCED_BYTES_MAX:
+        if len(groups) > open_from and groups[-1].has_room(size, transaction):
+            if size:
+                groups[-1].transaction = transaction
             return groups[-1]
-        group: Group[R, T] = Group(marks)
+        group: Group[R, T] = Group(marks, transaction)
         groups.append(group)
         return group
 
@@ -125,9 +140,9 @@ class Pending(Generic[R, T]):
         self.answers += [Answer(reply.ticket, 0, reply.reply) for reply in group.replies]
         return group
 
-    def drop(self, first: int, error: int) -> Marks | None:
+    def drop(self, first: int, error: int, later_error: int | None = None) -> Marks | None:
         """Reverts the groups from `first` on: their callers hear `error`, and parked callers that they had woken wait again.
-        Returns the point to which state has to go back."""
+        `later_error`: what the callers of the groups behind the first hear. Returns the point to which state has to go back."""
         gone = list(self.groups)[first:]
         if not gone:
             return None
@@ -135,19 +150,20 @@ class Pending(Generic[R, T]):
             self.sent = False
         for _ in gone:
             self.groups.pop()
-        for group in gone:
+        errors = [error, *[error if later_error is None else later_error] * (len(gone) - 1)]
+        for group, its_error in zip(gone, errors, strict=True):
             self.bytes -= group.bytes
             self.waiting -= len(group.replies)
             for key, parked in group.parked:
                 if self.parked.get(key) is parked:
                     del self.parked[key]
-                    self.answers.append(Answer(parked.ticket, error))
-        for group in gone:
+                    self.answers.append(Answer(parked.ticket, its_error))
+        for group, its_error in zip(gone, errors, strict=True):
             for reply in group.replies:
                 if reply.woken is not None and reply.woken[1].stays:
                     self.parked[reply.woken[0]] = reply.woken[1]
                 else:
-                    self.answers.append(Answer(reply.ticket, error))
+                    self.answers.append(Answer(reply.ticket, its_error))
         return gone[0].marks
 
     def refuse_parked(self, error: int) -> None:

@@ -9,7 +9,7 @@ then it answers NOT_COORDINATOR, and is not ready.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
@@ -56,7 +56,16 @@ class Requests(Protocol):
     async def close(self) -> None: ...
 
 
-Build = Callable[[Owner, StorageNodes, Controllers], Awaitable[tuple[Coordinator, Requests]]]
+class Known(NamedTuple):
+    """What a process knows when it builds its own objects."""
+
+    owner: Owner
+    nodes: StorageNodes
+    controllers: Controllers
+    hello: Callable[[], Hello]
+
+
+Build = Callable[[Known], Awaitable[tuple[Coordinator, Requests]]]
 """Builds a process's own objects. It is awaited before anything is started."""
 
 
@@ -79,7 +88,7 @@ async def serve(
     lifecycle.on_stop(nodes.close)
     controllers = Controllers(hello, identity.host_id, environment.transport, nodes.unreachable)
     lifecycle.on_stop(controllers.close)
-    coordinator, requests = await build(Owner(config.node_id, identity.incarnation), nodes, controllers)
+    coordinator, requests = await build(Known(Owner(config.node_id, identity.incarnation), nodes, controllers, hello))
     await follower.start()
     if peers is not None:
         peers.note_members_of(follower)

@@ -22,9 +22,11 @@ from libs.coordinator.write_errors import (
     COORDINATOR_NOT_AVAILABLE,
     HARMLESS,
     NOT_COORDINATOR,
+    OF_ONE_PRODUCER,
     UNKNOWN_SERVER_ERROR,
     client_error,
 )
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -58,6 +60,7 @@ class PlannedAppend(NamedTuple):
     fence: Fence
     offset: int
     records: Sequence[KeyValue]
+    transaction: TransactionalBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ class Shard(Generic[E, R, S, T]):
     def _queue(self, decision: Decision[R, S], written: list[KeyValue], size: int, ticket: T | None, marks: Marks) -> None:
         pending = self._pending
         append = bool(written) or decision.current
-        group = pending.group_for(size, marks, append=append)
+        group = pending.group_for(size, marks, append=append, transaction=decision.transaction)
         if group is not None and written:
             group.records += written
             group.bytes += size
@@ -208,7 +211,8 @@ class Shard(Generic[E, R, S, T]):
         if not self.wants_append:
             return None
         self._pending.sent = True
-        return PlannedAppend(self._fence, self.position, self._pending.groups[0].records)
+        group = self._pending.groups[0]
+        return PlannedAppend(self._fence, self.position, group.records, group.transaction if group.records else None)
 
     def appended(self) -> None:
         """The append of `next_append` is stored and committed."""
@@ -222,7 +226,8 @@ class Shard(Generic[E, R, S, T]):
 
     def refused(self, error: int) -> None:
         """The append is not in the log. `error` is the leader's."""
-        self._revert(client_error(error))
+        # What is wrong with one producer is not the fault of those who were decided behind it. Nothing of theirs was sent.
+        self._revert(client_error(error), later_error=COORDINATOR_LOAD_IN_PROGRESS if error in OF_ONE_PRODUCER else None)
         if error == NOT_COORDINATOR:
             self._close(Fact.FENCED)
         elif self.state is State.UNLOADING:
@@ -247,8 +252,8 @@ class Shard(Generic[E, R, S, T]):
         self._journal.forget_to(marks.journal)
         self._timers.forget_to(marks.timers)
 
-    def _revert(self, error: int, first: int = 0) -> None:
-        marks = self._pending.drop(first, error)
+    def _revert(self, error: int, first: int = 0, later_error: int | None = None) -> None:
+        marks = self._pending.drop(first, error, later_error)
         if marks is not None:
             self._back_to(marks)
 
@@ -275,12 +280,14 @@ class Shard(Generic[E, R, S, T]):
         self._journal.recording = False
         self._loading = Progress(self.position, self.position, log_end, 0)
 
-    def replay_committed(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Replays records in order. Raises what `decode` raises."""
+    def replay_committed(
+        self, records: Iterable[tuple[bytes, bytes | None]], transaction: TransactionalBatch | None = None
+    ) -> None:
+        """Replays records in order, all of that transaction. Raises what `decode` raises."""
         decode, replay = self.machine.decode, self.machine.replay
         count = 0
         for key, value in records:
-            record = decode(key, value)
+            record = decode(key, value, transaction)
             if record is not None:
                 replay(record)
                 count += 1

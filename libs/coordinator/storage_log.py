@@ -97,7 +97,7 @@ class StorageLog:
 
     def append(self, planned: PlannedAppend, now_ms: int, on_result: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
         fence = planned.fence
-        batch = build_keyed_batch(planned.records, now_ms) if planned.records else b""
+        batch = build_keyed_batch(planned.records, now_ms, planned.transaction) if planned.records else b""
         client = self._leader(fence)
         if client is None:
             return self._call_soon(on_result, LEADER_MOVED)

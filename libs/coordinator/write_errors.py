@@ -24,7 +24,16 @@ _CLIENT_ERRORS: Final[dict[int, int]] = {
     ErrorCode.INVALID_FETCH_SIZE: UNKNOWN_SERVER_ERROR,
 }
 
-HARMLESS: Final[frozenset[int]] = frozenset(
+OF_ONE_PRODUCER: Final[frozenset[int]] = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+"""Errors of transactional batches and markers, which the leader refuses by their producer's state."""
+
+HARMLESS: Final[frozenset[int]] = OF_ONE_PRODUCER | frozenset(
     {
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.MESSAGE_TOO_LARGE,

@@ -18,6 +18,7 @@ from libs.wire import transaction_refusals as refused_transaction
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import (
+    add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
@@ -62,6 +63,7 @@ from libs.wire.messages import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
     update_features,
     write_txn_markers,
@@ -293,9 +295,13 @@ _TABLE: Final = (
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", offset_for_leader_epoch),
     _row(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", add_partitions_to_txn, _TRANSACTION,
          shard_keys=_added_transactional_id, refused=refused_transaction.add_partitions_response, elements_max=PARTITIONS_MAX),
+    _row(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", add_offsets_to_txn, _TRANSACTION,
+         shard_keys=_transactional_id, refused=refused_transaction.add_offsets_response),
     _row(ApiKey.END_TXN, "EndTxn", end_txn, _TRANSACTION,
          shard_keys=_transactional_id, refused=refused_transaction.end_response),
     _row(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", write_txn_markers, elements_max=PARTITIONS_MAX),
+    _row(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", txn_offset_commit, _OWNER,
+         shard_keys=_one_group, refused=refused_transaction.txn_offset_commit_response, error_without_group=INVALID_GROUP_ID),
     Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", *SERVED_VERSIONS[ApiKey.DESCRIBE_ACLS], Kind.GATEWAY, _read_describe_acls,
         describe_acls.write_response),
     Api(ApiKey.CREATE_ACLS, "CreateAcls", *SERVED_VERSIONS[ApiKey.CREATE_ACLS], Kind.GATEWAY, _read_create_acls,

@@ -9,12 +9,24 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
-from libs.wire.messages import add_partitions_to_txn, describe_transactions, end_txn, init_producer_id
+from libs.wire.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    txn_offset_commit,
+)
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 
-FIRST_WITH_FENCED: Final = {ApiKey.INIT_PRODUCER_ID: 4, ApiKey.ADD_PARTITIONS_TO_TXN: 2, ApiKey.END_TXN: 2}
+FIRST_WITH_FENCED: Final = {
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 2,
+    ApiKey.ADD_OFFSETS_TO_TXN: 2,
+    ApiKey.END_TXN: 2,
+}
 """The version of each API from which on it answers PRODUCER_FENCED."""
 
 
@@ -68,3 +80,25 @@ def describe_response(
 
 def end_response(request: end_txn.EndTxnRequest, error: int, version: int) -> end_txn.EndTxnResponse:
     return end_txn.EndTxnResponse(error_code=known_error(ApiKey.END_TXN, error, version))
+
+
+def add_offsets_response(
+    request: add_offsets_to_txn.AddOffsetsToTxnRequest, error: int, version: int
+) -> add_offsets_to_txn.AddOffsetsToTxnResponse:
+    return add_offsets_to_txn.AddOffsetsToTxnResponse(error_code=known_error(ApiKey.ADD_OFFSETS_TO_TXN, error, version))
+
+
+def txn_offset_commit_response(
+    request: txn_offset_commit.TxnOffsetCommitRequest, error: int, version: int
+) -> txn_offset_commit.TxnOffsetCommitResponse:
+    topics = [
+        txn_offset_commit.TxnOffsetCommitResponseTopic(
+            topic.name,
+            [
+                txn_offset_commit.TxnOffsetCommitResponsePartition(partition.partition_index, error)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return txn_offset_commit.TxnOffsetCommitResponse(topics=topics)

@@ -102,6 +102,14 @@ class GroupCoordinator:
     def topics(self) -> TopicsView:
         return self._topics.view
 
+    def open_epoch(self, shard: int, producer_id: int) -> int | None:
+        """The epoch of the producer's open transaction in that shard. None: it has none, or the shard is not served here."""
+        driver = self.shards.owned.get(shard)
+        if driver is None or driver.state is not State.SERVING:
+            return None
+        machine: Any = driver.machine
+        return machine.machine.offsets.pending.epoch_of(producer_id) if isinstance(machine.machine, GroupMachine) else None
+
     def ready(self) -> tuple[bool, str]:
         """Readiness for the admin port: all its shards are served."""
         return (False, self.waits_for) if self.waits_for else self.shards.readiness()

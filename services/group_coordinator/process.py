@@ -1,19 +1,41 @@
 """A whole group coordinator process, over the environment that it is given. `libs/coordinator/process.py` says how it runs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from libs.cluster.shard_owners import Owner
+from libs.cluster.image import ClusterImage
 from libs.coordinator import process
-from libs.runtime.controllers import Controllers
+from libs.rpc.server import Accept
 from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.process import Environment
-from libs.runtime.storage_nodes import StorageNodes
+from libs.transactions.transaction_coordinators import TransactionCoordinators
 from services.group_coordinator.config import GroupCoordinatorConfig
 from services.group_coordinator.coordinator import GroupCoordinator, MakeMachine, group_machine
+from services.group_coordinator.protocol.commit_verification import CommitVerification
 from services.group_coordinator.protocol.group_requests import GroupRequests
+from services.group_coordinator.protocol.transaction_markers import TransactionMarkers
 
 FEATURE_LEVEL = 1
+
+
+class _Requests:
+    """All RPC methods of the process."""
+
+    def __init__(self, clients: GroupRequests, markers: TransactionMarkers, verification: CommitVerification) -> None:
+        self._clients, self._markers, self._verification = clients, markers, verification
+
+    @property
+    def methods(self) -> Mapping[str, Accept]:
+        return {**self._clients.methods, **self._markers.methods}
+
+    def follow(self, image: ClusterImage) -> None:
+        self._verification.coordinators.follow(image)
+        self._clients.follow(image)
+
+    async def close(self) -> None:
+        self._verification.close()
+        await self._clients.close()
+        await self._verification.coordinators.close()
 
 
 async def serve(
@@ -28,11 +50,23 @@ async def serve(
     `on_built` is awaited before anything is started.
     """
 
-    async def build(owner: Owner, nodes: StorageNodes, _: Controllers) -> tuple[GroupCoordinator, GroupRequests]:
-        coordinator = GroupCoordinator(owner, nodes, environment.clock, make_machine, lag_series_max=config.lag_series_max)
+    async def build(known: process.Known) -> tuple[GroupCoordinator, _Requests]:
+        clock = environment.clock
+        coordinator = GroupCoordinator(known.owner, known.nodes, clock, make_machine, lag_series_max=config.lag_series_max)
         await on_built(coordinator)
         watching_lag = asyncio.create_task(coordinator.lag_series.run(), name="lag as metrics")
         lifecycle.on_stop(lambda: end_task(watching_lag))
-        return coordinator, GroupRequests(coordinator.shards, environment.random, coordinator.meters.answered)
+        transaction_coordinators = TransactionCoordinators(known.hello, environment.identity.host_id, environment.transport)
+        verification = CommitVerification(transaction_coordinators)
+        clients = GroupRequests(
+            coordinator.shards,
+            environment.random,
+            coordinator.meters.answered,
+            verification,
+            lambda: coordinator.topics,
+            coordinator.open_epoch,
+        )
+        markers = TransactionMarkers(coordinator.shards, lambda: coordinator.image, verification)
+        return coordinator, _Requests(clients, markers, verification)
 
     await process.serve(config, environment, lifecycle, build, feature_level=FEATURE_LEVEL, hand_over_s=config.hand_over_s)

@@ -36,6 +36,7 @@ from libs.runtime.controllers import Controllers
 from libs.runtime.metadata_marks import MetadataMarks
 from libs.runtime.starting_anew import start_anew
 from libs.telemetry.logs import fields
+from libs.transactions.transaction_coordinators import TransactionCoordinators
 from services.storage.cleanup.background_tasks import BackgroundTasks
 from services.storage.cleanup.delete_records import DeleteRecordsRequests
 from services.storage.config import BrokerConfigs, StorageConfig
@@ -76,7 +77,6 @@ from services.storage.partition.partition_meters import PartitionMeters
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.produce.appends import Appends
-from services.storage.produce.transaction_coordinators import TransactionCoordinators
 from services.storage.produce.transaction_markers import TransactionMarkers
 from services.storage.reconcile.log_opening import LogOpening
 from services.storage.reconcile.reconciler import PartitionClients, Reconciler

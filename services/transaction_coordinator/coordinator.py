@@ -18,6 +18,7 @@ from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
 from libs.coordinator.states import State
 from libs.coordinator.tables import Journal
+from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
 from services.transaction_coordinator.core.requests import MarkersWritten, ProducerReply, Reply, Request, WriteMarkers
 from services.transaction_coordinator.core.transaction import Transaction
@@ -31,11 +32,13 @@ COMPLETION_RETRY_S: Final = 0.1
 
 
 class TransactionCoordinator:
-    """The service. Call `follow` with each image, and `close` at the end. It needs a running event loop."""
+    """The service. Call `follow` with each image, and `close` at the end. It needs a running event loop. `groups`: clients of the
+    group coordinators."""
 
-    def __init__(self, owner: Owner, nodes: StorageNodes, clock: Clock) -> None:
+    def __init__(self, owner: Owner, nodes: StorageNodes, groups: MemberClients, clock: Clock) -> None:
         self.owner = owner
         self.nodes = nodes
+        self.groups = groups
         self.image = ClusterImage()
         self.meters = Meters()
         self.waits_for = "waits for the metadata store, or for a peer that has an image"
@@ -47,12 +50,13 @@ class TransactionCoordinator:
         self.shards: ShardSet[Request, Reply, Any] = ShardSet(
             TRANSACTION_TOPIC, owner, self._machine, nodes, clock, watch=self._watch
         )
-        self.markers = MarkerWriter(nodes, self._owns, self._complete)
+        self.markers = MarkerWriter(nodes, groups, self._owns, self._complete)
         self.completions = Completions()
 
     def follow(self, image: ClusterImage) -> None:
         self.image = image
         self.nodes.follow(image)
+        self.groups.follow(image)
         self.settings.follow(image)
         self.shards.follow(image)
         self.markers.follow(image)
@@ -67,6 +71,7 @@ class TransactionCoordinator:
         self.completions.close()
         await self.shards.close()
         await self.markers.close()
+        await self.groups.close()
 
     # -- markers ------------------------------------------------------------------------------------------------------------
 

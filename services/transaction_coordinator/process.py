@@ -3,16 +3,15 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.shard_owners import Owner
+from libs.cluster.records import GROUP_COORDINATOR
 from libs.coordinator import process
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
 from libs.rpc.schema import unpack
 from libs.rpc.server import Accept
-from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle
+from libs.runtime.member_clients import MemberClients
 from libs.runtime.process import Environment
 from libs.runtime.producer_ids import ProducerIds
-from libs.runtime.storage_nodes import StorageNodes
 from services.transaction_coordinator.config import TransactionCoordinatorConfig
 from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.protocol.leader_requests import LeaderRequests
@@ -53,12 +52,13 @@ async def serve(
     `on_built` is awaited before anything is started.
     """
 
-    async def build(owner: Owner, nodes: StorageNodes, controllers: Controllers) -> tuple[TransactionCoordinator, _Requests]:
+    async def build(known: process.Known) -> tuple[TransactionCoordinator, _Requests]:
         async def allocate() -> ProducerIdBlock:
-            response = await controllers.call(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), timeout_s=ALLOCATION_S_MAX)
+            response = await known.controllers.call(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), timeout_s=ALLOCATION_S_MAX)
             return unpack(ProducerIdBlock, response.body)
 
-        coordinator = TransactionCoordinator(owner, nodes, environment.clock)
+        groups = MemberClients(GROUP_COORDINATOR, known.hello, environment.identity.host_id, environment.transport)
+        coordinator = TransactionCoordinator(known.owner, known.nodes, groups, environment.clock)
         await on_built(coordinator)
         producer_ids = ProducerIds(allocate)
         shards, completions = coordinator.shards, coordinator.completions

@@ -6,6 +6,7 @@ from typing import Any
 from libs.coordinator.decisions import KeyValue
 from libs.coordinator.shard import Shard
 from libs.coordinator.tables import Journal
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 
 class CoordinatorRequest:
@@ -33,6 +34,8 @@ class OneShard(ABC):
     def __init__(self) -> None:
         self.now_ms = 1_000_000
         self.log: list[KeyValue] = []
+        self.transaction_of: dict[int, TransactionalBatch] = {}
+        """The transactions of the log's records, by their places."""
         self.holds = False
         """Appends are not answered while it does."""
         self.stopped = False
@@ -80,7 +83,8 @@ class OneShard(ABC):
     def load(self) -> None:
         self.shard.next_claim(0)
         self.shard.claimed(0, len(self.log))
-        self.shard.replay_committed(self.log[self.shard.position :])
+        for place in range(self.shard.position, len(self.log)):
+            self.shard.replay_committed([self.log[place]], self.transaction_of.get(place))
         self.shard.loaded(len(self.log), self.now_ms)
 
     # -- the log ------------------------------------------------------------------------------------------------------------
@@ -106,6 +110,8 @@ class OneShard(ABC):
         return True
 
     def store(self, planned: Any) -> None:
+        if planned.transaction is not None:
+            self.transaction_of |= dict.fromkeys(range(len(self.log), len(self.log) + len(planned.records)), planned.transaction)
         self.log += planned.records
 
     def refuse(self, error: int) -> None:

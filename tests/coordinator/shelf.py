@@ -8,6 +8,7 @@ from typing import Any
 from libs.coordinator.decisions import Decision, Expired, KeyValue
 from libs.coordinator.tables import Journal, Table
 from libs.coordinator.timers import TimerKey
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 NEVER = -1
 
@@ -147,7 +148,7 @@ class Shelf:
                 return KeyValue(key.encode(), None)
         return None
 
-    def decode(self, key: bytes, value: bytes | None) -> Recorded | None:
+    def decode(self, key: bytes, value: bytes | None, transaction: TransactionalBatch | None) -> Recorded | None:
         if value is None:
             return Removed(key.decode())
         number, expires_ms = json.loads(value)

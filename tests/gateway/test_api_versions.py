@@ -16,7 +16,7 @@ from libs.wire.messages.api_versions import (
 from libs.wire.primitives import Reader, Writer
 from services.gateway.data_path.served_api import data_plane
 from services.gateway.exchange.request_context import RequestContext
-from services.gateway.groups.relay import begin_request
+from services.gateway.groups.relay import begin_request, begin_request_after_transactional_id
 from services.gateway.handlers import SERVED
 from services.gateway.handlers.api_versions import answer
 from services.gateway.protocol_docs.protocol_page import PAGE, page
@@ -106,7 +106,8 @@ def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
 
 def test_only_produce_and_fetch_and_what_is_relayed_whole_have_no_handler() -> None:
     without = [row for row in SERVED.values() if row.handle is data_plane]
-    assert [row.api.key for row in without if row.begin is not begin_request] == [ApiKey.PRODUCE, ApiKey.FETCH]
+    relayed = (begin_request, begin_request_after_transactional_id)
+    assert [row.api.key for row in without if row.begin not in relayed] == [ApiKey.PRODUCE, ApiKey.FETCH]
 
 
 def test_the_protocol_page_is_up_to_date() -> None:

@@ -12,6 +12,7 @@ from tests.gateway.kafka_client import API_VERSIONS, METADATA, PRODUCE, RawClien
 from tests.gateway.produce_requests import PRODUCE_ONE, serves
 from tests.support.polling import until
 
+CREATE_DELEGATION_TOKEN = 38
 BATCH = bytes(build_batch([Record(None, b"one")]))
 
 
@@ -65,7 +66,7 @@ async def test_another_protocol_is_recognised_and_said_once(
     [
         (999, 0, "malformed"),
         (-1, 0, "malformed"),
-        (25, 0, "api"),
+        (CREATE_DELEGATION_TOKEN, 0, "api"),
         (PRODUCE, 2, "version"),
         (PRODUCE, 14, "version"),
         (METADATA, 99, "version"),

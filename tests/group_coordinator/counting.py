@@ -11,6 +11,7 @@ from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from libs.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.coordinator import MachineInputs
 from services.group_coordinator.core.model.requests import Reply, RequestEvent
 
@@ -55,7 +56,7 @@ class Counting:
     def encode(self, record: Counted) -> KeyValue | None:
         return KeyValue(record.group.encode(), str(record.count).encode())
 
-    def decode(self, key: bytes, value: bytes | None) -> Counted | None:
+    def decode(self, key: bytes, value: bytes | None, transaction: TransactionalBatch | None) -> Counted | None:
         return Counted(key.decode(), int(value or 0))
 
     def timers(self, now_ms: int) -> Iterable[tuple[TimerKey, int]]:

@@ -10,6 +10,7 @@ from libs.coordinator.observed_machine import ObservedMachine
 from libs.coordinator.tables import Journal
 from libs.coordinator.timers import TimerKey
 from libs.wire.messages.heartbeat import HeartbeatRequest
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.core.model.group_events import (
     CLASSIC,
     CONSUMER,
@@ -42,7 +43,7 @@ class Scripted:
     def encode(self, record: Any) -> KeyValue | None:
         return None
 
-    def decode(self, key: bytes, value: bytes | None) -> Any:
+    def decode(self, key: bytes, value: bytes | None, transaction: TransactionalBatch | None) -> Any:
         return None
 
     def timers(self, now_ms: int) -> Iterable[tuple[TimerKey, int]]:

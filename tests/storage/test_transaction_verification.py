@@ -9,9 +9,9 @@ import pytest
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
 from libs.rpc.contracts.transactions import WRITE_MARKERS, Marker, WriteMarkers
+from libs.transactions import question
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
-from services.storage.produce import transaction_verification
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, partition_of
 from tests.storage.fake_transaction_coordinator import FakeTransactionCoordinator
 from tests.support.polling import until
@@ -134,7 +134,7 @@ async def test_a_failover_of_the_coordinator_is_hidden_for_a_bounded_time(
     assert len(coordinator.requests) == 3
     assert await end(cluster, topic) == 0
     coordinator.errors = [int(ErrorCode.NOT_COORDINATOR)]
-    monkeypatch.setattr(transaction_verification, "UNAVAILABLE_S_MAX", 0.1)
+    monkeypatch.setattr(question, "UNAVAILABLE_S_MAX", 0.1)
     assert (await send(cluster, topic, 1)).error == ErrorCode.NOT_ENOUGH_REPLICAS
 
 

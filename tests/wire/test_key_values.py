@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from libs.wire.record_batches.batch_layout import Codec
 from libs.wire.record_batches.batches import CRC_START, HEADER, HEADER_SIZE, LENGTH_END
-from libs.wire.record_batches.key_values import latest_values
+from libs.wire.record_batches.key_values import KeyValues, latest_values
+from libs.wire.record_batches.keyed_batches import TransactionalBatch, build_keyed_batch
+from libs.wire.record_batches.markers import Marker, build_marker, marker_record
 from libs.wire.record_batches.records import BatchError, Record, build_batch, iter_batches, iter_records
 
 texts = st.one_of(st.binary(max_size=3), st.binary(min_size=60, max_size=70), st.binary(min_size=9000, max_size=9001))
@@ -44,7 +46,9 @@ def test_they_are_what_a_dumb_reader_finds(log: list[tuple[list[Record], Codec, 
             if record.key is not None and start <= record.offset < end:
                 expected.pop(record.key, None)
                 expected[record.key] = record.value
-    values, position = latest_values(batches, start, end)
+    found, position = latest_values(batches, start, end)
+    values = found[0].values if found else {}
+    assert len(found) <= 1
     assert list(values.items()) == list(expected.items())
     assert position == behind
 
@@ -52,7 +56,7 @@ def test_they_are_what_a_dumb_reader_finds(log: list[tuple[list[Record], Codec, 
 def test_a_batch_that_was_cut_short_is_for_another_time() -> None:
     whole = build_batch([Record(b"a", b"1")])
     cut = build_batch([Record(b"b", b"2")], base_offset=1)[:-1]
-    assert latest_values(bytes(whole + cut), 0, 9) == ({b"a": b"1"}, 1)
+    assert latest_values(bytes(whole + cut), 0, 9) == ([KeyValues({b"a": b"1"}, None)], 1)
 
 
 def test_a_damaged_batch_is_refused() -> None:
@@ -63,8 +67,39 @@ def test_a_damaged_batch_is_refused() -> None:
 
 
 def test_records_of_a_transaction_are_not_taken_for_committed() -> None:
-    with pytest.raises(BatchError, match="transaction"):
-        latest_values(bytes(build_batch([Record(b"a", b"1")], transactional=True)), 0, 9)
+    """Only its marker says what they come to, and neighbours that belong to no transaction are not mixed with them."""
+    marker = Marker(aborts=True, coordinator_epoch=3)
+    log = b"".join(
+        (
+            build_batch([Record(b"a", b"1")]),
+            build_batch([Record(b"b", b"2")], base_offset=1),
+            build_batch([Record(b"a", b"3")], base_offset=2, producer_id=7, producer_epoch=1, transactional=True),
+            build_batch([Record(b"a", b"4")], base_offset=3),
+            build_marker(marker, producer_id=7, producer_epoch=2, timestamp_ms=0, base_offset=4),
+        )
+    )
+    key, value = marker_record(marker)
+    expected = [
+        KeyValues({b"a": b"1", b"b": b"2"}, None),
+        KeyValues({b"a": b"3"}, TransactionalBatch(7, 1)),
+        KeyValues({b"a": b"4"}, None),
+        KeyValues({key: value}, TransactionalBatch(7, 2, is_marker=True)),
+    ]
+    assert latest_values(log, 0, 9) == (expected, 5)
+    assert latest_values(log, 2, 4) == (expected[1:3], 4)
+
+
+@pytest.mark.parametrize("aborts", [True, False])
+def test_a_coordinator_builds_the_marker_that_others_build(aborts: bool) -> None:
+    marker = Marker(aborts, 3)
+    built = build_keyed_batch([marker_record(marker)], 5, TransactionalBatch(7, 2, is_marker=True))
+    assert built == build_marker(marker, producer_id=7, producer_epoch=2, timestamp_ms=5)
+
+
+def test_a_coordinator_builds_transactional_batches_without_sequences() -> None:
+    built = build_keyed_batch([(b"a", b"1"), (b"b", None)], 5, TransactionalBatch(7, 2))
+    records = [Record(b"a", b"1", 5), Record(b"b", None, 5)]
+    assert built == build_batch(records, producer_id=7, producer_epoch=2, base_sequence=-1, transactional=True)
 
 
 @settings(deadline=None)

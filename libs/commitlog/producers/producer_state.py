@@ -14,6 +14,8 @@ from libs.wire.record_batches.markers import Marker
 
 CACHED_BATCHES = 5
 NO_OFFSET = -1
+NO_SEQUENCE = -1
+"""Of batches that a group coordinator writes on behalf of a producer."""
 
 
 class CachedBatch(NamedTuple):
@@ -103,6 +105,15 @@ class ProducerState:
                 f"producer {producer_id} sends sequence {sequence}, expected {expected}",
             )
         return _fresh_if_inside(entry, header)
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Whether a coordinator's batch, which has no sequence, may be appended. Raises BatchError: INVALID_PRODUCER_EPOCH."""
+        entry = self.entries.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.epoch:
+            raise BatchError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {header.producer_epoch} of producer {header.producer_id} is below {entry.epoch}",
+            )
 
     def knows(self, producer_id: int) -> bool:
         return producer_id in self.entries
@@ -229,7 +240,8 @@ class ProducerState:
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         delta = header.last_offset_delta
-        batch = CachedBatch((header.base_sequence + delta) & MAX_SEQUENCE, base_offset + delta, delta, timestamp)
+        last_sequence = (header.base_sequence + delta) & MAX_SEQUENCE if header.base_sequence >= 0 else NO_SEQUENCE
+        batch = CachedBatch(last_sequence, base_offset + delta, delta, timestamp)
         batches: tuple[CachedBatch, ...] = (batch,)
         coordinator_epoch, first_offset = -1, NO_OFFSET
         if entry is not None:

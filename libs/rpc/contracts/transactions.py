@@ -1,13 +1,15 @@
 """The requests between the leaders of partitions and the coordinators of transactions (KIP-890).
 
 A leader asks before it stores the first batch of a transaction: `ADD_PARTITIONS`. The coordinator tells the leaders how a
-transaction ended: `WRITE_MARKERS`. Topics have names where `__transaction_state` has them.
+transaction ended: `WRITE_MARKERS`. Where offsets of groups take part, their coordinators ask and are told, instead of the leaders
+of their shards: `WRITE_GROUP_MARKERS`. Topics have names where `__transaction_state` has them.
 """
 
 from dataclasses import dataclass
 
 ADD_PARTITIONS = "transactions.add_partitions"
 WRITE_MARKERS = "storage.write_markers"
+WRITE_GROUP_MARKERS = "groups.write_markers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Marker:
 
     topic_id: bytes  # 16
     partition: int
-    leader_epoch: int  # as the coordinator's image has it
+    leader_epoch: int  # as the coordinator's image has it; the owner epoch of a shard of `__consumer_offsets`
     producer_id: int
     producer_epoch: int
     commits: bool

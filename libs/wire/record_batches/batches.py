@@ -105,8 +105,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequences wrap: after 2147483647 comes 0."""
-        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
+        """Sequences wrap: after 2147483647 comes 0. A batch without a sequence has -1."""
+        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE if self.base_sequence >= 0 else self.base_sequence
 
     @property
     def codec(self) -> int:
@@ -141,9 +141,9 @@ class ProduceLimits:
     after_max_ms: int = 3_600_000
 
 
-def validate_produce(view: memoryview, limits: ProduceLimits, now_ms: int) -> BatchHeader:
+def validate_produce(view: memoryview, limits: ProduceLimits, now_ms: int, *, from_coordinator: bool = False) -> BatchHeader:
     """The header of the only batch in `view`, if it is sound as a client may send it. Raises BatchError, in Kafka's order of
-    checks.
+    checks. `from_coordinator`: it may be a marker, and a transactional batch has no sequence.
 
     Records are not opened (`record.validation=header`): CRC, counts, sequence and the batch's own maxTimestamp are checked.
     """
@@ -178,9 +178,9 @@ def validate_produce(view: memoryview, limits: ProduceLimits, now_ms: int) -> Ba
         raise BatchError(ErrorCode.CORRUPT_MESSAGE, "the batch does not match its CRC")
     if count <= 0 or count != last_offset_delta + 1:
         raise BatchError(ErrorCode.INVALID_RECORD, f"{count} records over {last_offset_delta + 1} offsets")
-    if attributes & CONTROL:
+    if attributes & CONTROL and not from_coordinator:
         raise BatchError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if producer_id >= 0 and base_sequence < 0:
+    if producer_id >= 0 and base_sequence < 0 and not from_coordinator:
         raise BatchError(ErrorCode.INVALID_RECORD, f"sequence {base_sequence} of producer {producer_id} is negative")
     if attributes & CODEC_MASK > Codec.ZSTD:
         raise BatchError(ErrorCode.INVALID_RECORD, f"unknown compression codec {attributes & CODEC_MASK}")

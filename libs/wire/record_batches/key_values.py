@@ -1,8 +1,11 @@
 """Keys and values of whole batches, for coordinators that load a shard and keep the latest value of each key.
 
 Other parts of a record are not looked at, and no object is made for it. Of records with one key only the last is given, in its
-place: the result of a compaction of just these batches.
+place: the result of a compaction of just these batches. Batches of transactions are given one by one, since only their markers
+say what they come to.
 """
+
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -16,16 +19,25 @@ from libs.wire.record_batches.compression import (
     DecompressionTooLarge,
     decompress,
 )
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 
-def latest_values(batches: Buffer, position: int, end: int) -> tuple[dict[bytes, bytes | None], int]:
-    """The latest value of each key among the records in [`position`, `end`), in the order of the last record of each key. With
-    it, the offset after the last whole batch, `position` if there is none. A record without a key is passed over.
+class KeyValues(NamedTuple):
+    """The latest value of each key in neighbouring batches, in the order of the last record of each key."""
 
-    Raises BatchError where a batch is damaged, or is of a kind that no coordinator writes.
+    values: dict[bytes, bytes | None]
+    transaction: TransactionalBatch | None
+    """The transaction of a single batch. None: of any number of batches that belong to none."""
+
+
+def latest_values(batches: Buffer, position: int, end: int) -> tuple[list[KeyValues], int]:
+    """The records in [`position`, `end`), in the order of the log. With them, the offset after the last whole batch, `position`
+    if there is none. A record without a key is passed over.
+
+    Raises BatchError where a batch is damaged.
     """
     view = memoryview(batches)
-    values: dict[bytes, bytes | None] = {}
+    found: list[KeyValues] = []
     at, size = 0, len(view)
     while size - at >= HEADER_SIZE:
         header = BatchHeader.at(view, at)
@@ -37,11 +49,14 @@ def latest_values(batches: Buffer, position: int, end: int) -> tuple[dict[bytes,
         at += header.size
         if header.last_offset < position:
             continue
-        if header.is_control or header.is_transactional:
-            raise BatchError(ErrorCode.INVALID_RECORD, f"the batch at {header.base_offset} belongs to a transaction")
-        _read(batch, header, position - header.base_offset, end - header.base_offset, values)
+        transaction = None
+        if header.is_transactional:
+            transaction = TransactionalBatch(header.producer_id, header.producer_epoch, header.is_control)
+        if transaction is not None or not found or found[-1].transaction is not None:
+            found.append(KeyValues({}, transaction))
+        _read(batch, header, position - header.base_offset, end - header.base_offset, found[-1].values)
         position = header.last_offset + 1
-    return values, position
+    return found, position
 
 
 def _read(batch: memoryview, header: BatchHeader, first: int, stop: int, values: dict[bytes, bytes | None]) -> None:

@@ -25,20 +25,28 @@ def read_marker(batch: bytes | bytearray | memoryview) -> Marker | None:
         record = next(iter_records(batch))
     except (BatchError, StopIteration):
         return None
-    key, value = record.key, record.value
+    return marker_in(record.key, record.value)
+
+
+def marker_in(key: bytes | memoryview | None, value: bytes | memoryview | None) -> Marker | None:
+    """The marker in a record of a control batch; None for another kind of record."""
     if key is None or value is None or len(key) < _KEY.size or len(value) < _VALUE.size:
         return None
     _, kind = _KEY.unpack_from(key)
     return Marker(kind == ABORT, _VALUE.unpack_from(value)[1]) if kind in (ABORT, COMMIT) else None
 
 
+def marker_record(marker: Marker) -> tuple[bytes, bytes]:
+    """Key and value of a marker's record."""
+    return _KEY.pack(0, ABORT if marker.aborts else COMMIT), _VALUE.pack(0, marker.coordinator_epoch)
+
+
 def build_marker(
     marker: Marker, *, producer_id: int, producer_epoch: int, timestamp_ms: int, base_offset: int = 0, leader_epoch: int = -1
 ) -> bytearray:
     """The control batch that ends the producer's transaction, byte for byte as Kafka writes it."""
-    record = Record(_KEY.pack(0, ABORT if marker.aborts else COMMIT), _VALUE.pack(0, marker.coordinator_epoch), timestamp_ms)
     return build_batch(
-        [record],
+        [Record(*marker_record(marker), timestamp_ms)],
         base_offset=base_offset,
         leader_epoch=leader_epoch,
         producer_id=producer_id,

@@ -14,8 +14,8 @@ _INT32 = struct.Struct(">i")
 
 
 class RelayTemplate:
-    """The template of one API and one `key`: a group, or a transactional id. The body begins at `body_at`, behind the header; its
-    first field, the key, ends at `key_end`."""
+    """The template of one API and one `key`: a group, or a transactional id. The body begins at `body_at`, behind the header; the
+    key is among its first fields, and ends at `key_end`."""
 
     __slots__ = ("_head", "_key_end", "_rest", "body_at", "client_id", "key", "version")
 

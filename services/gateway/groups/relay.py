@@ -34,9 +34,19 @@ INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 
 def begin_request(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     """Begins a request whose first field is the group id or the transactional id. Raises ProtocolError."""
-    flexible = is_flexible(ApiKey(exchange.api_key), exchange.api_version)
+    return _begin(data_path, exchange, reader, Reader(reader.view, reader.position))
+
+
+def begin_request_after_transactional_id(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
+    """Begins a request whose second field is the group id. Raises ProtocolError."""
     ahead = Reader(reader.view, reader.position)
-    key = ahead.string(flexible)
+    ahead.string(is_flexible(ApiKey(exchange.api_key), exchange.api_version))
+    return _begin(data_path, exchange, reader, ahead)
+
+
+def _begin(data_path: DataPath, exchange: Exchange, reader: Reader, ahead: Reader) -> bool:
+    """`ahead` is at the key."""
+    key = ahead.string(is_flexible(ApiKey(exchange.api_key), exchange.api_version))
     if ahead.position <= PREFIX_BYTES_MAX:
         body_at, key_end = reader.position, ahead.position
         template = RelayTemplate(reader.view, body_at, key_end, exchange.api_version, exchange.client_id, key)

@@ -13,6 +13,7 @@ from libs.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRespo
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers import (
+    add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
@@ -57,6 +58,7 @@ from services.gateway.handlers import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
     update_features,
     write_txn_markers,
@@ -75,6 +77,7 @@ async def _answer_api_versions(
 _TABLE: Final = (
     ServedApi(APIS[ApiKey.PRODUCE]),
     ServedApi(APIS[ApiKey.FETCH]),
+    ServedApi(APIS[ApiKey.ADD_OFFSETS_TO_TXN], add_offsets_to_txn.handle, begin=add_offsets_to_txn.begin),
     ServedApi(APIS[ApiKey.ADD_PARTITIONS_TO_TXN], begin=add_partitions_to_txn.begin),
     ServedApi(APIS[ApiKey.ALTER_CONFIGS], alter_configs.handle),
     ServedApi(APIS[ApiKey.ALTER_PARTITION_REASSIGNMENTS], alter_partition_reassignments.handle),
@@ -119,6 +122,7 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.SASL_AUTHENTICATE], sasl_authenticate.handle),
     ServedApi(APIS[ApiKey.SASL_HANDSHAKE], sasl_handshake.handle),
     ServedApi(APIS[ApiKey.SYNC_GROUP], begin=sync_group.begin),
+    ServedApi(APIS[ApiKey.TXN_OFFSET_COMMIT], begin=txn_offset_commit.begin),
     ServedApi(APIS[ApiKey.UNREGISTER_BROKER], unregister_broker.handle),
     ServedApi(APIS[ApiKey.UPDATE_FEATURES], update_features.handle),
     ServedApi(APIS[ApiKey.WRITE_TXN_MARKERS], write_txn_markers.handle),

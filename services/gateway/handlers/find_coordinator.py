@@ -14,18 +14,14 @@ no coordinators of share groups: the answer is UNSUPPORTED_VERSION, which client
 
 import asyncio
 
-from libs.rpc.contracts.controller import CREATE_INTERNAL_TOPIC, CreateInternalTopic, TopicsReply
 from libs.wire.errors import ErrorCode
 from libs.wire.group_refusals import error_message
 from libs.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from services.gateway.core.coordinator_shards import GROUPS, NO_BROKER, TRANSACTIONS, CoordinatorKind, CoordinatorShards
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.peers.controller_requests import RequestFailed, ask
+from services.gateway.groups.shard_topics import CREATION_S_MAX, create_topic
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-
-CREATION_S_MAX = 1.0
-"""The longest wait for a coordinator that does not exist yet."""
 
 NO_ERROR = "NONE"
 """Kafka's message where there is no error."""
@@ -63,12 +59,8 @@ async def _wait_for_coordinators(gateway: GatewayState, context: RequestContext,
     """Returns when each key has a coordinator, or when that takes too long."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + CREATION_S_MAX
-    if keys and not _shards(gateway, kind).count:
-        request = CreateInternalTopic(kind.topic)
-        try:
-            await ask(gateway, context, CREATE_INTERNAL_TOPIC, request, TopicsReply, int(CREATION_S_MAX * 1000))
-        except RequestFailed:
-            return
+    if keys and not _shards(gateway, kind).count and not await create_topic(gateway, context, kind):
+        return
     while (shards := _shards(gateway, kind)).count and any(shards.owner(shards.of(key)) is None for key in keys):
         left_s = deadline - clock()
         if left_s <= 0 or not await gateway.wait_for_revision(gateway.image.revision + 1, left_s):

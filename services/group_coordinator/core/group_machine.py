@@ -22,6 +22,8 @@ from libs.wire.messages.offset_commit import OffsetCommitRequest
 from libs.wire.messages.offset_delete import OffsetDeleteRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest
 from libs.wire.messages.sync_group import SyncGroupRequest
+from libs.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.core.administration import group_deletions
 from services.group_coordinator.core.administration import group_descriptions as groups_admin
 from services.group_coordinator.core.classic import group_decision as classic
@@ -33,8 +35,8 @@ from services.group_coordinator.core.kinds.consumer import ConsumerGroups
 from services.group_coordinator.core.kinds.group_kind import Kind, NoGroup, SimpleGroups
 from services.group_coordinator.core.migration import expected_requests as expected
 from services.group_coordinator.core.migration.mixed_groups import Mixed
-from services.group_coordinator.core.model.records import Record
-from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.model.records import Logged
+from services.group_coordinator.core.model.requests import RequestEvent, TransactionMarker
 from services.group_coordinator.core.model.settings import GroupSettings
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets import committed_offsets as offsets
@@ -61,7 +63,7 @@ class GroupMachine:
         self.consumer = Consumer(journal, lambda: settings().consumer, configs, topics)
         self.mixed = Mixed(journal, self.classic, self.consumer, settings, topics)
         self.offsets = Offsets(journal, settings, topics, self.kind_of, self.groups)
-        self.deletions = group_deletions.Deletions(journal, self.offsets.table, self.kind_of)
+        self.deletions = group_deletions.Deletions(journal, self.offsets.table, self.offsets.pending, self.kind_of)
         self._parts = (self.offsets, self.classic, self.consumer, self.mixed, self.deletions)
         self._classic_groups = ClassicGroups(self.classic)
         self._consumer_groups = ConsumerGroups(self.consumer)
@@ -75,11 +77,11 @@ class GroupMachine:
             return self._classic_groups
         if name in self.consumer.groups:
             return self._consumer_groups
-        return self._simple_groups if name in self.offsets.table else self._no_group
+        return self._simple_groups if name in self.offsets else self._no_group
 
     def simple_groups(self) -> Iterator[str]:
         classic, consumer = self.classic.groups, self.consumer.groups
-        return (name for name in self.offsets.table if name not in classic and name not in consumer)
+        return (name for name in self.offsets.groups() if name not in classic and name not in consumer)
 
     def groups(self) -> Iterator[str]:
         """The names of all groups."""
@@ -107,6 +109,10 @@ class GroupMachine:
                 return self.mixed.decide_sync(event, request, now_ms)
             case LeaveGroupRequest() as request:
                 return self.mixed.decide_leave(event, request, now_ms)
+            case TxnOffsetCommitRequest() as request:
+                return self.offsets.decide_transactional_commit(request, now_ms)
+            case TransactionMarker() as marker:
+                return self.offsets.decide_marker(marker)
             case OffsetDeleteRequest() as request:
                 return self.offsets.decide_deletion(event, request, now_ms)
             case DeleteGroupsRequest() as request:
@@ -154,5 +160,5 @@ class GroupMachine:
     def encode(self, record: Any) -> KeyValue | None:
         return record_codec.encode(record)
 
-    def decode(self, key: bytes, value: bytes | None) -> Record | None:
-        return record_codec.decode(key, value)
+    def decode(self, key: bytes, value: bytes | None, transaction: TransactionalBatch | None) -> Logged | None:
+        return record_codec.decode(key, value, transaction)

@@ -1,26 +1,44 @@
 """`groups.ask`: clients' requests about groups, as events for the shards of their groups."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Any
 
 from libs.coordinator.client_requests import ClientRequests, Count
 from libs.coordinator.deferred_requests import Write
+from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
+from libs.rpc.call import Call
 from libs.rpc.contracts.coordinators import ASK_GROUPS
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import GROUP_APIS, Api
+from libs.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from services.group_coordinator.core.model.requests import Reply, RequestEvent, reads_topics
+from services.group_coordinator.core.model.topics_view import TopicsView
+from services.group_coordinator.core.offsets.transactional_commits import names_known_partition, refuse_transactional_commit
 from services.group_coordinator.protocol.commit_templates import CommitTemplates
+from services.group_coordinator.protocol.commit_verification import CommitVerification
 
 
 class GroupRequests(ClientRequests[RequestEvent, Reply]):
-    """The RPC methods of a group coordinator. `random` is for member ids."""
+    """The RPC methods of a group coordinator. `random` is for member ids. `topics` and `open_epoch` read what decisions read:
+    the topics, and the epoch of a producer's open transaction in a shard."""
 
-    def __init__(self, shards: ShardSet[RequestEvent, Reply, Any], random: Random, count: Count) -> None:
+    def __init__(
+        self,
+        shards: ShardSet[RequestEvent, Reply, Any],
+        random: Random,
+        count: Count,
+        verification: CommitVerification,
+        topics: Callable[[], TopicsView],
+        open_epoch: Callable[[int, int], int | None],
+    ) -> None:
         super().__init__(ASK_GROUPS, GROUP_APIS, shards, count)
         self._random = random
+        self._verification = verification
+        self._topics = topics
+        self._open_epoch = open_epoch
         self._commits = CommitTemplates()
 
     def decode(self, api: Api, version: int, body: bytes, client_id: str, client_host: str) -> tuple[RequestEvent, Write]:
@@ -37,6 +55,32 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
 
     def reads_topics(self, event: RequestEvent) -> bool:
         return reads_topics(event.request)
+
+    def submit(self, call: Call, api: Api, write: Write, shard: int, event: RequestEvent) -> None:
+        request = event.request
+        if isinstance(request, TxnOffsetCommitRequest) and self._must_verify(shard, request):
+            verified = partial(self._verified, call, api, write, shard, event)
+            self._verification.verify(shard, request, event.version, verified)
+        else:
+            super().submit(call, api, write, shard, event)
+
+    def _must_verify(self, shard: int, request: TxnOffsetCommitRequest) -> bool:
+        """Whether the coordinator of the transaction has to be asked. The first offsets of a transaction begin it here, and those
+        that follow belong to it."""
+        if not request.group_id or not names_known_partition(request, self._topics()):
+            return False
+        return self._open_epoch(shard, request.producer_id) != request.producer_epoch
+
+    def _verified(self, call: Call, api: Api, write: Write, shard: int, event: RequestEvent, error: int) -> None:
+        if not call.open:  # stored now, the offsets could belong to the client's next transaction
+            return
+        if error:
+            assert isinstance(event.request, TxnOffsetCommitRequest)
+            refusal = refuse_transactional_commit(event.request, self._topics(), error)
+            self.answer(call, api, write, Answer(None, 0, refusal))
+            return
+        super().submit(call, api, write, shard, event)
+        self._shards.end_turn()
 
     def _fresh_id(self) -> str:
         """A version 4 UUID in Java's text form."""

@@ -28,6 +28,9 @@ from libs.commitlog.producers.producer_state import Duplicate
 from libs.rpc.call import Call
 from libs.runtime.children import Children
 from libs.telemetry.logs import fields
+from libs.transactions.marker_numbers import MarkerNumbers
+from libs.transactions.transaction_coordinators import TransactionCoordinators
+from libs.transactions.verification_errors import FIRST_THAT_ADDS
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import (
     TRANSACTIONAL,
@@ -37,11 +40,9 @@ from libs.wire.record_batches.batches import (
     set_log_append_time,
     validate_produce,
 )
-from libs.wire.record_batches.markers import Marker
+from libs.wire.record_batches.markers import Marker, read_marker
 from services.storage.core.produce.admission import Refusal, refuse_acks, refuse_caller_epoch
-from services.storage.core.produce.marker_numbers import MarkerNumbers
 from services.storage.core.produce.ownership import COORDINATOR_ONLY
-from services.storage.core.produce.verification_errors import FIRST_THAT_ADDS
 from services.storage.meters import Meters
 from services.storage.partition.append_answers import (
     Answer,
@@ -61,7 +62,6 @@ from services.storage.produce.batch_validation import BatchValidation
 from services.storage.produce.deferred_appends import DeferredAppend, DeferredAppends
 from services.storage.produce.internal_topic_ownership import Owners, is_owners
 from services.storage.produce.produce_timeouts import ProduceTimeouts
-from services.storage.produce.transaction_coordinators import TransactionCoordinators
 from services.storage.produce.transaction_verification import TransactionVerification, VerifiedBatch
 from services.storage.produce.validation_job import PendingBatch
 
@@ -143,7 +143,7 @@ class Appends:
             key = topic_id, index
             admitted = self.admit(key, epoch, acks)
             if len(part) > 4 and is_owners(part):  # an owner's append never waits: whatever prevents it, the owner claims again
-                self.owners.take(admitted, part, request, slot, payload[start:end], self._stage)
+                self.owners.take(admitted, part, request, slot, payload[start:end], self._stage_owners)
             elif type(admitted) is Partition and not (waiting and key in self._deferred):
                 self._settle_or_stage(admitted, request, slot, payload[start:end], epoch)
             else:
@@ -247,6 +247,25 @@ class Appends:
                 return
             producers.record_stamped(header, base, max_timestamp)
         self._put(partition, request, slot, view, base + header.last_offset_delta + 1, max_timestamp, time_ms)
+
+    def _stage_owners(self, partition: Partition, request: AppendCall, slot: int, view: memoryview) -> None:
+        """Gives a coordinator's batch its offsets. Raises BatchError, with nothing changed. A transactional one needs no
+        verification: the coordinator has asked before it decided."""
+        header = validate_produce(view, partition.limits, self._turn_ms, from_coordinator=True)
+        if header.producer_id < 0:
+            self._stage(partition, request, slot, view, header)
+        elif header.is_control:
+            marker = read_marker(view)
+            if marker is None:
+                raise BatchError(ErrorCode.INVALID_RECORD, "a control batch without a transaction marker")
+            self.stage_marker(partition, request, slot, view, header, marker, raises_epoch=False)
+        else:
+            producers = partition.log.producers
+            producers.check_epoch(header)
+            producers.record(header, partition.next_offset)
+            self._put(
+                partition, request, slot, view, partition.next_offset + header.last_offset_delta + 1, header.max_timestamp, -1
+            )
 
     def _put(
         self, partition: Partition, request: AppendCall, slot: int, view: memoryview, end: int, max_timestamp: int, time_ms: int

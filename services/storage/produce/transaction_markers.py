@@ -6,11 +6,11 @@ from libs.rpc.contracts.transactions import Marker as Wanted
 from libs.rpc.contracts.transactions import WriteMarkers
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
+from libs.transactions.marker_numbers import MarkerNumber
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.markers import Marker, build_marker
 from services.storage.core.produce.admission import Refusal
-from services.storage.core.produce.marker_numbers import MarkerNumber
 from services.storage.core.produce.ownership import COORDINATOR_ONLY
 from services.storage.partition.append_answers import refused_as, refused_batch
 from services.storage.partition.partition import Partition

@@ -8,32 +8,26 @@ Later batches of that producer for the partition wait behind the first, in order
 answer is about the transaction that it ended.
 """
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from libs.rpc.contracts.transactions import AddPartitions
 from libs.runtime.parked_queues import COPIED_BYTES_MAX
+from libs.transactions.question import Question
+from libs.transactions.transaction_coordinators import TransactionCoordinators
+from libs.transactions.verification_errors import (
+    FIRST_THAT_ADDS,
+    clients_error,
+    not_in_transaction,
+    producer,
+)
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchHeader
 from services.storage.core.produce.admission import Refusal
-from services.storage.core.produce.verification_errors import (
-    CONCURRENT,
-    FIRST_THAT_ADDS,
-    UNAVAILABLE,
-    not_in_transaction,
-    producers_error,
-)
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.pending_append import AppendCall
-from services.storage.produce.transaction_coordinators import TransactionCoordinators
 
-RETRY_S: Final = 0.02
-UNAVAILABLE_S_MAX: Final = 3.0
-"""How long a failover of the coordinator is hidden from producers."""
-CONCURRENT_S_MAX: Final = 0.1
-"""Kafka's add.partitions.to.txn.retry.backoff.max.ms. Longer waits are the client's."""
 WAITING_BYTES_MAX: Final = 64 << 20
 
 NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -64,11 +58,10 @@ class _Verification:
     """What one producer sends to one partition, until the coordinator has answered."""
 
     partition: Partition
-    question: AddPartitions
+    request: AddPartitions
     produce_version: int
-    begun: float
-    batches: list[VerifiedBatch] = field(default_factory=list)
-    retry: asyncio.TimerHandle | None = None
+    batches: list[VerifiedBatch]
+    question: Question | None = None
 
 
 Stage = Callable[[list[VerifiedBatch]], None]
@@ -80,7 +73,6 @@ class TransactionVerification:
 
     def __init__(self, coordinators: TransactionCoordinators, stage: Stage, refuse: Refuse) -> None:
         self.coordinators = coordinators
-        self._loop = asyncio.get_running_loop()
         self._stage = stage
         self._refuse = refuse
         self._verifications: dict[tuple[Key, int], _Verification] = {}
@@ -104,7 +96,8 @@ class TransactionVerification:
         """Has a transactional batch wait. The refusal of one that cannot."""
         size = len(view)
         if request.transactional_id is None:
-            return Refusal(not_in_transaction(request.produce_version), "a transactional batch needs a transactional id")
+            error = not_in_transaction(producer(request.produce_version))
+            return Refusal(error, "a transactional batch needs a transactional id")
         if self._bytes + size > WAITING_BYTES_MAX:
             return Refusal(NOT_ENOUGH_REPLICAS, "too many batches wait for their transaction coordinators")
         key = partition.key, header.producer_id
@@ -125,7 +118,7 @@ class TransactionVerification:
         refused. Batches of a later epoch wait on: they belong to the next transaction."""
         verification = self._verifications.get((partition.key, producer_id))
         if verification is not None:
-            error = not_in_transaction(verification.produce_version)
+            error = not_in_transaction(producer(verification.produce_version))
             self._refuse_some(verification, Refusal(error, "the transaction has ended"), lambda each: each <= epoch)
 
     def drop(self, partition: Partition) -> list[VerifiedBatch]:
@@ -151,42 +144,30 @@ class TransactionVerification:
         first = batches[0]
         partition, request, header = first.partition, first.request, first.header
         assert request.transactional_id is not None
-        question = AddPartitions(
+        asked = AddPartitions(
             request.transactional_id,
             header.producer_id,
             header.producer_epoch,
             request.produce_version < FIRST_THAT_ADDS,
             ((partition.topic, partition.key[1]),),
         )
-        verification = _Verification(partition, question, request.produce_version, self._loop.time(), batches)
+        verification = _Verification(partition, asked, request.produce_version, batches)
         self._verifications[partition.key, header.producer_id] = verification
         self._bytes += sum(len(batch.view) for batch in batches)
-        self._ask(verification)
+        verification.question = Question(self.coordinators, asked, lambda error: self._answered(verification, error))
+        verification.question.ask()
 
     # -- answers --------------------------------------------------------------------------------------------------------------
 
-    def _ask(self, verification: _Verification) -> None:
-        verification.retry = None
-        error = self.coordinators.ask(verification.question, lambda error: self._answered(verification, error))
-        if error:
-            self._answered(verification, error)
-
     def _answered(self, verification: _Verification, error: int) -> None:
-        key = verification.partition.key, verification.question.producer_id
-        if self._verifications.get(key) is not verification:
-            return
-        waited_s = self._loop.time() - verification.begun
-        if waited_s < (UNAVAILABLE_S_MAX if error in UNAVAILABLE else CONCURRENT_S_MAX if error == CONCURRENT else 0):
-            verification.retry = self._loop.call_later(RETRY_S, self._ask, verification)
-        elif error:
+        asked = verification.request
+        if error:
             message = f"the transaction coordinator answers {ErrorCode(error).name}" if error in [*ErrorCode] else None
-            refusal = Refusal(int(producers_error(error, verification.produce_version)), message)
-            asked = verification.question.producer_epoch
-            self._refuse_some(verification, refusal, lambda epoch: epoch == asked)
+            refusal = Refusal(int(clients_error(error, producer(verification.produce_version))), message)
+            self._refuse_some(verification, refusal, lambda epoch: epoch == asked.producer_epoch)
         else:
-            del self._verifications[key]
-            question = verification.question
-            self._granted = (verification.partition.key, question.producer_id, question.producer_epoch)
+            del self._verifications[verification.partition.key, asked.producer_id]
+            self._granted = (verification.partition.key, asked.producer_id, asked.producer_epoch)
             try:
                 self._stage(self._out(verification))
             finally:
@@ -194,7 +175,7 @@ class TransactionVerification:
 
     def _refuse_some(self, verification: _Verification, refusal: Refusal, is_refused: Callable[[int], bool]) -> None:
         """Refuses the batches with such epochs. The others go on to wait, for an answer of their own."""
-        del self._verifications[verification.partition.key, verification.question.producer_id]
+        del self._verifications[verification.partition.key, verification.request.producer_id]
         batches = self._out(verification)
         others = [batch for batch in batches if not is_refused(batch.header.producer_epoch)]
         if others:
@@ -204,8 +185,8 @@ class TransactionVerification:
                 self._refuse(batch, refusal)
 
     def _out(self, verification: _Verification) -> list[VerifiedBatch]:
-        if verification.retry is not None:
-            verification.retry.cancel()
+        if verification.question is not None:
+            verification.question.cancel()
         batches, verification.batches = verification.batches, []
         self._bytes -= sum(len(batch.view) for batch in batches)
         return batches

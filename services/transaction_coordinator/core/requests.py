@@ -25,13 +25,21 @@ class InitProducerId(NamedTuple):
 
 
 class AddPartitions(NamedTuple):
-    """AddPartitionsToTxn, and AddOffsetsToTxn for a partition of `__consumer_offsets`."""
+    """AddPartitionsToTxn, and what AddOffsetsToTxn comes to."""
 
     transactional_id: str
     producer: Producer
     partitions: frozenset[TopicPartition]
     client_version: int
     """The client's `transaction.version`."""
+
+
+class AddOffsets(NamedTuple):
+    """AddOffsetsToTxn: the shard of a group in `__consumer_offsets` is added."""
+
+    transactional_id: str
+    producer: Producer
+    group: str
 
 
 class VerifyPartitions(NamedTuple):
@@ -80,7 +88,14 @@ class DescribeTransactions(NamedTuple):
 
 
 Request: TypeAlias = (
-    InitProducerId | AddPartitions | VerifyPartitions | EndTransaction | MarkersWritten | ListTransactions | DescribeTransactions
+    InitProducerId
+    | AddPartitions
+    | AddOffsets
+    | VerifyPartitions
+    | EndTransaction
+    | MarkersWritten
+    | ListTransactions
+    | DescribeTransactions
 )
 
 

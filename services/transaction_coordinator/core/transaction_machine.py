@@ -4,19 +4,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.tables import Journal, Table
 from libs.coordinator.timers import TimerKey
 from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.transaction_coordinator.core import adding, descriptions, ending, init_producer_id, record_codec
 from services.transaction_coordinator.core.decisions import TIMEOUT, Decided, decided, refused
 from services.transaction_coordinator.core.requests import (
+    AddOffsets,
     AddPartitions,
     DescribeTransactions,
     EndTransaction,
     InitProducerId,
     ListTransactions,
     MarkersWritten,
+    PartitionsReply,
     ProducerReply,
     Request,
     VerifyPartitions,
@@ -32,7 +37,7 @@ EXPIRED_AT_ONCE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """Broker configs of transactions. Defaults are Kafka's."""
+    """Broker configs of transactions, whose defaults are Kafka's, and what else of the cluster counts."""
 
     id_expiration_ms: int = 7 * 24 * 3_600_000
     """The value of transactional.id.expiration.ms."""
@@ -40,6 +45,8 @@ class TransactionSettings:
     """The value of transaction.remove.expired.transaction.cleanup.interval.ms."""
     timeout_ms_max: int = 900_000
     """The value of transaction.max.timeout.ms."""
+    group_shards: int = 0
+    """The number of partitions of `__consumer_offsets`. 0: there is no such topic yet."""
 
 
 class TransactionMachine:
@@ -54,6 +61,13 @@ class TransactionMachine:
         match event:
             case AddPartitions():
                 return adding.decide_adding(self._current(event), event, now_ms)
+            case AddOffsets(transactional_id, producer, group):
+                shards = self._settings().group_shards
+                if not shards:
+                    return Decided(PartitionsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                shard = GROUP_TOPIC, shard_of(group, shards)
+                added = AddPartitions(transactional_id, producer, frozenset((shard,)), client_version=0)
+                return adding.decide_adding(self._current(added), added, now_ms)
             case EndTransaction():
                 return ending.decide(self._current(event), event, now_ms)
             case MarkersWritten(prepared):
@@ -125,5 +139,7 @@ class TransactionMachine:
     def encode(self, record: Record) -> KeyValue | None:
         return record_codec.encode(record)
 
-    def decode(self, key: bytes, value: bytes | None) -> Record | None:
+    def decode(self, key: bytes, value: bytes | None, transaction: TransactionalBatch | None) -> Record | None:
+        if transaction is not None:
+            raise ValueError(f"producer {transaction.producer_id} wrote into the log of transactions")
         return record_codec.decode(key, value)

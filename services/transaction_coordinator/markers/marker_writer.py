@@ -1,7 +1,8 @@
-"""Writes the markers of prepared transactions to the leaders of their partitions, until each partition has its own.
+"""Writes the markers of prepared transactions to the leaders of their partitions, until each partition has its own. A shard of
+`__consumer_offsets` gets its marker from the group coordinator that owns it.
 
-One request is on its way to a node at a time. What comes meanwhile shares the next one. A leader that cannot store a marker, or
-does not answer, gets it again; one that was replaced meanwhile is not waited for. A topic that is gone needs no marker.
+One request is on its way to a process at a time. What comes meanwhile shares the next one. A leader that cannot store a marker,
+or does not answer, gets it again; one that was replaced meanwhile is not waited for. A topic that is gone needs no marker.
 
 **A late marker must not end the next transaction.** Clients before `transaction.version` 2 keep their epoch, so a marker that was
 delayed on its way would fit. Requests have numbers that rise, and leaders refuse lower ones of the same shard. So a marker that
@@ -18,11 +19,14 @@ from typing import Final, TypeAlias
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState
+from libs.cluster.shard_owners import Owner
+from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import AppendReply
-from libs.rpc.contracts.transactions import WRITE_MARKERS, Marker, WriteMarkers
+from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, WRITE_MARKERS, Marker, WriteMarkers
 from libs.rpc.errors import ContractError, RpcFailure
 from libs.rpc.schema import pack, unpack
+from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
@@ -58,6 +62,8 @@ class _Ending:
 
 
 Pair: TypeAlias = tuple[_Ending, TopicPartition]
+Home: TypeAlias = int | Owner
+"""Who takes a partition's markers: a storage node, by its id, or the owner of a shard of groups."""
 
 
 class MarkerWriter:
@@ -70,22 +76,24 @@ class MarkerWriter:
     def __init__(
         self,
         nodes: StorageNodes,
+        groups: MemberClients,
         owns: Callable[[int, int], bool],
         on_written: Callable[[int, int, Transaction], None],
     ) -> None:
         self._nodes = nodes
+        self._groups = groups
         self._owns = owns
         self._on_written = on_written
         self._loop = asyncio.get_running_loop()
         self._image = ClusterImage()
         self._endings: dict[tuple[int, str], _Ending] = {}
-        self._queues: dict[int, dict[Pair, None]] = {}
-        """By node: what waits for its next request."""
+        self._queues: dict[Home, dict[Pair, None]] = {}
+        """What waits for the next request."""
         self._homeless: dict[Pair, None] = {}
-        """What has no leader now, or failed a moment ago."""
-        self._sending: dict[int, asyncio.Task[None]] = {}
-        self._calls: dict[int, tuple[asyncio.Task[Response], Sequence[Pair]]] = {}
-        """By node: the request on its way."""
+        """What has no home now, or failed a moment ago."""
+        self._sending: dict[Home, asyncio.Task[None]] = {}
+        self._calls: dict[Home, tuple[asyncio.Task[Response], Sequence[Pair]]] = {}
+        """The requests on their way."""
         self._numbers = itertools.count(1)
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
@@ -115,8 +123,8 @@ class MarkerWriter:
 
     def follow(self, image: ClusterImage) -> None:
         self._image = image
-        for node_id, (call, pairs) in self._calls.items():
-            if all(self._leader(partition) != node_id for _, partition in pairs):
+        for home, (call, pairs) in self._calls.items():
+            if all(self._home(partition) != home for _, partition in pairs):
                 call.cancel()  # it may be stopped or cut off, and never answer
         self._route_homeless()
 
@@ -139,9 +147,17 @@ class MarkerWriter:
         state = self._image.partition(topic_id, partition[1])
         return (topic_id, state) if state is not None else None
 
-    def _leader(self, partition: TopicPartition) -> int:
+    def _home(self, partition: TopicPartition) -> Home | None:
+        """None: nobody takes its markers now."""
         found = self._state(partition)
-        return found[1].leader if found is not None else -1
+        if found is None:
+            return None
+        if partition[0] == GROUP_TOPIC:
+            return Owner.named(found[1].owner)
+        return found[1].leader if found[1].leader >= 0 else None
+
+    def _client(self, home: Home) -> RpcClient | None:
+        return self._groups.client_of(home) if isinstance(home, Owner) else self._nodes.client(home)
 
     def _is_gone(self, partition: TopicPartition) -> bool:
         """Whether its topic was deleted. Who added the partition knew an image that has it, and this process's is no older."""
@@ -149,22 +165,22 @@ class MarkerWriter:
         return topic is None or partition[1] >= topic.partitions
 
     def _route(self, pairs: Iterable[Pair]) -> None:
-        """Queues markers at their leaders."""
+        """Queues markers at their homes."""
         for ending, partition in pairs:
             if not self._is_needed(ending, partition):
                 continue
             if self._is_gone(partition):
                 self._done(ending, partition)
                 continue
-            leader = self._leader(partition)
-            if leader < 0 or self._nodes.client(leader) is None:
+            home = self._home(partition)
+            if home is None or self._client(home) is None:
                 self._homeless[ending, partition] = None
                 self._retry_later()
                 continue
-            self._queues.setdefault(leader, {})[ending, partition] = None
-            if leader not in self._sending and not self._closed:
+            self._queues.setdefault(home, {})[ending, partition] = None
+            if home not in self._sending and not self._closed:
                 # Not at once: transactions that end in the same turn share a request.
-                self._sending[leader] = self._loop.create_task(self._send(leader), name=f"markers for node {leader}")
+                self._sending[home] = self._loop.create_task(self._send(home), name=f"markers for {home}")
 
     def _route_homeless(self) -> None:
         if self._homeless and not self._closed:
@@ -181,57 +197,58 @@ class MarkerWriter:
 
     # -- requests ---------------------------------------------------------------------------------------------------------
 
-    async def _send(self, node_id: int) -> None:
-        """Sends what is queued at a node, one request after the other."""
+    async def _send(self, home: Home) -> None:
+        """Sends what is queued, one request after the other."""
         try:
-            while queue := self._queues.get(node_id):
+            while queue := self._queues.get(home):
                 pairs = list(itertools.islice(queue, MARKERS_MAX))
                 for pair in pairs:
                     del queue[pair]
                 try:
-                    await self._send_some(node_id, pairs)
+                    await self._send_some(home, pairs)
                 except Exception:
-                    log.exception("markers were not sent", extra=fields(node=node_id, markers=len(pairs)))
+                    log.exception("markers were not sent", extra=fields(to=home, markers=len(pairs)))
                     self._homeless |= dict.fromkeys(pair for pair in pairs if pair[1] in pair[0].missing)
                     self._retry_later()
         finally:
-            self._queues.pop(node_id, None)
-            del self._sending[node_id]
+            self._queues.pop(home, None)
+            del self._sending[home]
 
-    async def _send_some(self, node_id: int, pairs: Iterable[Pair]) -> None:
+    async def _send_some(self, home: Home, pairs: Iterable[Pair]) -> None:
         markers: list[Marker] = []
         sent: list[Pair] = []
         for ending, partition in pairs:
             if not self._is_needed(ending, partition):
                 continue
-            marker = self._marker(ending, partition, node_id)
-            if marker is None:  # its leader has moved meanwhile
+            marker = self._marker(ending, partition, home)
+            if marker is None:  # its home has moved meanwhile
                 self._homeless[ending, partition] = None
             else:
                 markers.append(marker)
                 sent.append((ending, partition))
-        client = self._nodes.client(node_id)
-        errors = await self._answers(node_id, client, markers, sent) if client is not None and markers else ()
+        client = self._client(home)
+        errors = await self._answers(home, client, markers, sent) if client is not None and markers else ()
         for at, (ending, partition) in enumerate(sent):
             error = errors[at] if at < len(errors) else NETWORK_EXCEPTION
             if error in FINAL:
                 self._done(ending, partition)
-            elif self._leader(partition) not in (node_id, -1):
+            elif self._home(partition) not in (home, None):
                 self._route([(ending, partition)])
             else:
                 self._homeless[ending, partition] = None
         if self._homeless:
             self._retry_later()
 
-    async def _answers(self, node_id: int, client: RpcClient, markers: Sequence[Marker], sent: Sequence[Pair]) -> Sequence[int]:
-        """The error of each marker; nothing if the node does not answer, or was replaced meanwhile."""
+    async def _answers(self, home: Home, client: RpcClient, markers: Sequence[Marker], sent: Sequence[Pair]) -> Sequence[int]:
+        """The error of each marker; nothing if its home does not answer, or was replaced meanwhile."""
+        method = WRITE_GROUP_MARKERS if isinstance(home, Owner) else WRITE_MARKERS
         request = pack(WriteMarkers(next(self._numbers), int(TIMEOUT_S * 1000), tuple(markers)))
 
         async def ask() -> Response:
-            return await client.call(WRITE_MARKERS, request, timeout_s=TIMEOUT_S + ANSWER_S)
+            return await client.call(method, request, timeout_s=TIMEOUT_S + ANSWER_S)
 
         call = self._loop.create_task(ask())
-        self._calls[node_id] = call, sent
+        self._calls[home] = call, sent
         try:
             await asyncio.wait([call])
             answers = unpack(AppendReply, call.result().body).partitions
@@ -241,27 +258,27 @@ class MarkerWriter:
                 raise  # this process stops
             return ()
         except (RpcFailure, ContractError) as reason:
-            log.info("markers were not written", extra=fields(node=node_id, markers=len(markers), reason=reason))
+            log.info("markers were not written", extra=fields(to=home, markers=len(markers), reason=reason))
             return ()
         finally:
-            del self._calls[node_id]
+            del self._calls[home]
         refused = [answer.error for answer in answers if answer.error]
         if refused:
-            details = fields(node=node_id, markers=len(refused), first_error=refused[0])
+            details = fields(to=home, markers=len(refused), first_error=refused[0])
             log.info("markers were refused", extra=details)
         return [answer.error for answer in answers]
 
-    def _marker(self, ending: _Ending, partition: TopicPartition, node_id: int) -> Marker | None:
-        """None: the node does not lead that partition any more."""
+    def _marker(self, ending: _Ending, partition: TopicPartition, home: Home) -> Marker | None:
+        """None: it is not the home of that partition any more."""
         found = self._state(partition)
-        if found is None or found[1].leader != node_id:
+        if found is None or self._home(partition) != home:
             return None
         topic_id, state = found
         prepared = ending.prepared
         return Marker(
             topic_id,
             partition[1],
-            state.leader_epoch,
+            state.owner_epoch if isinstance(home, Owner) else state.leader_epoch,
             prepared.producer.producer_id,
             prepared.producer.epoch,
             prepared.state is State.PREPARE_COMMIT,

@@ -1,4 +1,5 @@
-"""`transactions.add_partitions`: a partition's leader asks, before it stores the first batch of a transaction (KIP-890).
+"""`transactions.add_partitions`: a partition's leader asks, before it stores the first batch of a transaction (KIP-890). So does
+the group coordinator that owns a shard of `__consumer_offsets`, before it stores the first offsets.
 
 The leader sends a name, so an older image of this process could lack the topic, and then nobody would end the transaction there.
 Such a request answers COORDINATOR_LOAD_IN_PROGRESS, and the leader asks again.
@@ -47,7 +48,7 @@ class LeaderRequests:
             event = VerifyPartitions(asked.transactional_id, producer, partitions)
         else:
             event = AddPartitions(asked.transactional_id, producer, partitions, TRANSACTION_VERSION_2)
-            if refused_partitions(self._image(), event) is not None:
+            if refused_partitions(self._image(), event, by_group_coordinator=True) is not None:
                 _refuse(call, asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 return
         count = self._shards.count

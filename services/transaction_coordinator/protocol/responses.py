@@ -2,6 +2,8 @@
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
+from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from libs.wire.messages.add_offsets_to_txn import write_response as write_add_offsets
 from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from libs.wire.messages.add_partitions_to_txn import write_response as write_add_partitions
 from libs.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse, TopicData
@@ -34,6 +36,13 @@ def write_added(version: int, request: AddPartitionsToTxnRequest, reply: Partiti
 
     writer = Writer()
     write_add_partitions(writer, added_partitions(request, version, error_of), version)
+    return writer.buffer
+
+
+def write_offsets_added(version: int, reply: PartitionsReply) -> bytearray:
+    writer = Writer()
+    error = known_error(ApiKey.ADD_OFFSETS_TO_TXN, reply.error_code, version)
+    write_add_offsets(writer, AddOffsetsToTxnResponse(0, error), version)
     return writer.buffer
 
 

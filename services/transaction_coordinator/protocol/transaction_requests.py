@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS
 from libs.coordinator.client_requests import ClientRequests, Count
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.pending import Answer
@@ -18,6 +18,7 @@ from libs.runtime.producer_ids import ProducerIds
 from libs.telemetry.logs import fields
 from libs.wire.apis import TRANSACTION_APIS, Api
 from libs.wire.errors import ErrorCode
+from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from libs.wire.messages.describe_transactions import DescribeTransactionsRequest
 from libs.wire.messages.end_txn import EndTxnRequest
@@ -26,6 +27,7 @@ from libs.wire.messages.list_transactions import ListTransactionsRequest
 from libs.wire.primitives import ProtocolError
 from services.transaction_coordinator.core.requests import (
     PRODUCER_ID_NEEDED,
+    AddOffsets,
     AddPartitions,
     DescribeTransactions,
     EndTransaction,
@@ -44,6 +46,7 @@ from services.transaction_coordinator.protocol.responses import (
     write_ended,
     write_initialized,
     write_listed,
+    write_offsets_added,
 )
 
 log = logging.getLogger(__name__)
@@ -77,6 +80,8 @@ class TransactionRequests(ClientRequests[Request, Reply]):
                 return _init_producer_id(request), partial(write_initialized, version)
             case AddPartitionsToTxnRequest():
                 return _add_partitions(request), partial(write_added, version, request)
+            case AddOffsetsToTxnRequest():
+                return _add_offsets(request), partial(write_offsets_added, version)
             case EndTxnRequest():
                 return _end(request, version), partial(write_ended, version)
             case DescribeTransactionsRequest():
@@ -87,14 +92,14 @@ class TransactionRequests(ClientRequests[Request, Reply]):
 
     def keys(self, api: Api, event: Request) -> Sequence[str]:
         match event:
-            case InitProducerId() | AddPartitions() | EndTransaction():
+            case InitProducerId() | AddPartitions() | AddOffsets() | EndTransaction():
                 return (event.transactional_id,)
             case DescribeTransactions():
                 return event.transactional_ids
         return ()
 
     def reads_topics(self, event: Request) -> bool:
-        return isinstance(event, AddPartitions)
+        return isinstance(event, AddPartitions | AddOffsets)
 
     def submit(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
         refusal = self._refusal(event)
@@ -128,7 +133,7 @@ class TransactionRequests(ClientRequests[Request, Reply]):
             task = asyncio.get_running_loop().create_task(self._with_producer_id(call, api, write, shard, event))
             self._taking_ids.add(task)
             task.add_done_callback(self._taking_ids.discard)
-        elif may_wait and isinstance(event, AddPartitions | InitProducerId) and is_concurrent(answer.reply):
+        elif may_wait and isinstance(event, AddPartitions | AddOffsets | InitProducerId) and is_concurrent(answer.reply):
             again = partial(self._once_more, call, api, write, shard, event)
             self._completions.wait(event.transactional_id, again)
         else:
@@ -157,13 +162,17 @@ def is_concurrent(reply: Reply | None) -> bool:
     return isinstance(reply, ProducerReply | PartitionsReply) and reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def refused_partitions(image: ClusterImage, event: AddPartitions) -> PartitionsReply | None:
+def refused_partitions(
+    image: ClusterImage, event: AddPartitions, *, by_group_coordinator: bool = False
+) -> PartitionsReply | None:
     """As in Kafka, a request that names an unknown partition adds none, nor does one that names an internal topic: only their
-    coordinators write there. None: all may be added."""
+    coordinators write there. None: all may be added.
+
+    `by_group_coordinator`: it names shards of `__consumer_offsets`."""
     counts = {topic: known.partitions for topic, _ in event.partitions if (known := image.topics.get(topic)) is not None}
     results = dict.fromkeys(event.partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
     for topic, index in event.partitions:
-        if topic in INTERNAL_TOPICS:
+        if topic in INTERNAL_TOPICS and not (by_group_coordinator and topic == GROUP_TOPIC):
             results[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif not 0 <= index < counts.get(topic, 0):
             results[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -182,6 +191,10 @@ def _add_partitions(request: AddPartitionsToTxnRequest) -> AddPartitions:
     producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     partitions = frozenset((topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions)
     return AddPartitions(request.v3_and_below_transactional_id, producer, partitions, client_version=0)
+
+
+def _add_offsets(request: AddOffsetsToTxnRequest) -> AddOffsets:
+    return AddOffsets(request.transactional_id, Producer(request.producer_id, request.producer_epoch), request.group_id)
 
 
 def _list(request: ListTransactionsRequest) -> ListTransactions:

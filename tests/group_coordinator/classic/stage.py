@@ -11,6 +11,7 @@ from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from libs.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.core.classic.classic_groups import Classic
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.model.classic_settings import ClassicSettings
@@ -44,7 +45,7 @@ class ClassicMachine:
     def encode(self, record: Any) -> KeyValue | None:
         return record_codec.encode(record)
 
-    def decode(self, key: bytes, value: bytes | None) -> Any:
+    def decode(self, key: bytes, value: bytes | None, transaction: TransactionalBatch | None) -> Any:
         return record_codec.decode(key, value)
 
     def timers(self, now_ms: int) -> Iterable[tuple[TimerKey, int]]:

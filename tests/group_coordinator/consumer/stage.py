@@ -7,6 +7,7 @@ from libs.coordinator.decisions import Decision, Expired, KeyValue
 from libs.coordinator.tables import Journal
 from libs.coordinator.timers import TimerKey
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.core.consumer.consumer_groups import Consumer
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
@@ -33,7 +34,7 @@ class ConsumerMachine:
     def encode(self, record: Any) -> KeyValue | None:
         return record_codec.encode(record)
 
-    def decode(self, key: bytes, value: bytes | None) -> Any:
+    def decode(self, key: bytes, value: bytes | None, transaction: TransactionalBatch | None) -> Any:
         return record_codec.decode(key, value)
 
     def timers(self, now_ms: int) -> Iterable[tuple[TimerKey, int]]:

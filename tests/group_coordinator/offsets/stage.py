@@ -18,8 +18,14 @@ from libs.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from libs.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.requests import TransactionMarker
 from services.group_coordinator.core.model.settings import GroupSettings
 from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 from tests.group_coordinator.classic.stage import Stage
@@ -114,8 +120,41 @@ class GroupStage(Stage):
             for item in topic.partitions
         }
 
+    def ask_transactional_commit(
+        self,
+        offsets: dict[tuple[str, int], int],
+        producer: tuple[int, int] = (7, 0),
+        *,
+        name: str = "g",
+        member_id: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        metadata: str | None = "",
+    ) -> CoordinatorRequest:
+        """`producer`: id and epoch. The coordinator of its transaction has said that it may."""
+        topics = [
+            TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(partition, offset, -1, metadata)])
+            for (topic, partition), offset in offsets.items()
+        ]
+        return self.ask(TxnOffsetCommitRequest("x", name, *producer, generation, member_id, instance, topics), 3)
+
+    def commit_in_transaction(
+        self, offsets: dict[tuple[str, int], int], producer: tuple[int, int] = (7, 0), **how: Any
+    ) -> dict[tuple[str, int], int]:
+        """The error of each partition."""
+        pending = self.ask_transactional_commit(offsets, producer, **how)
+        assert pending.answered
+        assert not pending.failure
+        return {
+            (topic.name, item.partition_index): item.error_code for topic in pending.reply.topics for item in topic.partitions
+        }
+
+    def end_transaction(self, producer: tuple[int, int] = (7, 0), *, commits: bool = True, raises_epoch: bool = False) -> int:
+        """The error of a marker."""
+        return self.ask(TransactionMarker(*producer, commits, raises_epoch, 0), 0).error
+
     def fetch(self, name: str = "g", *, version: int = 9, stable: bool = False) -> dict[tuple[str, int], int]:
-        """All that the group committed."""
+        """All that the group committed. A negative number is that of an error."""
         if version >= 8:
             pending = self.ask(OffsetFetchRequest([OffsetFetchRequestGroup(name, topics=None)], require_stable=stable), version)
             (group,) = pending.reply.groups
@@ -125,7 +164,11 @@ class GroupStage(Stage):
             pending = self.ask(OffsetFetchRequest(group_id=name, topics=None, require_stable=stable), version)
             assert pending.error == 0
             topics = pending.reply.topics
-        return {(topic.name, item.partition_index): item.committed_offset for topic in topics for item in topic.partitions}
+        return {
+            (topic.name, item.partition_index): -item.error_code or item.committed_offset
+            for topic in topics
+            for item in topic.partitions
+        }
 
     def fetch_named(self, request: dict[str, Sequence[int]], *, name: str = "g", version: int = 9) -> dict[tuple[str, int], Any]:
         """(offset, leader epoch, metadata, error) of each partition. Topics by name."""

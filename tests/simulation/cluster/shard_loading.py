@@ -41,7 +41,7 @@ def loaded_from(coordinator: GroupCoordinator, partition: Partition) -> GroupMac
     journal.recording = False
     entries = entries_in(content(partition, partition.log_start_offset, partition.log_end_offset))
     for _, entry in sorted(entries.items()):
-        record = machine.decode(entry.key, entry.value)
+        record = machine.decode(entry.key, entry.value, None)
         if record is not None:
             machine.replay(record)
     return machine

@@ -79,7 +79,7 @@ class Convergence:
             journal.recording = False
             other = self.world.make(journal)
             for _, kept in partition.compacted(0, partition.committed, cleaned=cleaned, tombstones=tombstones):
-                record = other.decode(*kept)
+                record = other.decode(*kept, None)
                 if record is not None:
                     other.replay(record)
             found = self._all(other)

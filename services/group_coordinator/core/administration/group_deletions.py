@@ -14,9 +14,11 @@ from libs.coordinator.timers import TimerKey
 from libs.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from services.group_coordinator.core.kinds.group_kind import Kind
 from services.group_coordinator.core.model.group_events import DELETED, GroupDeleted
+from services.group_coordinator.core.model.records import OffsetRemoved
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.offsets.expiries import Tombstones
 from services.group_coordinator.core.offsets.offset_table import OffsetTable
+from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets
 
 PART: Final = "deletions"
 
@@ -33,8 +35,9 @@ class DeletionProgress:
 
 
 class Deletions:
-    def __init__(self, journal: Journal, table: OffsetTable, kind_of: Callable[[str], Kind]) -> None:
+    def __init__(self, journal: Journal, table: OffsetTable, pending: PendingOffsets, kind_of: Callable[[str], Kind]) -> None:
         self._table = table
+        self._pending = pending
         self._kind_of = kind_of
         self._under_way: Table[str, DeletionProgress] = Table(journal)
 
@@ -81,10 +84,16 @@ class Deletions:
                     if tombstones.full:
                         return tombstones, DeletionProgress(progress.request_id, progress.left[at:], tuple(results))
                     tombstones.remove(committed)
+                tombstones.add(self._tombstones_of_pending(name))
                 tombstones.add(kind.tombstones(name))
                 tombstones.events.append(GroupDeleted(name, DELETED))
             results.append((name, int(error)))
         return tombstones, DeletionProgress(progress.request_id, (), tuple(results))
+
+    def _tombstones_of_pending(self, group: str) -> list[OffsetRemoved]:
+        """Tombstones of pending offsets. Those of committed ones end the pending ones of their partitions, too."""
+        get = self._table.get
+        return [OffsetRemoved(group, *each) for each in self._pending.of(group) if get(group, *each) is None]
 
 
 def _key(progress: DeletionProgress) -> tuple[object, ...]:

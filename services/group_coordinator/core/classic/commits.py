@@ -23,6 +23,16 @@ def commit_error(group: Group, member_id: str, instance_id: str | None, generati
     return ErrorCode.NONE
 
 
+def transactional_commit_error(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+    """As in Kafka the state of the group does not matter, and a producer that names no member may commit."""
+    if generation < 0 and (group.state is State.EMPTY or not (member_id or instance_id is not None)):
+        return ErrorCode.NONE
+    fault = group.fault(member_id, instance_id)
+    if fault is not None:
+        return fault
+    return ErrorCode.NONE if generation == group.facts.generation else ErrorCode.ILLEGAL_GENERATION
+
+
 def subscribed_topics(group: Group) -> frozenset[str] | None:
     """The topics that members read. None if it cannot be known, since the members do not speak the consumer protocol type."""
     facts = group.facts

@@ -22,6 +22,16 @@ def commit_error(group: Group, member_id: str, epoch: int, version: int) -> Erro
     return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
+def transactional_commit_error(group: Group, member_id: str, instance_id: str | None, epoch: int) -> ErrorCode:
+    """As in Kafka, a producer that names no member may commit. Clients do not know STALE_MEMBER_EPOCH here."""
+    if epoch < 0 and (not group.members or (not member_id and instance_id is None)):
+        return ErrorCode.NONE
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.ILLEGAL_GENERATION
+
+
 def fetch_error(group: Group, member_id: str | None, epoch: int) -> ErrorCode:
     if member_id is None and epoch < 0:
         return ErrorCode.NONE

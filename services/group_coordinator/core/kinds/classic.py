@@ -6,6 +6,7 @@ from libs.wire.consumer_protocol import PROTOCOL_TYPE
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, describe_groups
 from libs.wire.messages.offset_commit import OffsetCommitRequest
+from services.group_coordinator.core.classic import commits
 from services.group_coordinator.core.classic.classic_groups import Classic
 from services.group_coordinator.core.classic.commits import subscribed_topics
 from services.group_coordinator.core.classic.states import State
@@ -30,6 +31,9 @@ class ClassicGroups:
     def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
         generation = request.generation_id_or_member_epoch
         return self._classic.commit_error(name, request.member_id, request.group_instance_id, generation)
+
+    def transactional_commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        return commits.transactional_commit_error(self._classic.groups[name], member_id, instance_id, generation)
 
     def commit_timers(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
         if self._classic.groups[name].state not in _MAINTAINED_IN:

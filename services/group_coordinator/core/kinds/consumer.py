@@ -5,6 +5,7 @@ from collections.abc import Container, Sequence
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, describe_groups
 from libs.wire.messages.offset_commit import OffsetCommitRequest
+from services.group_coordinator.core.consumer import commits
 from services.group_coordinator.core.consumer.consumer_groups import Consumer
 from services.group_coordinator.core.kinds.group_kind import SINCE_COMMIT, Timers
 from services.group_coordinator.core.model.records import Record
@@ -17,6 +18,9 @@ class ConsumerGroups:
     def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
         epoch = request.generation_id_or_member_epoch
         return self._consumer.commit_error(name, request.member_id, request.group_instance_id, epoch, version)
+
+    def transactional_commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        return commits.transactional_commit_error(self._consumer.groups[name], member_id, instance_id, generation)
 
     def commit_timers(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
         """No timers: only heartbeats extend a session."""

@@ -25,6 +25,10 @@ class Kind(Protocol):
         """The error of OffsetCommit, for all its partitions."""
         ...
 
+    def transactional_commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """The error of TxnOffsetCommit, for all its partitions. Before version 3 it names no member, and any may commit."""
+        ...
+
     def commit_timers(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
         """Session timers after an accepted commit."""
         ...
@@ -71,6 +75,9 @@ class NoGroup:
             return ErrorCode.NONE
         return ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
 
+    def transactional_commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+
     def commit_timers(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
         return {}
 
@@ -105,6 +112,9 @@ class SimpleGroups(NoGroup):
 
     def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
         return ErrorCode.NONE if request.generation_id_or_member_epoch < 0 else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def transactional_commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        return ErrorCode.NONE if generation < 0 else ErrorCode.UNKNOWN_MEMBER_ID
 
     def offset_deletion_error(self, name: str) -> ErrorCode:
         return ErrorCode.NONE

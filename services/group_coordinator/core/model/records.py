@@ -39,6 +39,26 @@ class OffsetRemoved:
     partition: int
 
 
+class OffsetPending(NamedTuple):
+    """OffsetCommit (1) in a transactional batch: it takes effect if its transaction is committed."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: OffsetCommitted
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """The marker of a producer's transaction, in a control batch of its own. It is the end of the producer's pending offsets in
+    this shard."""
+
+    producer_id: int
+    producer_epoch: int
+    commits: bool
+    coordinator_epoch: int
+    """The owner epoch of the transaction's shard of `__transaction_state`."""
+
+
 # Groups of the classic protocol
 
 
@@ -256,4 +276,7 @@ Record: TypeAlias = (
     | RegularExpressionResolved
     | Removed
 )
+"""All records of groups that the log holds."""
+
+Logged: TypeAlias = Record | OffsetPending | TransactionEnded
 """All records that the log holds."""

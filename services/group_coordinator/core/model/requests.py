@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, TypeAlias
 
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from libs.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -14,6 +15,23 @@ from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRe
 from libs.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from libs.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+
+class TransactionMarker(NamedTuple):
+    """A transaction coordinator's request: the end of a producer's transaction in this shard."""
+
+    producer_id: int
+    producer_epoch: int
+    commits: bool
+    raises_epoch: bool
+    """Whether its epoch is above that of the transaction (`transaction.version` 2)."""
+    coordinator_epoch: int
+
+
+class MarkerReply(NamedTuple):
+    error_code: ErrorCode
+
 
 Request: TypeAlias = (
     JoinGroupRequest
@@ -22,6 +40,8 @@ Request: TypeAlias = (
     | LeaveGroupRequest
     | ConsumerGroupHeartbeatRequest
     | OffsetCommitRequest
+    | TxnOffsetCommitRequest
+    | TransactionMarker
     | OffsetFetchRequest
     | OffsetDeleteRequest
     | DescribeGroupsRequest
@@ -38,6 +58,8 @@ Reply: TypeAlias = (
     | LeaveGroupResponse
     | ConsumerGroupHeartbeatResponse
     | OffsetCommitResponse
+    | TxnOffsetCommitResponse
+    | MarkerReply
     | OffsetFetchResponse
     | OffsetDeleteResponse
     | DescribeGroupsResponse
@@ -52,7 +74,7 @@ def reads_topics(request: Request) -> bool:
     assigns partitions. A heartbeat of the consumer protocol depends on them if it joins or subscribes. Any other sees new topics
     the next time."""
     match request:
-        case OffsetCommitRequest() | OffsetFetchRequest() | OffsetDeleteRequest() | JoinGroupRequest():
+        case OffsetCommitRequest() | TxnOffsetCommitRequest() | OffsetFetchRequest() | OffsetDeleteRequest() | JoinGroupRequest():
             return True
         case ConsumerGroupHeartbeatRequest(member_epoch=0):
             return True

@@ -7,7 +7,8 @@ Unknown topics and partitions, and metadata that is too long, are refused partit
 even negative ones, as in Kafka: only the client interprets them.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
@@ -37,12 +38,38 @@ def decide_commit(
     kind: Kind, request: OffsetCommitRequest, version: int, topics: TopicsView, metadata_max: int, now_ms: int
 ) -> Decision[OffsetCommitResponse, Any]:
     """The decision about one request. `kind` is the group's kind."""
+    name = request.group_id
+    committed = commit(request, version, topics, metadata_max, now_ms, lambda: kind.commit_error(name, request, version))
+    response = OffsetCommitResponse(topics=committed.answers)
+    if committed.error is None:
+        return Decision(response)
+    if committed.error:
+        return Decision(response, events=fenced(name, request.member_id, request.group_instance_id, committed.error))
+    return Decision(response, committed.records, kind.commit_timers(name, request, now_ms))
+
+
+class Committed(NamedTuple):
+    error: ErrorCode | None
+    """What `find_error` found. None: it was not asked, since the request names no known partition."""
+    answers: list[OffsetCommitResponseTopic]
+    records: list[OffsetCommitted]
+
+
+def commit(
+    request: OffsetCommitRequest,
+    version: int,
+    topics: TopicsView,
+    metadata_max: int,
+    now_ms: int,
+    find_error: Callable[[], ErrorCode],
+) -> Committed:
+    """The answers and the offsets. `find_error` says what is wrong with the commit as a whole."""
     answers = Answers()
     known_topics = _find(request, version, topics, answers)
     if not known_topics:
-        return Decision(OffsetCommitResponse(topics=answers.topics))
+        return Committed(None, answers.topics, [])
     name = request.group_id
-    error = kind.commit_error(name, request, version)
+    error = find_error()
     records: list[OffsetCommitted] = []
     expire_ms = -1 if request.retention_time_ms == NO_RETENTION else min(now_ms + request.retention_time_ms, NEVER_MS)
     for requested, topic, partitions in known_topics:
@@ -63,10 +90,7 @@ def decide_commit(
                     )
                 )
         answers.add(requested, responses)
-    if error:
-        events = fenced(name, request.member_id, request.group_instance_id, error)
-        return Decision(OffsetCommitResponse(topics=answers.topics), events=events)
-    return Decision(OffsetCommitResponse(topics=answers.topics), records, kind.commit_timers(name, request, now_ms))
+    return Committed(error, answers.topics, records)
 
 
 def is_too_long(metadata: str, limit: int) -> bool:

@@ -14,10 +14,11 @@ from services.group_coordinator.core.kinds.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetRemoved
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets.offset_table import OffsetTable
+from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets
 
 
 def decide_deletion(
-    kind: Kind, table: OffsetTable, request: OffsetDeleteRequest, topics: TopicsView
+    kind: Kind, table: OffsetTable, pending: PendingOffsets, request: OffsetDeleteRequest, topics: TopicsView
 ) -> Decision[OffsetDeleteResponse, Any]:
     name = request.group_id
     error = ErrorCode.INVALID_GROUP_ID if not name else kind.offset_deletion_error(name)
@@ -42,7 +43,7 @@ def decide_deletion(
         if topic_name in subscription:
             answer(topic_name, index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
             continue
-        if table.get(name, topic_name, index) is not None:
+        if table.get(name, topic_name, index) is not None or pending.is_pending(name, topic_name, index):
             removed[OffsetRemoved(name, topic_name, index)] = None
         answer(topic_name, index, ErrorCode.NONE)
     return Decision(OffsetDeleteResponse(topics=list(answers.values())), list(removed))

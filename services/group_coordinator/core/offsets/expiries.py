@@ -15,6 +15,7 @@ from services.group_coordinator.core.model.group_events import NOTHING_LEFT, Gro
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetRemoved, Record
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets.offset_table import OffsetTable, is_gone
+from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets
 
 TOMBSTONES_BYTES_MAX: Final = 200_000
 """Bytes of tombstones in one decision. Less than a batch of several decisions."""
@@ -27,6 +28,7 @@ _TOMBSTONE_FIELDS: Final = RECORD_OVERHEAD + 10
 
 class ExpiryContext(NamedTuple):
     table: OffsetTable
+    pending: PendingOffsets
     topics: TopicsView
     retention_ms: int
     now_ms: int
@@ -88,6 +90,7 @@ def expire(kind: Kind, name: str, context: ExpiryContext, tombstones: Tombstones
         deleted = is_gone(committed, context.topics)
         if not deleted and (
             since_ms is None
+            or context.pending.is_pending(name, committed.topic, committed.partition)
             or committed.topic in subscription
             or not is_old(committed, since_ms, context.retention_ms, context.now_ms)
         ):
@@ -100,7 +103,7 @@ def expire(kind: Kind, name: str, context: ExpiryContext, tombstones: Tombstones
         gone += deleted
         old += not deleted
     tombstones.note_expired(name, old, gone, stay)
-    if not stay and since_ms is not None and kind.deletion_error(name) is ErrorCode.NONE:
+    if not stay and since_ms is not None and name not in context.pending and kind.deletion_error(name) is ErrorCode.NONE:
         tombstones.add(kind.tombstones(name))
         tombstones.events.append(GroupDeleted(name, NOTHING_LEFT))
     return True

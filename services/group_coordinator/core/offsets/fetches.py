@@ -27,6 +27,7 @@ from services.group_coordinator.core.kinds.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets.offset_table import OffsetTable, is_gone
+from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets
 
 BATCHED_FROM = 8
 NAMED_BY_ID_FROM = 10
@@ -34,8 +35,10 @@ NOTHING = -1
 
 
 class Reader:
-    def __init__(self, table: OffsetTable, topics: TopicsView, version: int) -> None:
+    def __init__(self, table: OffsetTable, topics: TopicsView, version: int, pending: PendingOffsets | None) -> None:
+        """`pending`: the offsets that make their partitions unstable (KIP-447). None: the client takes what is committed."""
         self._table = table
+        self._pending = pending
         self._topics = topics
         self._by_id = version >= NAMED_BY_ID_FROM
 
@@ -58,14 +61,17 @@ class Reader:
 
     def _named(self, group: str, requested: OffsetFetchRequestTopics, name: str) -> OffsetFetchResponseTopics:
         get = self._table.get
-        partitions = [self._partition_response(index, get(group, name, index)) for index in requested.partition_indexes]
+        partitions = [
+            self._partition_response(group, name, index, get(group, name, index)) for index in requested.partition_indexes
+        ]
         return OffsetFetchResponseTopics(requested.topic_id, requested.name, partitions)
 
     def _all(self, group: str) -> Iterable[OffsetFetchResponseTopics]:
         by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
         for committed in self._table.of(group):
             if not is_gone(committed, self._topics):
-                by_topic.setdefault(committed.topic, []).append(self._partition_response(committed.partition, committed))
+                response = self._partition_response(group, committed.topic, committed.partition, committed)
+                by_topic.setdefault(committed.topic, []).append(response)
         for name, partitions in by_topic.items():
             view = self._topics.by_name.get(name)
             if view is not None:
@@ -73,7 +79,11 @@ class Reader:
             elif not self._by_id:  # a topic without a name cannot be answered by id
                 yield OffsetFetchResponseTopics(name=name, partitions=partitions)
 
-    def _partition_response(self, index: int, committed: OffsetCommitted | None) -> OffsetFetchResponsePartitions:
+    def _partition_response(
+        self, group: str, topic: str, index: int, committed: OffsetCommitted | None
+    ) -> OffsetFetchResponsePartitions:
+        if self._pending is not None and self._pending.is_pending(group, topic, index):
+            return OffsetFetchResponsePartitions(index, NOTHING, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
         if committed is None or is_gone(committed, self._topics):
             return OffsetFetchResponsePartitions(index, NOTHING, -1, "")
         return OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata)

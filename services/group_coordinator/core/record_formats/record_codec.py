@@ -1,6 +1,7 @@
 """The codec of records in `__consumer_offsets`: it writes the bytes that Kafka 4.2 writes, and reads all that it reads.
 
-A key is the number of its kind, then its fields, never in compact encodings. A value begins with its version.
+A key is the number of its kind, then its fields, never in compact encodings. A value begins with its version. Transactional
+batches have committed offsets alone, and control batches have markers.
 """
 
 import struct
@@ -9,7 +10,9 @@ from typing import Final
 from libs.coordinator.decisions import KeyValue
 from libs.coordinator.record_writer import RecordWriter
 from libs.wire.primitives import ProtocolError, Reader
-from services.group_coordinator.core.model.records import OffsetCommitted, Record
+from libs.wire.record_batches.keyed_batches import TransactionalBatch
+from libs.wire.record_batches.markers import Marker, marker_in, marker_record
+from services.group_coordinator.core.model.records import Logged, OffsetCommitted, OffsetPending, Record, TransactionEnded
 from services.group_coordinator.core.record_formats.classic_groups import CLASSIC_GROUP
 from services.group_coordinator.core.record_formats.consumer_groups import (
     CONSUMER_GROUP,
@@ -42,6 +45,10 @@ _WRITTEN: Final = {cls: (number, kind) for number, kind in _BY_NUMBER.items() fo
 def encode(record: object) -> KeyValue | None:
     """The record as key and value; None for a record that the log does not keep. Raises ValueError for values that do not fit."""
     try:
+        if type(record) is OffsetPending:
+            record = record.committed
+        elif type(record) is TransactionEnded:
+            return KeyValue(*marker_record(Marker(not record.commits, record.coordinator_epoch)))
         plain = encode_committed(record) if type(record) is OffsetCommitted else None
         return plain if plain is not None else encode_by_kind(record)
     except struct.error as error:
@@ -70,8 +77,22 @@ def encode_by_kind(record: object) -> KeyValue | None:
     return KeyValue(bytes(key.buffer), value)
 
 
-def decode(key: bytes, value: bytes | None) -> Record | None:
+def decode(key: bytes, value: bytes | None, transaction: TransactionalBatch | None = None) -> Logged | None:
     """The record of a key and value; None for an unknown kind. Raises ValueError for bytes that cannot be read."""
+    if transaction is None:
+        return _decode_plain(key, value)
+    if transaction.is_marker:
+        marker = marker_in(key, value)
+        if marker is None:
+            return None
+        return TransactionEnded(transaction.producer_id, transaction.producer_epoch, not marker.aborts, marker.coordinator_epoch)
+    committed = _decode_plain(key, value)
+    if committed is not None and not isinstance(committed, OffsetCommitted):
+        raise ValueError(f"{type(committed).__name__} in a transaction")
+    return OffsetPending(transaction.producer_id, transaction.producer_epoch, committed) if committed is not None else None
+
+
+def _decode_plain(key: bytes, value: bytes | None) -> Record | None:
     try:
         reader = Reader(memoryview(key))
         kind = _BY_NUMBER.get(reader.int16())

@@ -1,0 +1,80 @@
+"""Offsets that wait until their transaction's coordinator has said that they belong to it (KIP-890).
+
+Offsets that come late would begin a transaction that nobody ends, and readers that require stable offsets would wait for ever.
+Clients with TxnOffsetCommit 5 or later leave it to this process to add them. For older ones it verifies that they did. A marker
+that comes meanwhile ends the wait: the answer is about the transaction that it ended.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.cluster.topic_names import GROUP_TOPIC
+from libs.rpc.contracts.transactions import AddPartitions
+from libs.transactions.question import Question
+from libs.transactions.transaction_coordinators import TransactionCoordinators
+from libs.transactions.verification_errors import Participant, clients_error, not_in_transaction, offsets_committer
+from libs.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+OnError = Callable[[int], None]
+"""Called once: 0, or the error for the client."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    key: tuple[int, int]
+    producer_epoch: int
+    client: Participant
+    on_error: OnError
+    question: Question | None = None
+
+
+class CommitVerification:
+    """The requests that wait. `coordinators` follows each image."""
+
+    def __init__(self, coordinators: TransactionCoordinators) -> None:
+        self.coordinators = coordinators
+        self._waiting: dict[tuple[int, int], list[_Waiting]] = {}
+        """By shard and producer id."""
+
+    def __len__(self) -> int:
+        return sum(len(waiting) for waiting in self._waiting.values())
+
+    def verify(self, shard: int, request: TxnOffsetCommitRequest, version: int, on_error: OnError) -> None:
+        """Asks whether the offsets of that shard belong to the producer's transaction."""
+        client = offsets_committer(version)
+        asked = AddPartitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            not client.leaves_adding,
+            ((GROUP_TOPIC, shard),),
+        )
+        waiting = _Waiting((shard, request.producer_id), request.producer_epoch, client, on_error)
+        self._waiting.setdefault(waiting.key, []).append(waiting)
+        waiting.question = Question(
+            self.coordinators, asked, lambda error: self._answer(waiting, clients_error(error, client) if error else 0)
+        )
+        waiting.question.ask()
+
+    def ended(self, shard: int, producer_id: int, epoch: int) -> None:
+        """A marker ends the producer's transaction up to this epoch in this shard."""
+        for waiting in list(self._waiting.get((shard, producer_id), ())):
+            if waiting.producer_epoch <= epoch:
+                self._answer(waiting, not_in_transaction(waiting.client))
+
+    def close(self) -> None:
+        """Forgets all that wait. Their callers' connections end."""
+        for waiting in self._waiting.values():
+            for each in waiting:
+                if each.question is not None:
+                    each.question.cancel()
+        self._waiting.clear()
+
+    def _answer(self, waiting: _Waiting, error: int) -> None:
+        others = self._waiting[waiting.key]
+        others.remove(waiting)
+        if not others:
+            del self._waiting[waiting.key]
+        if waiting.question is not None:
+            waiting.question.cancel()
+        waiting.on_error(error)

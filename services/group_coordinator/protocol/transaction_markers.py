@@ -1,0 +1,93 @@
+"""`groups.write_markers`: transaction coordinators end transactions in the shards that this process owns."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.topic_names import GROUP_TOPIC
+from libs.coordinator.pending import Answer
+from libs.coordinator.shard_set import ShardSet
+from libs.rpc.call import Call
+from libs.rpc.contracts.storage import Appended, AppendReply
+from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, Marker, WriteMarkers
+from libs.rpc.errors import ContractError
+from libs.rpc.schema import unpack
+from libs.rpc.server import Accept
+from libs.transactions.marker_numbers import MarkerNumber, MarkerNumbers
+from libs.wire.errors import ErrorCode
+from services.group_coordinator.core.model.requests import MarkerReply, Reply, RequestEvent, TransactionMarker
+from services.group_coordinator.protocol.commit_verification import CommitVerification
+
+LATE: Final = int(ErrorCode.INVALID_REQUEST)
+"""It was sent for another owner epoch, or a later marker has come before."""
+UNKNOWN_PARTITION: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+NOT_COORDINATOR: Final = int(ErrorCode.NOT_COORDINATOR)
+
+
+class TransactionMarkers:
+    """The RPC method. `image` gives the newest one."""
+
+    def __init__(
+        self,
+        shards: ShardSet[RequestEvent, Reply, Any],
+        image: Callable[[], ClusterImage],
+        verification: CommitVerification,
+    ) -> None:
+        self._shards = shards
+        self._image = image
+        self._verification = verification
+        self._numbers = MarkerNumbers()
+
+    @property
+    def methods(self) -> Mapping[str, Accept]:
+        return {WRITE_GROUP_MARKERS: self.accept}
+
+    def accept(self, call: Call) -> None:
+        """Takes one WriteMarkers. It is answered when all of its markers are committed or refused."""
+        try:
+            request = unpack(WriteMarkers, call.body)
+        except ContractError as error:
+            call.fail(LATE, str(error))
+            return
+        if not request.markers:
+            call.fail(LATE, "a request without markers")
+            return
+        answers: list[int | None] = [None] * len(request.markers)
+
+        def settle(place: int, error: int) -> None:
+            answers[place] = error
+            if None not in answers and call.open:
+                call.reply(AppendReply(tuple(Appended(each) for each in answers if each is not None)))
+
+        for place, marker in enumerate(request.markers):
+            refusal = self._refusal(marker, request.number)
+            if refusal:
+                settle(place, refusal)
+            else:
+                self._submit(marker, partial(settle, place))
+
+    def _refusal(self, marker: Marker, number: int) -> int:
+        """The error of a marker that no shard need decide about."""
+        topic = self._image().topics.get(GROUP_TOPIC)
+        if topic is None or bytes.fromhex(topic.topic_id) != marker.topic_id:
+            return UNKNOWN_PARTITION
+        driver = self._shards.owned.get(marker.partition)
+        if driver is None:
+            return NOT_COORDINATOR
+        if driver.owner_epoch != marker.leader_epoch:
+            return LATE
+        numbered = MarkerNumber(marker.leader_epoch, marker.coordinator_epoch, number)
+        key = marker.topic_id, marker.partition
+        return LATE if marker.shard >= 0 and self._numbers.is_late(key, marker.shard, numbered) else 0
+
+    def _submit(self, marker: Marker, settle: Callable[[int], None]) -> None:
+        epoch = marker.producer_epoch
+        self._verification.ended(marker.partition, marker.producer_id, epoch - 1 if marker.raises_epoch else epoch)
+        request = TransactionMarker(marker.producer_id, epoch, marker.commits, marker.raises_epoch, marker.coordinator_epoch)
+        self._shards.submit(marker.partition, RequestEvent(request, 0, "", "", ""), partial(_decided, settle))
+
+
+def _decided(settle: Callable[[int], None], answer: Answer[Reply, Any]) -> None:
+    reply = answer.reply
+    settle(int(reply.error_code) if isinstance(reply, MarkerReply) else answer.error)

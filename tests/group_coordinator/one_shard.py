@@ -16,7 +16,9 @@ class OneShard(one_shard.OneShard):
 
     def written(self, since: int = 0) -> list[Any]:
         """Records of the log from there on."""
-        return [record_codec.decode(*kept, self.transaction_of.get(place)) for place, kept in enumerate(self.log) if place >= since]
+        return [
+            record_codec.decode(*kept, self.transaction_of.get(place)) for place, kept in enumerate(self.log) if place >= since
+        ]
 
     def submit(self, pending: CoordinatorRequest, version: int, client_id: str, host: str = "/127.0.0.1") -> None:
         self.submit_event(RequestEvent(pending.request, version, client_id, host, f"id{next(self._ids)}"), pending)

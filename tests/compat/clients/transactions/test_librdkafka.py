@@ -1,12 +1,13 @@
 """Transactions of librdkafka (`transaction.version` 0: it adds partitions itself, and keeps its epoch)."""
 
+import itertools
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.compat.clients.admin import Admin
-from tests.compat.clients.transactions.transactional import WAIT_S, read, transactional
+from tests.compat.clients.transactions.transactional import WAIT_S, Copy, fill, read, transactional
 
 
 @pytest.fixture
@@ -43,17 +44,43 @@ def test_the_next_producer_with_the_id_aborts_what_the_last_one_left(bootstrap: 
     assert read(bootstrap, topic, 1) == [b"of its successor"]
 
 
-def test_offsets_of_a_group_are_refused_at_once(bootstrap: str, topic: str) -> None:
-    """They take no part in transactions yet (docs/transactions.md)."""
-    producer = transactional(bootstrap, topic)
-    producer.begin_transaction()
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_consumer_commits_its_position_with_its_results(bootstrap: str, topic: str, admin: Admin, protocol: str) -> None:
+    results = f"{topic}-results"
+    admin.create(results, partitions=2)
+    fill(bootstrap, topic, 300)
+    copy = Copy(bootstrap, topic, results, **{"group.protocol": protocol})
     try:
-        with pytest.raises(KafkaException):
-            producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), WAIT_S)
+        for number in itertools.count(1):
+            values = copy.begin()
+            if number % 4 == 0:
+                copy.abort()
+            else:
+                copy.commit()
+                copy.copied += len(values)
+            if copy.copied >= 300:
+                break
+    finally:
+        copy.close()
+    assert sorted(int(value) for value in read(bootstrap, results, 300, 2)) == list(range(300))
+
+
+def test_offsets_of_an_open_transaction_are_waited_for(bootstrap: str, topic: str) -> None:
+    """librdkafka asks for stable offsets where it reads committed records."""
+    fill(bootstrap, topic, 10)
+    producer = transactional(bootstrap, topic)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "isolation.level": "read_committed"})
+    try:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction([TopicPartition(topic, 0, 5)], consumer.consumer_group_metadata(), WAIT_S)
+        with pytest.raises(KafkaException) as unstable:
+            consumer.committed([TopicPartition(topic, 0)], 1.0)
+        assert unstable.value.args[0].code() in (KafkaError._TIMED_OUT, KafkaError.UNSTABLE_OFFSET_COMMIT)
+        producer.commit_transaction(WAIT_S)
+        (committed,) = consumer.committed([TopicPartition(topic, 0)], WAIT_S)
+        assert committed.offset == 5
     finally:
         consumer.close()
-    producer.abort_transaction(WAIT_S)
 
 
 def test_many_transactions_one_after_the_other(bootstrap: str, topic: str) -> None:

@@ -3,11 +3,13 @@
 import uuid
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.compat.clients.admin import Admin
-from tests.compat.clients.kafka_python import KafkaProducer
-from tests.compat.clients.transactions.transactional import read
+from tests.compat.clients.kafka_python import KafkaProducer, OffsetAndMetadata
+from tests.compat.clients.kafka_python import TopicPartition as PythonTopicPartition
+from tests.compat.clients.transactions.transactional import WAIT_S, fill, read
 
 
 @pytest.fixture
@@ -15,6 +17,15 @@ def topic(admin: Admin) -> str:
     name = f"python-{uuid.uuid4().hex[:8]}"
     admin.create(name, partitions=2)
     return name
+
+
+def committed_offsets(bootstrap: str, topic: str) -> list[int]:
+    """Of the group that has the topic's name, by partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
+    try:
+        return [each.offset for each in consumer.committed([TopicPartition(topic, index) for index in range(2)], WAIT_S)]
+    finally:
+        consumer.close()
 
 
 async def test_aiokafka_commits_and_aborts(bootstrap: str, topic: str) -> None:
@@ -31,6 +42,40 @@ async def test_aiokafka_commits_and_aborts(bootstrap: str, topic: str) -> None:
     finally:
         await producer.stop()
     assert sorted(read(bootstrap, topic, 4, 2)) == [b"1", b"2", b"4", b"5"]
+
+
+async def test_aiokafka_commits_its_position_with_its_results(bootstrap: str, topic: str) -> None:
+    fill(bootstrap, topic, 20)
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=topic)
+    consumer = AIOKafkaConsumer(
+        topic, bootstrap_servers=bootstrap, group_id=topic, enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    await producer.start()
+    await consumer.start()
+    try:
+        read_so_far = 0
+        while read_so_far < 20:
+            for partition, messages in (await consumer.getmany(timeout_ms=1000)).items():
+                read_so_far += len(messages)
+                async with producer.transaction():
+                    await producer.send_offsets_to_transaction({partition: messages[-1].offset + 1}, topic)
+    finally:
+        await consumer.stop()
+        await producer.stop()
+    assert sum(committed_offsets(bootstrap, topic)) == 20
+
+
+def test_kafka_python_commits_its_position_with_its_results(bootstrap: str, topic: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), transactional_id=topic)
+    try:
+        producer.init_transactions()
+        for offset, commits in ((5, True), (7, False)):
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction({PythonTopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}, topic)
+            (producer.commit_transaction if commits else producer.abort_transaction)()
+    finally:
+        producer.close()
+    assert committed_offsets(bootstrap, topic)[0] == 5
 
 
 def test_kafka_python_commits_and_aborts(bootstrap: str, topic: str) -> None:

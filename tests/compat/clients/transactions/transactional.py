@@ -1,4 +1,4 @@
-"""A transactional producer of librdkafka, and a reader of what is committed."""
+"""A transactional producer of librdkafka, a consumer that copies in transactions, and a reader of what is committed."""
 
 import uuid
 from collections.abc import Callable
@@ -45,3 +45,65 @@ def read(bootstrap: str, topic: str, count: int, partitions: int = 1, isolation:
     finally:
         consumer.close()
     return values
+
+
+def fill(bootstrap: str, topic: str, count: int) -> None:
+    """Writes the numbers from 0 on, spread over the topic's partitions."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        producer.produce(topic, str(number), str(number))
+    assert producer.flush(WAIT_S) == 0
+
+
+class Copy:
+    """Copies a topic to another. Each transaction has some records and the position behind them."""
+
+    def __init__(self, bootstrap: str, source: str, target: str, **consumer: object) -> None:
+        self.copied = 0
+        self._target = target
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"{source}-copy",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                **consumer,
+            }
+        )
+        self._consumer.subscribe([source])
+        # Where all brokers are down at once, librdkafka 2.16 bootstraps anew, forgets its brokers, and waits for the former group
+        # coordinator for ever (librdkafka #5511, #5456).
+        self._producer = transactional(bootstrap, f"{source}-copy", **{"metadata.recovery.strategy": "none"})
+
+    def begin(self) -> list[bytes]:
+        """Begins a transaction with the next records. Returns them."""
+        found: list[bytes] = []
+
+        def some() -> bool:
+            for message in self._consumer.consume(20, 0.2):
+                assert message.error() is None, message.error()
+                found.append(message.value() or b"")
+            return bool(found)
+
+        eventually(some, WAIT_S)
+        self._producer.begin_transaction()
+        for value in found:
+            self._producer.produce(self._target, value, value)
+        return found
+
+    def commit(self) -> None:
+        """Raises KafkaException."""
+        position = self._consumer.position(self._consumer.assignment())
+        metadata = self._consumer.consumer_group_metadata()
+        until_done(lambda wait_s: self._producer.send_offsets_to_transaction(position, metadata, wait_s))
+        until_done(self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        """The records come again."""
+        until_done(self._producer.abort_transaction)
+        for partition in self._consumer.committed(self._consumer.assignment(), WAIT_S):
+            self._consumer.seek(TopicPartition(partition.topic, partition.partition, max(partition.offset, 0)))
+
+    def close(self) -> None:
+        self._consumer.close()

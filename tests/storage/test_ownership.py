@@ -10,6 +10,8 @@ from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
 from libs.rpc.errors import RpcError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.keyed_batches import TransactionalBatch, build_keyed_batch
+from libs.wire.record_batches.markers import Marker, marker_record
 from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, fetched
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
@@ -240,3 +242,36 @@ async def test_an_owners_append_does_not_wait_for_a_leader_to_come(cluster: Stor
     owner = Owner(cluster, (99).to_bytes(16, "big"), 1)
     assert (await owner.append(0)).error == ErrorCode.UNKNOWN_TOPIC_ID
     assert (await owner.claim()).error == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_owners_write_transactions_and_their_markers(cluster: StorageCluster) -> None:
+    """A group coordinator has asked the transaction coordinator itself. Nobody verifies what it appends."""
+    topic = await cluster.topic(TOPIC, cleanup_policy="compact")
+    owner = Owner(cluster, topic, 1)
+    await owner.claim()
+    records = [(b"key", b"1"), (b"other", None)]
+
+    def batch_of(epoch: int) -> bytes:
+        return build_keyed_batch(records, 1, TransactionalBatch(7, epoch))
+
+    def marker(epoch: int, coordinator_epoch: int = 0) -> bytes:
+        record = marker_record(Marker(aborts=True, coordinator_epoch=coordinator_epoch))
+        return build_keyed_batch([record], 1, TransactionalBatch(7, epoch, is_marker=True))
+
+    assert (await owner.append(0, batch_of(3))).error == 0
+    assert (await owner.append(2, batch_of(3))).error == 0, "batches of coordinators have no sequences"
+    assert cluster.node is not None
+    log = cluster.node.partitions.by_key[topic, 0].log
+    assert log.producers.transactions.ongoing == ((0, 7),)
+    assert (await owner.append(4, batch_of(2))).error == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (await owner.append(4, marker(2))).error == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (await owner.append(4, marker(4, coordinator_epoch=5))).error == 0
+    assert log.producers.transactions.ongoing == ()
+    assert (await owner.append(5, marker(4, coordinator_epoch=4))).error == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert (await owner.append(5, batch_of(3))).error == ErrorCode.INVALID_PRODUCER_EPOCH
+    damaged = bytearray(batch_of(4))
+    damaged[-1] ^= 1
+    assert (await owner.append(5, bytes(damaged))).error == ErrorCode.CORRUPT_MESSAGE
+    nothing = build_keyed_batch([(b"\0\0\0\7", b"")], 1, TransactionalBatch(7, 4, is_marker=True))
+    assert (await owner.append(5, nothing)).error == ErrorCode.INVALID_RECORD
+    assert (await owner.append(5)).error == 0, "all that was refused left no trace"

@@ -33,8 +33,8 @@ class AskReply:
 
     14 COORDINATOR_LOAD_IN_PROGRESS: the shard is being loaded, or the owner's image is behind the caller's. 15
     COORDINATOR_NOT_AVAILABLE: the topic does not exist yet. 16 NOT_COORDINATOR: another process owns the shard. 7
-    REQUEST_TIMED_OUT and -1 UNKNOWN_SERVER_ERROR: the outcome of an append. 42 INVALID_REQUEST: the payload is no such request,
-    and the connection must be closed.
+    REQUEST_TIMED_OUT, 47 INVALID_PRODUCER_EPOCH and -1 UNKNOWN_SERVER_ERROR: the outcome of an append. 42 INVALID_REQUEST:
+    the payload is no such request, and the connection must be closed.
     """
 
     error: int

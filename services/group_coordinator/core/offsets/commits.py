@@ -7,7 +7,7 @@ Unknown topics and partitions, and metadata that is too long, are refused partit
 even negative ones, as in Kafka: only the client interprets them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from libs.coordinator.decisions import Decision
@@ -108,11 +108,12 @@ class Answers:
         self.topics: list[OffsetCommitResponseTopic] = []
         self._known: dict[tuple[bytes, str], OffsetCommitResponseTopic] = {}
 
-    def refuse(self, requested: OffsetCommitRequestTopic, index: int, error: ErrorCode) -> None:
+    def refuse(self, requested: OffsetCommitRequestTopic, indexes: Sequence[int], error: ErrorCode) -> None:
+        """As in Kafka, a topic that does not exist is answered even if no partition of it was named."""
         topic = self._known.get((requested.topic_id, requested.name))
         if topic is None:
             topic = self._new(requested, [])
-        topic.partitions.append(OffsetCommitResponsePartition(index, error))
+        topic.partitions += [OffsetCommitResponsePartition(index, error) for index in indexes]
 
     def add(self, requested: OffsetCommitRequestTopic, partitions: list[OffsetCommitResponsePartition]) -> None:
         topic = self._known.get((requested.topic_id, requested.name)) if self._known else None
@@ -141,15 +142,14 @@ def _find(request: OffsetCommitRequest, version: int, topics: TopicsView, answer
         topic = topics.by_id.get(requested.topic_id) if by_id else topics.by_name.get(requested.name)
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            for partition in requested.partitions:
-                answers.refuse(requested, partition.partition_index, error)
+            answers.refuse(requested, [partition.partition_index for partition in requested.partitions], error)
             continue
         there = []
         for partition in requested.partitions:
             if 0 <= partition.partition_index < topic.partitions:
                 there.append(partition)
             else:
-                answers.refuse(requested, partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                answers.refuse(requested, [partition.partition_index], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if there:
             known_topics.append((requested, topic, there))
     return known_topics

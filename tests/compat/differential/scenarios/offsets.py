@@ -82,6 +82,7 @@ SCENARIOS = (
     Scenario("everything", LIST, lambda world: {}, range(4), partitions=2, before=committed),
     Scenario("offsets", COMMIT, commit((0, 5), (1, 0)), partitions=2),
     Scenario("what is not there", COMMIT, commit((0, 5), (7, 5), (-1, 5), name="nowhere"), partitions=2),
+    Scenario("nothing of a topic that is not there", COMMIT, commit(name="nowhere"), partitions=1),
     Scenario("negative offsets", COMMIT, commit((0, -1), (1, -(2**63))), partitions=2),
     Scenario("metadata that is null", COMMIT, commit((0, 5), metadata=None), partitions=1),
     Scenario("metadata that is too long", COMMIT, commit((0, 5), metadata=LONG), partitions=1),

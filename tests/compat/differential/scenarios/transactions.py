@@ -3,6 +3,7 @@
 from tests.compat.differential.scenario import Scenario
 
 ADD, END, MARKERS = "add_partitions_to_txn", "end_txn", "write_txn_markers"
+ADD_OFFSETS, COMMIT = "add_offsets_to_txn", "txn_offset_commit"
 DESCRIBE, LIST = "describe_transactions", "list_transactions"
 PRODUCER = {"v3_and_below_transactional_id": "tx", "v3_and_below_producer_id": 7, "v3_and_below_producer_epoch": 0}
 
@@ -13,6 +14,21 @@ def adding(*indexes: int):
 
 def ending(*, committed: bool):
     return lambda world: {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 0, "committed": committed}
+
+
+def committing(*indexes: int, group: str = "transactional", topic: str | None = None):
+    return lambda world: {
+        "transactional_id": "tx",
+        "group_id": group,
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "topics": [
+            {
+                "name": topic or world.topic,
+                "partitions": [{"partition_index": index, "committed_offset": 1, "committed_metadata": ""} for index in indexes],
+            }
+        ],
+    }
 
 
 def marker(*indexes: int, topic: str | None = None, epoch: int = 0, coordinator_epoch: int = 0):
@@ -35,6 +51,15 @@ def listing(*states: str, duration: int = -1):
 
 SCENARIOS = (
     Scenario("a partition of a transaction that nobody knows", ADD, adding(0), versions=range(4), partitions=1),
+    Scenario(
+        "offsets of a group in a transaction that nobody knows",
+        ADD_OFFSETS,
+        lambda world: {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 0, "group_id": "transactional"},
+    ),
+    Scenario("offsets of partitions that are not there", COMMIT, committing(5, -1), partitions=1),
+    Scenario("offsets of a topic that is not there", COMMIT, committing(0, topic="not-there")),
+    Scenario("offsets of a group without a name", COMMIT, committing(0, group=""), partitions=1),
+    Scenario("offsets of nothing", COMMIT, committing()),
     Scenario("a commit of a transaction that nobody knows", END, ending(committed=True)),
     Scenario("an abort of a transaction that nobody knows", END, ending(committed=False)),
     Scenario("a marker for an unknown producer", MARKERS, marker(0), partitions=1, a_topic_per_version=True),

@@ -1,10 +1,11 @@
-"""Transfers between accounts, in transactions, while processes are killed: `python -m tests.system.transfers`.
+"""Transfers between accounts in transactions, and copies of them, while processes are killed: `python -m tests.system.transfers`.
 
     [--seconds 600] [--seed 1]
 
-Each of four producers of librdkafka moves an amount from one partition to another, and aborts every fifth transfer. Meanwhile one
-process after the other is killed and started again. At the end a reader of committed records must see both halves of each
-transfer that was committed, and nothing of an aborted one. Prints one JSON line, and fails if that does not hold.
+Each of four producers of librdkafka moves an amount from one partition to another, and aborts every fifth transfer. Two consumers
+of a group copy all that is committed, in transactions of their own. Meanwhile one process after the other is killed and started
+again. At the end a reader of committed records must see both halves of each transfer that was committed, and nothing of an
+aborted one, and the copy must equal what was copied. Prints one JSON line, and fails if that does not hold.
 """
 
 import argparse
@@ -24,14 +25,17 @@ from tests.compat.clients.admin import Admin
 from tests.compat.clients.transactions.transactional import WAIT_S, until_done
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
+from tests.system.copiers import Copier
 
 PRODUCERS, PARTITIONS, TOPIC = 4, 4, "transfers"
+COPIERS, COPY = 2, "copies"
 TIMEOUT_MS = 10_000
 ABORTED_SHARE = 0.2
 KILL_EVERY_S = (3.0, 6.0)
 AWAY_S_MAX = 2.0
 END_S = 60.0
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
+WRONG = ("torn", "lost", "not_aborted", "not_copied", "copied_twice")
 
 
 @dataclass
@@ -88,8 +92,8 @@ class Teller:
         return ABORTED
 
 
-def committed_amounts(bootstrap: str) -> dict[str, list[int]]:
-    """The amounts of each transfer that a reader of committed records sees, up to the end of each partition."""
+def committed_records(bootstrap: str, topic: str) -> list[str]:
+    """What a reader of committed records sees, up to the end of each partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -98,28 +102,33 @@ def committed_amounts(bootstrap: str) -> dict[str, list[int]]:
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     ended: set[int | None] = set()
-    amounts: dict[str, list[int]] = {}
+    values: list[str] = []
     while len(ended) < PARTITIONS:
         for message in consumer.consume(500, 1.0):
             error = message.error()
             if error is None:
-                name, amount = (message.value() or b"").decode().split()
-                amounts.setdefault(name, []).append(int(amount))
+                values.append((message.value() or b"").decode())
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended.add(message.partition())
     consumer.close()
-    return amounts
+    return values
 
 
-def verdict(transfers: Transfers, amounts: dict[str, list[int]]) -> dict[str, object]:
-    """What is wrong, by name of the transfer."""
+def verdict(transfers: Transfers, records: list[str], copied: list[str]) -> dict[str, object]:
+    """What is wrong, by name of the transfer, and by copied record."""
     outcomes = transfers.outcomes
+    amounts: dict[str, list[int]] = {}
+    for record in records:
+        name, amount = record.split()
+        amounts.setdefault(name, []).append(int(amount))
     return {
         "torn": [name for name, seen in amounts.items() if len(seen) != 2 or sum(seen)],
         "lost": [name for name, outcome in outcomes.items() if outcome == COMMITTED and name not in amounts],
         "not_aborted": [name for name in amounts if outcomes.get(name) == ABORTED],
+        "not_copied": list((Counter(records) - Counter(copied)).elements()),
+        "copied_twice": list((Counter(copied) - Counter(records)).elements()),
     }
 
 
@@ -127,13 +136,17 @@ def run(seconds: float, seed: int) -> dict[str, object]:
     chance, transfers, over = random.Random(seed), Transfers(), threading.Event()
     with LocalCluster(storage=3, gateways=2, controllers=3) as cluster:
         admin = Admin(cluster.bootstrap)
-        admin.create(TOPIC, partitions=PARTITIONS, replicas=3)
+        for topic in (TOPIC, COPY):
+            admin.create(topic, partitions=PARTITIONS, replicas=3)
         admin.close()
         tellers = [Teller(cluster.bootstrap, number, seed, transfers) for number in range(PRODUCERS)]
         threads = [threading.Thread(target=teller.run, args=(over,)) for teller in tellers]
-        for thread in threads:
+        copiers = [Copier(cluster.bootstrap, f"copier-{number}", TOPIC, COPY) for number in range(COPIERS)]
+        all_copied = threading.Event()
+        copying = [threading.Thread(target=copier.run, args=(all_copied,)) for copier in copiers]
+        for thread in (*threads, *copying):
             thread.start()
-        victims = [name for name in cluster.names if name.partition("-")[0] not in ("etcd", "group_coordinator")]
+        victims = [name for name in cluster.names if not name.startswith("etcd")]
         kills: Counter[str] = Counter()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -147,11 +160,26 @@ def run(seconds: float, seed: int) -> dict[str, object]:
         over.set()
         for thread in threads:
             thread.join()
-        # What a producer left open ends by its timeout.
-        eventually(lambda: json.loads(cluster.admin("transaction_coordinator-1", "/debug/transactions")) == {}, END_S)
-        amounts = committed_amounts(cluster.bootstrap)
+        # What a producer left open ends by its timeout. The copiers' transactions go on.
+        eventually(lambda: not open_ids(cluster) & {f"teller-{number}" for number in range(PRODUCERS)}, END_S)
+        records = committed_records(cluster.bootstrap, TOPIC)
+        with suppress(AssertionError):  # the verdict says what is missing
+            eventually(lambda: len(committed_records(cluster.bootstrap, COPY)) >= len(records), END_S)
+        all_copied.set()
+        for thread in copying:
+            thread.join()
+        eventually(lambda: not open_ids(cluster), END_S)
+        copied = committed_records(cluster.bootstrap, COPY)
     counts = Counter(transfers.outcomes.values())
-    return {"kills": dict(kills), "transfers": dict(counts), "errors": len(transfers.errors), **verdict(transfers, amounts)}
+    aborted_copies = sum(copier.aborted for copier in copiers)
+    errors = [*transfers.errors, *(error for copier in copiers for error in copier.errors)]
+    known = {"kills": dict(kills), "transfers": dict(counts), "copied": len(copied), "aborted_copies": aborted_copies}
+    return {**known, "errors": errors, **verdict(transfers, records, copied)}
+
+
+def open_ids(cluster: LocalCluster) -> set[str]:
+    """The transactional ids with a transaction under way."""
+    return set(json.loads(cluster.admin("transaction_coordinator-1", "/debug/transactions")))
 
 
 def main() -> int:
@@ -161,7 +189,7 @@ def main() -> int:
     given = parser.parse_args()
     found = run(given.seconds, given.seed)
     print(json.dumps(found))
-    return 1 if found["torn"] or found["lost"] or found["not_aborted"] else 0
+    return 1 if any(found[wrong] for wrong in WRONG) else 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ VENV := .venv/bin
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTROLLERS COORDINATORS TRANSACTION_COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS JSON KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS
+KNOWN := AGAINST CONTROLLERS COORDINATORS TRANSACTION_COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS JSON KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
@@ -70,8 +70,8 @@ simulate: setup ## a disk, a partition's replicas, a consumer group, a cluster o
 	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(STORY),--story)
 
-chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 (SEED=)
-	$(VENV)/python -m tests.system.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED))
+chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 TRANSFERS=600 (SEED=)
+	$(VENV)/python -m tests.system.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(TRANSFERS),--transfers $(TRANSFERS)) $(if $(SEED),--seed $(SEED))
 
 clients: setup ## run only the tests with real clients (AGAINST=kafka: those with groups, against Apache Kafka)
 	$(if $(AGAINST),PENSTOCK_GROUPS_AGAINST=$(AGAINST)) $(VENV)/python -m pytest tests/compat/clients$(if $(AGAINST),/groups)

@@ -1,9 +1,10 @@
 """`make chaos`: cuts the power of a real file system, then kills and hangs the processes of a cluster, under real clients.
 
-CUTS=50 FAULTS=40 SEED=7 choose how often and when; 0 leaves one of them out.
+CUTS=50 FAULTS=40 TRANSFERS=600 (seconds of transactions) SEED=7 choose how often and when; 0 leaves one of them out.
 """
 
 import argparse
+import json
 import random
 import shutil
 import sys
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.requirements import is_available
+from tests.system.chaos import transfers
 from tests.system.chaos.cluster_run import ClusterRun, Place
 from tests.system.chaos.clusters import many_disks, many_hosts, one_host
 from tests.system.chaos.hosts import is_router, run_as_router, why_no_hosts
@@ -34,6 +36,7 @@ def main() -> int:
     parser.add_argument("--factor", type=int, default=3, help="replication factor of the topics under faults")
     parser.add_argument("--place", choices=(*PLACES, MANY_HOSTS), help="where processes fail; all of them by default")
     parser.add_argument("--seed", type=int, help="when they come; what the machine does in between no seed repeats")
+    parser.add_argument("--transfers", type=float, default=600.0, help="seconds of transactions while processes fail")
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if chosen.seed is None else chosen.seed
     codes = []
@@ -48,7 +51,22 @@ def main() -> int:
             codes.append(break_network(chosen.faults, seed, chosen.factor))
         else:
             codes.append(break_processes(PLACES[name], chosen.faults, seed, chosen.factor))
+    if chosen.transfers and not is_router():
+        say("transfers:")
+        codes.append(break_transactions(chosen.transfers, seed))
     return max(codes, default=0)
+
+
+def break_transactions(seconds: float, seed: int) -> int:
+    if (lacks := lacking("etcd")) is not None:
+        print(f"make chaos cannot run transactions here, and has proven nothing: {lacks}", file=sys.stderr)
+        return 1
+    found = transfers.run(seconds, seed)
+    print(json.dumps({"seed": seed, **found}))
+    wrong = [name for name in transfers.WRONG if found[name]]
+    if wrong:
+        print(f"BROKEN with SEED={seed}: {', '.join(wrong)}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 def cut_power(cuts: int, seed: int) -> int:

@@ -1,17 +1,14 @@
-"""Transfers between accounts in transactions, and copies of them, while processes are killed: `python -m tests.system.transfers`.
-
-    [--seconds 600] [--seed 1]
+"""Transfers between accounts in transactions, and copies of them, while processes are killed and stopped.
 
 Each of four producers of librdkafka moves an amount from one partition to another, and aborts every fifth transfer. Two consumers
 of a group copy all that is committed, in transactions of their own. Meanwhile one process after the other is killed and started
-again. At the end a reader of committed records must see both halves of each transfer that was committed, and nothing of an
-aborted one, and the copy must equal what was copied. Prints one JSON line, and fails if that does not hold.
+again, or stopped for a while. At the end a reader of committed records must see both halves of each transfer that was committed,
+and nothing of an aborted one, and the copy must equal what was copied.
 """
 
-import argparse
 import json
 import random
-import sys
+import signal
 import threading
 import time
 import uuid
@@ -25,14 +22,16 @@ from tests.compat.clients.admin import Admin
 from tests.compat.clients.transactions.transactional import WAIT_S, until_done
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
-from tests.system.copiers import Copier
+from tests.system.chaos.copiers import Copier
 
 PRODUCERS, PARTITIONS, TOPIC = 4, 4, "transfers"
 COPIERS, COPY = 2, "copies"
 TIMEOUT_MS = 10_000
 ABORTED_SHARE = 0.2
-KILL_EVERY_S = (3.0, 6.0)
+FAULT_EVERY_S = (3.0, 6.0)
 AWAY_S_MAX = 2.0
+STOPPED_SHARE, STOPPED_S_MAX = 0.3, 6.0
+"""Some are stopped for so long that they are replaced, and wake up with late requests and markers."""
 END_S = 60.0
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 WRONG = ("torn", "lost", "not_aborted", "not_copied", "copied_twice")
@@ -147,16 +146,20 @@ def run(seconds: float, seed: int) -> dict[str, object]:
         for thread in (*threads, *copying):
             thread.start()
         victims = [name for name in cluster.names if not name.startswith("etcd")]
-        kills: Counter[str] = Counter()
+        faults: Counter[str] = Counter()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            over.wait(chance.uniform(*KILL_EVERY_S))
+            over.wait(chance.uniform(*FAULT_EVERY_S))
             victim = chance.choice(victims)
-            cluster.kill(victim)
-            over.wait(chance.uniform(0.0, AWAY_S_MAX))
-            cluster.start(victim)
+            stops = chance.random() < STOPPED_SHARE
+            cluster.kill(victim, signal.SIGSTOP if stops else signal.SIGKILL)
+            over.wait(chance.uniform(0.0, STOPPED_S_MAX if stops else AWAY_S_MAX))
+            if stops:
+                cluster.kill(victim, signal.SIGCONT)
+            else:
+                cluster.start(victim)
             cluster.wait_ready([victim])
-            kills[victim] += 1
+            faults[f"{victim} {'stopped' if stops else 'killed'}"] += 1
         over.set()
         for thread in threads:
             thread.join()
@@ -173,25 +176,10 @@ def run(seconds: float, seed: int) -> dict[str, object]:
     counts = Counter(transfers.outcomes.values())
     aborted_copies = sum(copier.aborted for copier in copiers)
     errors = [*transfers.errors, *(error for copier in copiers for error in copier.errors)]
-    known = {"kills": dict(kills), "transfers": dict(counts), "copied": len(copied), "aborted_copies": aborted_copies}
+    known = {"faults": dict(faults), "transfers": dict(counts), "copied": len(copied), "aborted_copies": aborted_copies}
     return {**known, "errors": errors, **verdict(transfers, records, copied)}
 
 
 def open_ids(cluster: LocalCluster) -> set[str]:
     """The transactional ids with a transaction under way."""
     return set(json.loads(cluster.admin("transaction_coordinator-1", "/debug/transactions")))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.system.transfers")
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    found = run(given.seconds, given.seed)
-    print(json.dumps(found))
-    return 1 if any(found[wrong] for wrong in WRONG) else 0
-
-
-if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        sys.exit(main())

@@ -83,6 +83,7 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "kafka": (_jars("pom.xml"), "apt-get install maven"),
     "compaction-tester": (_jars("compaction-tester.xml"), "apt-get install maven"),
     "kafka-connect": (_jars("connect.xml"), "apt-get install maven"),
+    "kafka-streams": (_jars("streams.xml"), "apt-get install maven"),
     "kcat": (_command("kcat"), "apt-get install kcat"),
     "strace": (_command("strace"), "apt-get install strace"),
     "go": (_go, "apt-get install golang-go, if that is 1.21 or later"),

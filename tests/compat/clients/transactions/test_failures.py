@@ -25,7 +25,7 @@ def run_transaction(producer: Producer, topic: str, number: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("victim", ["transaction_coordinator-1", "storage-1", "gateway-1", "controller-1"])
+@pytest.mark.parametrize("victim", ["transaction_coordinator-1", "gateway-1"])
 def test_a_killed_process_neither_tears_nor_loses_a_transaction(three: LocalCluster, victim: str) -> None:
     admin = Admin(three.bootstrap)
     topic = f"killed-{uuid.uuid4().hex[:8]}"
@@ -44,7 +44,7 @@ def test_a_killed_process_neither_tears_nor_loses_a_transaction(three: LocalClus
     assert sorted(int(value) for value in values) == sorted(2 * committed)
 
 
-@pytest.mark.parametrize("victim", ["group_coordinator-1", "storage-1", "gateway-1"])
+@pytest.mark.parametrize("victim", ["group_coordinator-1", "gateway-1"])
 def test_a_killed_process_neither_loses_nor_doubles_what_is_copied(three: LocalCluster, victim: str) -> None:
     admin = Admin(three.bootstrap)
     source = f"source-{uuid.uuid4().hex[:8]}"

@@ -5,6 +5,7 @@ import pytest
 from libs.wire.consumer_protocol import PROTOCOL_TYPE
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetPending, TransactionEnded
+from services.group_coordinator.core.model.topics_view import TopicView
 from services.group_coordinator.core.record_formats.record_codec import encode
 from tests.group_coordinator.offsets.stage import CHECK_MS, RETENTION_MS, GroupStage, topic_id
 
@@ -171,6 +172,17 @@ def test_nothing_of_a_partition_expires_while_its_offset_is_pending() -> None:
     stage.wait(CHECK_MS)
     assert stage.fetch() == {}
     assert stage.listed() == {}
+
+
+def test_the_offset_of_a_deleted_topic_expires_without_the_pending_one_of_the_next_topic_with_its_name() -> None:
+    stage = GroupStage()
+    stage.commit({("t", 0): 1})
+    stage.put_topics(TopicView(topic_id("t", 1), "t", 4))
+    stage.commit_in_transaction({("t", 0): 5})
+    stage.wait(CHECK_MS)
+    assert stage.fetch_named({"t": [0]})["t", 0][0] == -1, "the former topic's offset does not count for the next one"
+    assert stage.end_transaction() == NONE
+    assert stage.fetch() == {("t", 0): 5}, "it was acknowledged, and its transaction is committed"
 
 
 def test_a_consumer_group_keeps_its_members_out_of_others_transactions() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from libs.wire.consumer_protocol import PROTOCOL_TYPE
 from libs.wire.errors import ErrorCode
+from libs.wire.messages.heartbeat import HeartbeatRequest
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetPending, TransactionEnded
 from services.group_coordinator.core.model.topics_view import TopicView
 from services.group_coordinator.core.record_formats.record_codec import encode
@@ -91,6 +92,18 @@ def test_a_producer_that_is_refused_does_no_harm_to_those_behind_it() -> None:
     assert behind.failure == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it may be sent again"
     assert stage.fetch(stable=True) == {}
     assert stage.commit({("t", 0): 1}) == {("t", 0): NONE}, "the claim still stands"
+
+
+def test_readers_that_wait_behind_a_refused_producer_do_not_hear_its_error() -> None:
+    """They have no records in its batch. Java's consumers take INVALID_PRODUCER_EPOCH for fatal here."""
+    stage = GroupStage()
+    member_id, generation = stage.member("t")
+    stage.holds = True
+    zombie = stage.ask_transactional_commit({("t", 0): 5}, (7, 0))
+    heartbeat = stage.ask(HeartbeatRequest("g", generation, member_id), 4)
+    stage.refuse(int(ErrorCode.INVALID_PRODUCER_EPOCH))
+    assert zombie.failure == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert heartbeat.failure in (NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 @pytest.mark.parametrize(("epoch", "raises_epoch", "error"), [(2, False, 47), (3, True, 48), (3, False, 0), (4, True, 0)])

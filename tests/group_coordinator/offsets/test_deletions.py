@@ -106,6 +106,17 @@ def test_a_group_with_more_offsets_than_a_batch_holds_is_deleted_all_the_same() 
     assert not list(stage.machine.deletions.timers(0))
 
 
+def test_a_group_with_more_pending_offsets_than_a_batch_holds_is_deleted_all_the_same() -> None:
+    stage = _big(1)
+    stage.put_topics(TopicView(topic_id("pending"), "pending", 30_000))
+    for first in range(0, 30_000, 5_000):
+        stage.commit_in_transaction({("pending", item): item for item in range(first, first + 5_000)}, name="g0")
+    pending = stage.ask(DeleteGroupsRequest(["g0"]), 2)
+    stage.wait(2_000)
+    assert pending.answered, "its last decision is larger than a batch, and is dropped each half second"
+    assert stage.listed() == {}
+
+
 def test_a_member_that_joins_a_group_under_deletion_stays_in_it() -> None:
     stage = _big(1)
     stage.stopped = True

@@ -64,6 +64,8 @@ class Parked(Generic[R, T]):
     ticket: T
     group: Group[R, T] | None
     """The group of the decision that parked it. None if nothing was uncommitted then."""
+    writes: bool
+    """Whether that decision has records."""
 
     @property
     def stays(self) -> bool:
@@ -74,6 +76,8 @@ class Parked(Generic[R, T]):
 class Reply(NamedTuple, Generic[R, T]):
     ticket: T
     reply: R
+    writes: bool
+    """Whether its decision has records."""
     woken: tuple[ParkKey, Parked[R, T]] | None = None
 
 
@@ -116,19 +120,20 @@ class Pending(Generic[R, T]):
     def take(self, group: Group[R, T] | None, decision: Decision[R, Any], ticket: T | None) -> None:
         """Answers or parks the caller, and wakes parked ones. Those are woken first, since the caller may park under the same
         key."""
+        writes = bool(decision.records)
         for key, reply in decision.wakes:
             parked = self.parked.pop(key, None)
             if parked is not None:
-                self._reply(group, Reply(parked.ticket, reply, (key, parked)))
+                self._reply(group, Reply(parked.ticket, reply, writes, (key, parked)))
         if ticket is None:
             return
         if decision.parks_as is not None:
-            parked = self.parked[decision.parks_as] = Parked(ticket, group)
+            parked = self.parked[decision.parks_as] = Parked(ticket, group, writes)
             if group is not None:
                 group.parked.append((decision.parks_as, parked))
         else:
             assert decision.reply is not None
-            self._reply(group, Reply(ticket, decision.reply))
+            self._reply(group, Reply(ticket, decision.reply, writes))
 
     def commit(self) -> Group[R, T]:
         """The first group, now committed. Its replies may be sent."""
@@ -140,9 +145,10 @@ class Pending(Generic[R, T]):
         self.answers += [Answer(reply.ticket, 0, reply.reply) for reply in group.replies]
         return group
 
-    def drop(self, first: int, error: int, later_error: int | None = None) -> Marks | None:
+    def drop(self, first: int, error: int, others_error: int | None = None) -> Marks | None:
         """Reverts the groups from `first` on: their callers hear `error`, and parked callers that they had woken wait again.
-        `later_error`: what the callers of the groups behind the first hear. Returns the point to which state has to go back."""
+        `others_error`: what those hear who have no records in the first of these groups. Returns the point to which state has to
+        go back."""
         gone = list(self.groups)[first:]
         if not gone:
             return None
@@ -150,20 +156,21 @@ class Pending(Generic[R, T]):
             self.sent = False
         for _ in gone:
             self.groups.pop()
-        errors = [error, *[error if later_error is None else later_error] * (len(gone) - 1)]
-        for group, its_error in zip(gone, errors, strict=True):
+        if others_error is None:
+            others_error = error
+        for group in gone:
             self.bytes -= group.bytes
             self.waiting -= len(group.replies)
             for key, parked in group.parked:
                 if self.parked.get(key) is parked:
                     del self.parked[key]
-                    self.answers.append(Answer(parked.ticket, its_error))
-        for group, its_error in zip(gone, errors, strict=True):
+                    self.answers.append(Answer(parked.ticket, error if group is gone[0] and parked.writes else others_error))
+        for group in gone:
             for reply in group.replies:
                 if reply.woken is not None and reply.woken[1].stays:
                     self.parked[reply.woken[0]] = reply.woken[1]
                 else:
-                    self.answers.append(Answer(reply.ticket, its_error))
+                    self.answers.append(Answer(reply.ticket, error if group is gone[0] and reply.writes else others_error))
         return gone[0].marks
 
     def refuse_parked(self, error: int) -> None:

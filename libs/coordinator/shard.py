@@ -226,8 +226,8 @@ class Shard(Generic[E, R, S, T]):
 
     def refused(self, error: int) -> None:
         """The append is not in the log. `error` is the leader's."""
-        # What is wrong with one producer is not the fault of those who were decided behind it. Nothing of theirs was sent.
-        self._revert(client_error(error), later_error=COORDINATOR_LOAD_IN_PROGRESS if error in OF_ONE_PRODUCER else None)
+        # What is wrong with one producer is not the fault of others that wait. Nothing of theirs was sent.
+        self._revert(client_error(error), others_error=COORDINATOR_LOAD_IN_PROGRESS if error in OF_ONE_PRODUCER else None)
         if error == NOT_COORDINATOR:
             self._close(Fact.FENCED)
         elif self.state is State.UNLOADING:
@@ -252,8 +252,8 @@ class Shard(Generic[E, R, S, T]):
         self._journal.forget_to(marks.journal)
         self._timers.forget_to(marks.timers)
 
-    def _revert(self, error: int, first: int = 0, later_error: int | None = None) -> None:
-        marks = self._pending.drop(first, error, later_error)
+    def _revert(self, error: int, first: int = 0, others_error: int | None = None) -> None:
+        marks = self._pending.drop(first, error, others_error)
         if marks is not None:
             self._back_to(marks)
 

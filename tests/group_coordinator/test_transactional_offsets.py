@@ -28,6 +28,7 @@ from services.group_coordinator.coordinator import group_machine
 from tests.group_coordinator.processes import TOPIC, Coordinator, ask
 from tests.storage.cluster import WAIT_S, StorageCluster
 from tests.storage.fake_transaction_coordinator import FakeTransactionCoordinator
+from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
 GROUP, TRANSACTIONAL_ID, PRODUCER_ID = "g", "tx", 7
@@ -212,3 +213,15 @@ async def test_markers_for_shards_of_others_are_refused(scene: Scene, begin: Cal
     assert await scene.end() == ErrorCode.NOT_COORDINATOR
     scene.topic_id = b"#" * 16
     assert await scene.end() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_marker_that_is_sent_again_while_it_waits_is_appended_once(scene: Scene, disk: HeldDisk) -> None:
+    """Otherwise markers that take longer than their coordinator waits would queue up behind their own copies."""
+    await scene.commit(5)
+    disk.hold()
+    sent = [asyncio.ensure_future(scene.end()) for _ in range(3)]
+    assert await scene.end(owner_epoch=9) == LATE, "requests of a connection are taken in order"
+    disk.release()
+    assert await asyncio.gather(*sent) == [0, 0, 0]
+    assert scene.coordinator.running.shards.owned[0].shard.position == 2, "one batch of offsets, and one marker"
+    assert await scene.offset() == 5

@@ -7,6 +7,7 @@ that comes meanwhile ends the wait: the answer is about the transaction that it 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.contracts.transactions import AddPartitions
@@ -14,6 +15,9 @@ from libs.transactions.question import Question
 from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.transactions.verification_errors import Participant, clients_error, not_in_transaction, offsets_committer
 from libs.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+WAITING_MAX: Final = 10_000
+"""Most requests that wait. Each has at most some kilobytes, and clients retry what is refused."""
 
 OnError = Callable[[int], None]
 """Called once: 0, or the error for the client."""
@@ -35,13 +39,17 @@ class CommitVerification:
         self.coordinators = coordinators
         self._waiting: dict[tuple[int, int], list[_Waiting]] = {}
         """By shard and producer id."""
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(len(waiting) for waiting in self._waiting.values())
+        return self._count
 
     def verify(self, shard: int, request: TxnOffsetCommitRequest, version: int, on_error: OnError) -> None:
         """Asks whether the offsets of that shard belong to the producer's transaction."""
         client = offsets_committer(version)
+        if self._count >= WAITING_MAX:
+            on_error(client.retried_error)
+            return
         asked = AddPartitions(
             request.transactional_id,
             request.producer_id,
@@ -51,6 +59,7 @@ class CommitVerification:
         )
         waiting = _Waiting((shard, request.producer_id), request.producer_epoch, client, on_error)
         self._waiting.setdefault(waiting.key, []).append(waiting)
+        self._count += 1
         waiting.question = Question(
             self.coordinators, asked, lambda error: self._answer(waiting, clients_error(error, client) if error else 0)
         )
@@ -69,10 +78,12 @@ class CommitVerification:
                 if each.question is not None:
                     each.question.cancel()
         self._waiting.clear()
+        self._count = 0
 
     def _answer(self, waiting: _Waiting, error: int) -> None:
         others = self._waiting[waiting.key]
         others.remove(waiting)
+        self._count -= 1
         if not others:
             del self._waiting[waiting.key]
         if waiting.question is not None:

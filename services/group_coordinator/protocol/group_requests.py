@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from libs.coordinator.client_requests import ClientRequests, Count
+from libs.coordinator.client_requests import NOT_COORDINATOR, ClientRequests, Count
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
@@ -58,8 +58,9 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
 
     def submit(self, call: Call, api: Api, write: Write, shard: int, event: RequestEvent) -> None:
         request = event.request
-        if isinstance(request, TxnOffsetCommitRequest) and self._must_verify(shard, request):
-            verified = partial(self._verified, call, api, write, shard, event)
+        driver = self._shards.owned.get(shard)
+        if isinstance(request, TxnOffsetCommitRequest) and driver is not None and self._must_verify(shard, request):
+            verified = partial(self._verified, call, api, write, shard, driver.owner_epoch, event)
             self._verification.verify(shard, request, event.version, verified)
         else:
             super().submit(call, api, write, shard, event)
@@ -71,8 +72,14 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
             return False
         return self._open_epoch(shard, request.producer_id) != request.producer_epoch
 
-    def _verified(self, call: Call, api: Api, write: Write, shard: int, event: RequestEvent, error: int) -> None:
+    def _verified(
+        self, call: Call, api: Api, write: Write, shard: int, owner_epoch: int, event: RequestEvent, error: int
+    ) -> None:
         if not call.open:  # stored now, the offsets could belong to the client's next transaction
+            return
+        driver = self._shards.owned.get(shard)
+        if driver is None or driver.owner_epoch != owner_epoch:  # another owner may have ended the transaction meanwhile
+            self.answer(call, api, write, Answer(None, NOT_COORDINATOR))
             return
         if error:
             assert isinstance(event.request, TxnOffsetCommitRequest)

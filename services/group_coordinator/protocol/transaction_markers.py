@@ -25,6 +25,10 @@ UNKNOWN_PARTITION: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 NOT_COORDINATOR: Final = int(ErrorCode.NOT_COORDINATOR)
 
 
+Settle = Callable[[int], None]
+"""Takes the error of a marker, once."""
+
+
 class TransactionMarkers:
     """The RPC method. `image` gives the newest one."""
 
@@ -38,6 +42,8 @@ class TransactionMarkers:
         self._image = image
         self._verification = verification
         self._numbers = MarkerNumbers()
+        self._under_way: dict[tuple[int, int, TransactionMarker], list[Settle]] = {}
+        """By shard, owner epoch and marker: who waits. A marker that is sent again while it waits is not appended twice."""
 
     @property
     def methods(self) -> Mapping[str, Accept]:
@@ -81,13 +87,19 @@ class TransactionMarkers:
         key = marker.topic_id, marker.partition
         return LATE if marker.shard >= 0 and self._numbers.is_late(key, marker.shard, numbered) else 0
 
-    def _submit(self, marker: Marker, settle: Callable[[int], None]) -> None:
+    def _submit(self, marker: Marker, settle: Settle) -> None:
         epoch = marker.producer_epoch
         self._verification.ended(marker.partition, marker.producer_id, epoch - 1 if marker.raises_epoch else epoch)
         request = TransactionMarker(marker.producer_id, epoch, marker.commits, marker.raises_epoch, marker.coordinator_epoch)
-        self._shards.submit(marker.partition, RequestEvent(request, 0, "", "", ""), partial(_decided, settle))
+        key = marker.partition, marker.leader_epoch, request
+        if key in self._under_way:
+            self._under_way[key].append(settle)
+            return
+        self._under_way[key] = [settle]
+        self._shards.submit(marker.partition, RequestEvent(request, 0, "", "", ""), partial(self._decided, key))
 
-
-def _decided(settle: Callable[[int], None], answer: Answer[Reply, Any]) -> None:
-    reply = answer.reply
-    settle(int(reply.error_code) if isinstance(reply, MarkerReply) else answer.error)
+    def _decided(self, key: tuple[int, int, TransactionMarker], answer: Answer[Reply, Any]) -> None:
+        reply = answer.reply
+        error = int(reply.error_code) if isinstance(reply, MarkerReply) else answer.error
+        for settle in self._under_way.pop(key):
+            settle(error)

@@ -116,6 +116,10 @@ class TransactionRequests(ClientRequests[Request, Reply]):
     def _refusal(self, event: Request) -> Reply | None:
         """The reply to a request that no shard need decide."""
         match event:
+            case AddPartitions(transactional_id="") | AddOffsets(transactional_id=""):
+                return PartitionsReply(ErrorCode.INVALID_REQUEST)
+            case EndTransaction(transactional_id=""):
+                return ProducerReply(ErrorCode.INVALID_REQUEST)
             case AddPartitions():
                 return refused_partitions(self._image(), event)
             case InitProducerId(expected=Producer() as expected) if NO_PRODUCER_ID in expected:

@@ -4,7 +4,7 @@ A group may have more offsets than fit into one batch. Then the caller is parked
 member joins meanwhile, the group stays, and the caller gets NON_EMPTY_GROUP.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -84,16 +84,19 @@ class Deletions:
                     if tombstones.full:
                         return tombstones, DeletionProgress(progress.request_id, progress.left[at:], tuple(results))
                     tombstones.remove(committed)
-                tombstones.add(self._tombstones_of_pending(name))
+                for removed in self._pending_alone(name):
+                    if tombstones.full:
+                        return tombstones, DeletionProgress(progress.request_id, progress.left[at:], tuple(results))
+                    tombstones.add([removed])
                 tombstones.add(kind.tombstones(name))
                 tombstones.events.append(GroupDeleted(name, DELETED))
             results.append((name, int(error)))
         return tombstones, DeletionProgress(progress.request_id, (), tuple(results))
 
-    def _tombstones_of_pending(self, group: str) -> list[OffsetRemoved]:
+    def _pending_alone(self, group: str) -> Iterator[OffsetRemoved]:
         """Tombstones of pending offsets. Those of committed ones end the pending ones of their partitions, too."""
         get = self._table.get
-        return [OffsetRemoved(group, *each) for each in self._pending.of(group) if get(group, *each) is None]
+        return (OffsetRemoved(group, *each) for each in self._pending.of(group) if get(group, *each) is None)
 
 
 def _key(progress: DeletionProgress) -> tuple[object, ...]:

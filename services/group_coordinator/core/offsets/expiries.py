@@ -87,12 +87,16 @@ def expire(kind: Kind, name: str, context: ExpiryContext, tombstones: Tombstones
     since_ms, subscription = kind.expiry_base_ms(name), kind.subscription(name)
     stay = old = gone = 0
     for committed in context.table.of(name):
+        # A tombstone would end the pending offset too, which may be of the next topic with that name.
+        pending = context.pending.is_pending(name, committed.topic, committed.partition)
         deleted = is_gone(committed, context.topics)
-        if not deleted and (
-            since_ms is None
-            or context.pending.is_pending(name, committed.topic, committed.partition)
-            or committed.topic in subscription
-            or not is_old(committed, since_ms, context.retention_ms, context.now_ms)
+        if pending or (
+            not deleted
+            and (
+                since_ms is None
+                or committed.topic in subscription
+                or not is_old(committed, since_ms, context.retention_ms, context.now_ms)
+            )
         ):
             stay += 1
             continue

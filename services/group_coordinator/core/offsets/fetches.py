@@ -3,8 +3,7 @@
 Version 2 allowed null for all topics. Version 3 added a throttle time, 5 leader epochs, 7 `require_stable` (KIP-447), 8 several
 groups (KIP-709). Version 9 added members of the consumer protocol (KIP-848), and 10 names topics by their ids.
 
-A missing group has committed nothing, which is no error. `require_stable` asks for errors on offsets of open transactions. There
-are none, since no transaction commits offsets yet.
+A missing group has committed nothing, which is no error. `require_stable` asks for errors on offsets of open transactions.
 """
 
 from collections.abc import Iterable

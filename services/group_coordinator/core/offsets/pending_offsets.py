@@ -18,13 +18,6 @@ class _Pending(NamedTuple):
     committed: OffsetCommitted
 
 
-class OpenTransaction(NamedTuple):
-    """A producer's transaction, as far as this shard knows it."""
-
-    producer_id: int
-    producer_epoch: int
-
-
 _Partition = tuple[str, str, int]
 """Group, topic and partition index."""
 
@@ -48,10 +41,6 @@ class PendingOffsets:
 
     def groups(self) -> Iterator[str]:
         return iter(self._by_group)
-
-    @property
-    def transactions(self) -> Iterator[OpenTransaction]:
-        return (OpenTransaction(producer_id, epoch) for producer_id, epoch in self._epochs.items())
 
     def epoch_of(self, producer_id: int) -> int | None:
         """The epoch of the producer's open transaction."""

@@ -22,7 +22,6 @@ from libs.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
-from libs.wire.transaction_refusals import txn_offset_commit_response
 from services.group_coordinator.core.kinds.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetPending, TransactionEnded
 from services.group_coordinator.core.model.requests import MarkerReply, TransactionMarker
@@ -39,10 +38,10 @@ def decide_transactional_commit(
 ) -> Decision[TxnOffsetCommitResponse, Any]:
     """The decision about one request. `kind` is the group's kind."""
     name = request.group_id
-    if not name:
-        return Decision(txn_offset_commit_response(request, ErrorCode.INVALID_GROUP_ID, 0))
 
     def error() -> ErrorCode:
+        if not name:
+            return ErrorCode.INVALID_GROUP_ID
         return kind.transactional_commit_error(name, request.member_id, request.group_instance_id, request.generation_id)
 
     committed = commit(_plain(request), BY_NAME, topics, metadata_max, now_ms, error)
@@ -59,7 +58,11 @@ def refuse_transactional_commit(request: TxnOffsetCommitRequest, topics: TopicsV
 
 def names_known_partition(request: TxnOffsetCommitRequest, topics: TopicsView) -> bool:
     """Whether the request is about any partition that exists."""
-    return commit(_plain(request), BY_NAME, topics, 0, 0, lambda: ErrorCode.UNKNOWN_SERVER_ERROR).error is not None
+    for topic in request.topics:
+        known = topics.by_name.get(topic.name)
+        if known is not None and any(0 <= partition.partition_index < known.partitions for partition in topic.partitions):
+            return True
+    return False
 
 
 def decide_marker(pending: PendingOffsets, marker: TransactionMarker) -> Decision[MarkerReply, Any]:

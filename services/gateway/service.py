@@ -15,7 +15,7 @@ from libs.cluster.health import Health, health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import GATEWAY, STORAGE, Listener
-from libs.rpc.client import Hello, Response
+from libs.rpc.client import Hello, Response, RpcClient
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
 from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
@@ -34,7 +34,7 @@ from services.gateway.config import GatewayConfig
 from services.gateway.core.addresses import broker_ids
 from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.connection_limits import ConnectionLimits, share_descriptors
-from services.gateway.core.coordinator_shards import GROUPS, TRANSACTIONS, CoordinatorShards
+from services.gateway.core.coordinator_shards import GROUPS, NO_BROKER, TRANSACTIONS, CoordinatorShards
 from services.gateway.core.fenced_brokers import FencedBrokers
 from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
@@ -324,17 +324,13 @@ class Gateway:
         node = self._nodes.storage(node_id)
         if node is None:
             raise NodeUnavailable(node_id, "unknown", sent=False)
-        try:
-            response = await node.client.call(method, body, timeout_s=timeout_s)
-            return unpack(reply_type, response.body)
-        except RpcError:
-            raise
-        except Overloaded as error:
-            raise NodeUnavailable(node_id, str(error), sent=False) from error
-        except RpcFailure as error:
-            raise NodeUnavailable(node_id, str(error), sent=error.sent) from error
-        except ContractError as error:
-            raise NodeUnavailable(node_id, str(error)) from error
+        return await _reply(node_id, node.client, method, body, reply_type, timeout_s)
+
+    async def group_coordinator(self, shard: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        owner = self._coordinators.owner(shard)
+        if owner is None:
+            raise NodeUnavailable(NO_BROKER, f"nobody owns shard {shard}", sent=False)
+        return await _reply(owner.node_id, owner.client, method, body, reply_type, timeout_s)
 
     @property
     def shards(self) -> CoordinatorShards:
@@ -389,3 +385,18 @@ class Gateway:
 
     async def _allocate_producer_ids(self) -> ProducerIdBlock:
         return await self.controller(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), ProducerIdBlock, timeout_s=PRODUCER_IDS_S_MAX)
+
+
+async def _reply(node_id: int, client: RpcClient, method: str, body: object, reply_type: type[T], timeout_s: float) -> T:
+    """Raises RpcError and NodeUnavailable."""
+    try:
+        response = await client.call(method, body, timeout_s=timeout_s)
+        return unpack(reply_type, response.body)
+    except RpcError:
+        raise
+    except Overloaded as error:
+        raise NodeUnavailable(node_id, str(error), sent=False) from error
+    except RpcFailure as error:
+        raise NodeUnavailable(node_id, str(error), sent=error.sent) from error
+    except ContractError as error:
+        raise NodeUnavailable(node_id, str(error)) from error

@@ -78,6 +78,7 @@ class FakeGateway:
         self.waited_for: list[int] = []
         self.on_controller: Callable[[str, Any], Any] = _unexpected
         self.on_storage: Callable[[int, Any], Any] = _unexpected
+        self.on_group_coordinator: Callable[[int, Any], Any] = _unexpected
         self.on_shard: Callable[[int, bytes], Any] = _unexpected
         self.on_wait: Callable[[int], None] = lambda revision: None
         self.without_endpoint: set[int] = set()
@@ -98,6 +99,12 @@ class FakeGateway:
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         self.requests.append((node_id, method, body, timeout_s))
         reply = self.on_storage(node_id, body)
+        assert isinstance(reply, reply_type)
+        return reply
+
+    async def group_coordinator(self, shard: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        self.requests.append((shard, method, body, timeout_s))
+        reply = self.on_group_coordinator(shard, body)
         assert isinstance(reply, reply_type)
         return reply
 

@@ -19,10 +19,11 @@ class ControllerUnavailable(Exception):
 
 
 class NodeUnavailable(Exception):
-    """The storage node did not answer. `sent` False: it never received the request, which may be sent elsewhere."""
+    """The storage node or coordinator did not answer. `sent` False: it never received the request, which may be sent
+    elsewhere."""
 
     def __init__(self, node_id: int, reason: str = "", *, sent: bool = True) -> None:
-        super().__init__(f"storage node {node_id}: {reason}")
+        super().__init__(f"node {node_id}: {reason}")
         self.node_id = node_id
         self.sent = sent
 
@@ -70,6 +71,9 @@ class GatewayState(Protocol):
 
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         """The reply of a storage node. Raises RpcError and NodeUnavailable."""
+
+    async def group_coordinator(self, shard: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        """The reply of the owner of a shard of groups. Raises RpcError and NodeUnavailable."""
 
     @property
     def shards(self) -> CoordinatorShards:

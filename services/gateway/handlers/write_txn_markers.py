@@ -2,14 +2,19 @@
 
 v2 the transaction's version (KIP-890). Coordinators write their own markers by RPC (`libs/rpc/contracts/transactions.py`).
 
-Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER. Coordinators alone write
-markers into internal topics, so these answer INVALID_TOPIC_EXCEPTION.
+A shard of `__consumer_offsets` gets its marker from the group coordinator that owns it.
+
+Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER. No other internal topic
+has transactions: it answers INVALID_TOPIC_EXCEPTION.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
+from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.contracts.storage import Appended, AppendReply
-from libs.rpc.contracts.transactions import WRITE_MARKERS, Marker, WriteMarkers
+from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, WRITE_MARKERS, Marker, WriteMarkers
+from libs.rpc.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -19,7 +24,7 @@ from libs.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, NodeUnavailable, RequestContext
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
 TIMEOUT_S: Final = 5.0
@@ -44,12 +49,13 @@ async def handle(gateway: GatewayState, context: RequestContext, request: WriteT
                     wanted[place, asked.name, index] = bytes.fromhex(topic.topic_id), index
 
     def body(keys: list[Key]) -> WriteMarkers:
-        markers = tuple(_marker(gateway, request.markers[key[0]], *wanted[key]) for key in keys)
+        markers = tuple(_marker(gateway, request.markers[key[0]], key[1], *wanted[key]) for key in keys)
         return WriteMarkers(NO_NUMBER, int(TIMEOUT_S * 1000), markers)
 
+    of_groups = {key for key in wanted if key[1] == GROUP_TOPIC}
     answers = await ask_leaders(
         gateway,
-        wanted,
+        {key: partition for key, partition in wanted.items() if key not in of_groups},
         LeaderRequest(
             WRITE_MARKERS,
             body,
@@ -58,15 +64,30 @@ async def handle(gateway: GatewayState, context: RequestContext, request: WriteT
             retry_timeout_s=TIMEOUT_S,
         ),
     )
+    for shard in {key[2] for key in of_groups}:
+        keys = [key for key in wanted if key in of_groups and key[2] == shard]
+        answers.update(zip(keys, await _ask_group_coordinator(gateway, shard, body(keys)), strict=False))
     return WriteTxnMarkersResponse([_result(place, marker, wanted, answers) for place, marker in enumerate(request.markers)])
 
 
-def _marker(gateway: GatewayState, marker: WritableTxnMarker, topic_id: bytes, index: int) -> Marker:
+async def _ask_group_coordinator(gateway: GatewayState, shard: int, body: WriteMarkers) -> Sequence[Appended]:
+    """The answers; none if the owner of the shard gave none."""
+    try:
+        reply = await gateway.group_coordinator(shard, WRITE_GROUP_MARKERS, body, AppendReply, timeout_s=TIMEOUT_S)
+    except (NodeUnavailable, RpcFailure):
+        return ()
+    return reply.partitions
+
+
+def _marker(gateway: GatewayState, marker: WritableTxnMarker, topic: str, topic_id: bytes, index: int) -> Marker:
     state = gateway.image.partition(topic_id, index)
+    epoch = -1
+    if state is not None:
+        epoch = state.owner_epoch if topic == GROUP_TOPIC else state.leader_epoch
     return Marker(
         topic_id,
         index,
-        state.leader_epoch if state is not None else -1,
+        epoch,
         marker.producer_id,
         marker.producer_epoch,
         marker.transaction_result,

@@ -415,9 +415,17 @@ DIFFERENCES: Final = (
     Difference(
         "write-markers-anywhere",
         ApiKey.WRITE_TXN_MARKERS,
-        "Any broker accepts it, and asks the partitions' leaders. Partitions of internal topics answer "
-        "INVALID_TOPIC_EXCEPTION, since only their coordinators write there.",
+        "Any broker accepts it, and asks the partitions' leaders, or the group coordinators that own partitions of "
+        "__consumer_offsets. Those of __transaction_state, which have no transactions, answer INVALID_TOPIC_EXCEPTION.",
         unseen="it takes a second broker",
+    ),
+    Difference(
+        "pending-offsets-of-topics",
+        ApiKey.TXN_OFFSET_COMMIT,
+        "Pending offsets keep the id of their topic: where it was deleted, they do not count for the next one with its name. "
+        "A partition is stable again as soon as a later commit or a deletion has replaced its pending offset. Kafka waits "
+        "for the marker.",
+        unseen="tests/group_coordinator/offsets/ has it",
     ),
     Difference(
         "groups-wait-for-coordinators",

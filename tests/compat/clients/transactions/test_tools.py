@@ -4,8 +4,9 @@ import re
 import uuid
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from libs.coordinator.shard_hashing import shard_of
 from tests.compat.clients.admin import Admin
 from tests.compat.clients.transactions.transactional import read, transactional
 from tests.compat.kafka.tools import run_tool
@@ -75,6 +76,25 @@ def test_an_operator_aborts_what_a_producer_left_open(bootstrap: str, topic: str
     assert open_producer["CurrentTransactionStartOffset"] == "0"
     tool(bootstrap, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
     assert read(bootstrap, topic, 1) == [b"behind it"]
+
+
+def test_an_operator_aborts_offsets_that_a_producer_left_open(bootstrap: str, topic: str) -> None:
+    producer = transactional(bootstrap, topic)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "isolation.level": "read_committed"})
+    try:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), WAIT_S)
+        shard = ("--topic", "__consumer_offsets", "--partition", str(shard_of(topic, 50)))
+        (open_producer,) = [
+            row
+            for row in table(tool(bootstrap, "describe-producers", *shard))
+            if row["CurrentTransactionStartOffset"] not in ("None", "-1")
+        ]
+        tool(bootstrap, "abort", *shard, "--start-offset", open_producer["CurrentTransactionStartOffset"])
+        (committed,) = consumer.committed([TopicPartition(topic, 0)], WAIT_S)
+        assert committed.offset < 0, "nothing was committed, and nothing is pending"
+    finally:
+        consumer.close()
 
 
 def test_an_old_transaction_is_found(bootstrap: str, topic: str) -> None:

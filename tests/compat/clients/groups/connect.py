@@ -1,4 +1,8 @@
-"""A worker of Kafka Connect in distributed mode, a process of its own, and its REST interface."""
+"""A worker of Kafka Connect in distributed mode, a process of its own, and its REST interface.
+
+Sources write their records and positions in transactions (KIP-618), and the leader of the workers writes connectors' configs by a
+transactional producer.
+"""
 
 import contextlib
 import json
@@ -49,6 +53,8 @@ class Worker:
             "status.storage.partitions": 2,
             "offset.flush.interval.ms": 300,
             "consumer.fetch.max.wait.ms": 100,
+            "consumer.isolation.level": "read_committed",
+            "exactly.once.source.support": "enabled",
             **alive,
             **{f"consumer.{name}": value for name, value in alive.items()},
             **topics,

@@ -8,17 +8,22 @@ from typing import Any
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import CONTROLLER, TRANSACTION_COORDINATOR, ElectedController, Member
+from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ElectedController, Member
+from libs.cluster.shard_owners import Owner
+from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.call import Call
 from libs.rpc.client import Hello, RpcClient
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, HEARTBEAT, HeartbeatReply, ProducerIdBlock
 from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS, Ask
 from libs.rpc.contracts.coordinators import AskReply as Answered
+from libs.rpc.contracts.storage import Appended, AppendReply
+from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, Marker, WriteMarkers
 from libs.rpc.schema import unpack
 from libs.rpc.server import RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from libs.wire.api_keys import ApiKey
-from libs.wire.messages import add_partitions_to_txn, end_txn, init_producer_id
+from libs.wire.messages import add_offsets_to_txn, add_partitions_to_txn, end_txn, init_producer_id
+from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from libs.wire.messages.end_txn import EndTxnRequest
 from libs.wire.messages.init_producer_id import InitProducerIdRequest
@@ -33,6 +38,7 @@ from tests.storage.cluster import WAIT_S, StorageCluster
 TIMEOUT_MS = 60_000
 WIRE: dict[type, tuple[int, Any]] = {
     InitProducerIdRequest: (ApiKey.INIT_PRODUCER_ID, init_producer_id),
+    AddOffsetsToTxnRequest: (ApiKey.ADD_OFFSETS_TO_TXN, add_offsets_to_txn),
     AddPartitionsToTxnRequest: (ApiKey.ADD_PARTITIONS_TO_TXN, add_partitions_to_txn),
     EndTxnRequest: (ApiKey.END_TXN, end_txn),
 }
@@ -97,6 +103,9 @@ class TransactionalClient:
         (results,) = answer.results_by_topic_v3_and_below
         return [result.partition_error_code for result in results.results_by_partition]
 
+    async def add_offsets(self, group: str) -> int:
+        return int((await self.ask(AddOffsetsToTxnRequest(self._id, *self.producer, group), 4)).error_code)
+
     async def end(self, *, commit: bool) -> int:
         answer = await self.ask(EndTxnRequest(self._id, *self.producer, commit), self._version)
         if not answer.error_code and self._version >= 5:
@@ -115,3 +124,38 @@ class TransactionalClient:
         answer = wire.read_response(reader, version)
         reader.expect_end()
         return answer
+
+
+class FakeGroupCoordinator:
+    """It owns all shards of `__consumer_offsets`. `markers` has what it was sent; `errors` the answers to come, the last of which
+    stays."""
+
+    def __init__(self, node: StorageCluster) -> None:
+        self.node = node
+        self.owner = Owner(9, 1)
+        self.markers: list[Marker] = []
+        self.errors = [0]
+        self._server = RpcServer(
+            Hello(GROUP_COORDINATOR, 9, 1, "test", 1, "test-cluster"),
+            {WRITE_GROUP_MARKERS: self._written},
+            transport=SocketTransport(),
+        )
+
+    async def own(self, path: Path, shards: int, owner_epoch: int) -> bytes:
+        """The topic's id."""
+        address = await self._server.listen(f"unix:{path}/g")
+        member = Member(GROUP_COORDINATOR, 9, 1, "this-host", unix_address=address)
+        await self.node.write(keys.member(GROUP_COORDINATOR, 9), encode(member))
+        topic_id = await self.node.topic(GROUP_TOPIC, partitions=shards, cleanup_policy="compact")
+        for index in range(shards):
+            await self.node.give(topic_id, index, self.owner, owner_epoch)
+        return topic_id
+
+    async def close(self) -> None:
+        await self._server.close(drain_s=0.1)
+
+    def _written(self, call: Call) -> None:
+        request = unpack(WriteMarkers, call.body)
+        self.markers += request.markers
+        error = self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
+        call.reply(AppendReply(tuple(Appended(error) for _ in request.markers)))

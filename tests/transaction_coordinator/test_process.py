@@ -1,12 +1,14 @@
 """A transaction coordinator process: it decides for clients and leaders, and has the markers written."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.internal_log import Cancel, Unknown
 from libs.coordinator.shard import PlannedAppend
 from libs.coordinator.shard_hashing import shard_of
@@ -14,6 +16,7 @@ from libs.coordinator.storage_log import StorageLog
 from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
 from libs.rpc.contracts.transactions import WRITE_MARKERS
+from libs.rpc.contracts.transactions import Marker as WantedMarker
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import iter_batches
 from libs.wire.record_batches.markers import Marker, read_marker
@@ -22,7 +25,7 @@ from services.transaction_coordinator.core.transaction import Producer
 from services.transaction_coordinator.gauges import open_transactions
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, fetched, partition_of
 from tests.support.polling import until
-from tests.transaction_coordinator.processes import Coordinator, TransactionalClient
+from tests.transaction_coordinator.processes import Coordinator, FakeGroupCoordinator, TransactionalClient
 
 SHARDS = 2
 ID = "an id"
@@ -286,3 +289,60 @@ async def test_many_transactions_that_end_together_share_requests(
     await until(lambda: not open_transactions(owner.running, 0))
     assert len(await markers(node, data)) == len(ids)
     assert requests.count(WRITE_MARKERS) <= len(ids) // 3
+
+
+@pytest.fixture
+async def groups(node: StorageCluster) -> AsyncIterator[FakeGroupCoordinator]:
+    coordinator = FakeGroupCoordinator(node)
+    yield coordinator
+    await coordinator.close()
+
+
+@pytest.mark.parametrize(
+    "refused", [[], [int(ErrorCode.NOT_COORDINATOR), int(ErrorCode.INVALID_REQUEST)]], ids=["at once", "later"]
+)
+async def test_a_group_coordinator_gets_the_markers_of_its_shards(
+    node: StorageCluster, owner: Coordinator, groups: FakeGroupCoordinator, short_dir: Path, refused: list[int]
+) -> None:
+    """It names the owner epoch of the shard, and is asked again until it has written the marker."""
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add_offsets("g") == ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no such topic yet"
+    topic_id = await groups.own(short_dir, shards=3, owner_epoch=6)
+    groups.errors = [*refused, 0]
+    await until(lambda: GROUP_TOPIC in owner.running.image.topics)
+    assert await client.add_offsets("g") == 0
+    assert await client.end(commit=True) == 0
+    await until(lambda: not open_transactions(owner.running, 0))
+    place = topic_id, shard_of("g", 3), 6
+    sent = WantedMarker(*place, *client.producer, commits=True, raises_epoch=False, shard=SHARD, coordinator_epoch=1)
+    assert groups.markers == [sent] * (len(refused) + 1)
+    assert await client.add_offsets("g") == 0, "the next transaction"
+
+
+def wanted_marker(topic_id: bytes, shard: int, owner_epoch: int, producer: Producer) -> WantedMarker:
+    return WantedMarker(
+        topic_id, shard, owner_epoch, *producer, commits=True, raises_epoch=False, shard=SHARD, coordinator_epoch=1
+    )
+
+
+async def test_offsets_are_added_to_a_known_transaction_alone(
+    node: StorageCluster, owner: Coordinator, groups: FakeGroupCoordinator, short_dir: Path
+) -> None:
+    await groups.own(short_dir, shards=3, owner_epoch=6)
+    await until(lambda: GROUP_TOPIC in owner.running.image.topics)
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.add_offsets("g") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await client.init() == 0
+    zombie, client.producer = client.producer, Producer(client.producer.producer_id, client.producer.epoch + 1)
+    assert await client.add_offsets("g") == ErrorCode.PRODUCER_FENCED
+    client.producer = zombie
+    assert await client.add_offsets("g") == 0
+    assert open_transactions(owner.running, 0)[ID]["partitions"] == [f"{GROUP_TOPIC}-{shard_of('g', 3)}"]
+
+
+async def test_a_transactional_id_without_a_name_is_refused(node: StorageCluster, owner: Coordinator) -> None:
+    client = TransactionalClient(owner, shard_of("", SHARDS), "", OLD)
+    assert await client.add_offsets("g") == ErrorCode.INVALID_REQUEST
+    assert await client.add(DATA, 0) == [ErrorCode.INVALID_REQUEST]
+    assert await client.end(commit=True) == ErrorCode.INVALID_REQUEST

@@ -123,6 +123,14 @@ async def test_the_transactions_coordinator_is_asked_before_its_first_offsets(
     assert len(transactions.requests) == 2, "another transaction"
 
 
+async def test_operators_see_what_is_pending(scene: Scene) -> None:
+    await scene.commit(5)
+    seen = await scene.coordinator.running.group_views.group(GROUP)
+    assert isinstance(seen, dict)
+    assert seen["pending_offsets"] == [{"topic": "t", "partition": 0, "producer_ids": [PRODUCER_ID]}]
+    assert (seen["kind"], seen["offsets"]) == ("simple", [])
+
+
 @pytest.mark.parametrize(("version", "expected"), [(VERIFIED, INVALID_TXN_STATE), (4, ABORTABLE), (ADDED, ABORTABLE)])
 async def test_offsets_of_no_transaction_are_refused(
     scene: Scene, transactions: FakeTransactionCoordinator, version: int, expected: int

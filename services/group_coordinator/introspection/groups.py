@@ -6,7 +6,7 @@ The views show decided state, whose last records may not be committed yet. Shard
 from collections import Counter
 from collections.abc import Callable, Iterator
 from heapq import nsmallest
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from libs.clock import Clock
@@ -73,12 +73,13 @@ class GroupViews:
         machine = dict(self._machines()).get(shard)
         if machine is None:
             return self._elsewhere(name, shard)
-        if name not in machine.classic.groups and name not in machine.consumer.groups and name not in machine.offsets.table:
+        if name not in machine.classic.groups and name not in machine.consumer.groups and name not in machine.offsets:
             return NotShown(404, {"error": f"there is no group {name}", "group": name, "shard": shard})
         offsets = list(machine.offsets.table.of(name))
         seen = {"group": name, "shard": shard, **self._brief(machine, name), **self._details(machine, name)}
+        pending = _pending(machine, name)
         lags = await self._lag.of(offsets)
-        return {**seen, **_behind(offsets, lags)}
+        return {**seen, **_behind(offsets, lags), "pending_offsets": pending}
 
     def _elsewhere(self, name: str, shard: int) -> NotShown:
         """The answer for a group of another owner's shard. Only that owner knows whether the group exists."""
@@ -163,6 +164,12 @@ def _behind(offsets: list[OffsetCommitted], lags: dict[tuple[str, int], Lag]) ->
         },
         "offsets": rows,
     }
+
+
+def _pending(machine: GroupMachine, name: str) -> list[dict[str, Any]]:
+    """The first partitions whose offsets are part of transactions under way, with the producers of these."""
+    shown = nsmallest(LISTED_MAX, machine.offsets.pending.of(name).items(), key=itemgetter(0))
+    return [{"topic": topic, "partition": index, "producer_ids": sorted(producers)} for (topic, index), producers in shown]
 
 
 def _row(committed: OffsetCommitted, lag: Lag) -> dict[str, Any]:

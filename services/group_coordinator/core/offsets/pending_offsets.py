@@ -4,7 +4,7 @@ Of several commits for one partition the last in the log counts, as in Kafka. So
 offsets of its partition, and a partition of which nothing is pending any more is stable.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from sys import intern
 from typing import NamedTuple
 
@@ -50,9 +50,9 @@ class PendingOffsets:
         partitions = self._by_group.get(group)
         return partitions is not None and (topic, partition) in partitions
 
-    def of(self, group: str) -> Iterable[tuple[str, int]]:
-        """Topic and index of each partition with pending offsets."""
-        return self._by_group.get(group, ())
+    def of(self, group: str) -> Mapping[tuple[str, int], frozenset[int]]:
+        """The producers that have a pending offset, by topic and index of the partition."""
+        return self._by_group.get(group, {})
 
     # -- changes ------------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import pytest
 
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetPending, OffsetRemoved, TransactionEnded
 from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets
-from tests.group_coordinator.offsets.test_pending_offsets import KEYS, Logged, expected, fresh
+from tests.group_coordinator.offsets.pending_offsets_model import KEYS, Logged, expected, fresh
 from tests.simulation.planted import Mutant
 
 SEEDS = 200

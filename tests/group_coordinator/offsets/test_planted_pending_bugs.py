@@ -28,9 +28,6 @@ BUGS = {
         PendingOffsets.replace, "before is None or ", "before is not None and "
     ),
     "all transactions have one place": Mutant(PendingOffsets.put, "self._place += 1", "pass"),
-    "another producer's offset makes a partition stable": Mutant(
-        PendingOffsets._forget_producer, "partitions[key] - {producer_id}", "frozenset()"
-    ),
     "one producer for each partition": Mutant(
         PendingOffsets.put, "partitions.get(key, frozenset()) | {producer_id}", "frozenset({producer_id})"
     ),

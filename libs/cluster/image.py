@@ -33,6 +33,8 @@ class ClusterImage:
     revision: int = 0
     cluster_id: str = ""
     feature_level: int = 1
+    finalized_features: Mapping[str, int] = field(default_factory=dict)
+    """The finalized levels of Kafka's features, where they have been changed. `features.py` knows the others."""
     history: MetadataHistory = NO_HISTORY
     next_producer_id: int = 0
     topics: Mapping[str, Topic] = field(default_factory=dict)

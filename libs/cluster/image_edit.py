@@ -52,6 +52,7 @@ class ImageEdit:
         self._image = image
         self._cluster_id = image.cluster_id
         self._feature_level = image.feature_level
+        self._finalized_features = _Draft(image.finalized_features)
         self._history = image.history
         self._next_producer_id = image.next_producer_id
         self._controller = image.controller
@@ -101,6 +102,7 @@ class ImageEdit:
             revision=revision,
             cluster_id=self._cluster_id,
             feature_level=self._feature_level,
+            finalized_features=self._finalized_features.map,
             history=self._history,
             next_producer_id=self._next_producer_id,
             controller=self._controller,
@@ -131,6 +133,8 @@ class ImageEdit:
                 self._cluster_id = decode(str, value)
             case ("feature_level",):
                 self._feature_level = decode(int, value)
+            case ("features", name):
+                self._finalized_features.writable()[name] = decode(int, value)
             case ("history",):
                 self._history = decode(MetadataHistory, value)
             case ("producer_ids",):
@@ -159,6 +163,8 @@ class ImageEdit:
                 self._cluster_id = ""
             case ("feature_level",):
                 self._feature_level = 1
+            case ("features", name):
+                self._finalized_features.drop(name)
             case ("history",):
                 self._history = NO_HISTORY
             case ("producer_ids",):

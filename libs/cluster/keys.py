@@ -22,6 +22,7 @@ MEMBERS = PREFIX + "members/"
 TOPICS = PREFIX + "topics/"
 PARTITIONS = PREFIX + "partitions/"
 CONFIGS = PREFIX + "configs/"
+FEATURES = PREFIX + "features/"
 NODES = PREFIX + "nodes/"
 
 
@@ -63,6 +64,11 @@ def config(kind: str, name: str) -> str:
     return f"{CONFIGS}{kind}/{name}"
 
 
+def feature(name: str) -> str:
+    """The key of a feature's finalized level, in Kafka's sense. `FEATURE_LEVEL` is the cluster's own."""
+    return FEATURES + name
+
+
 def node(node_id: int) -> str:
     return f"{NODES}{node_id}"
 
@@ -79,7 +85,7 @@ def split(key: str) -> tuple[str, ...]:
         case "members" | "partitions" | "configs":
             first, _, second = rest.partition("/")
             return (kind, first, second)
-        case "topics" | "nodes" | "election":
+        case "topics" | "nodes" | "election" | "features":
             return (kind, rest)
         case _:
             return (kind, rest) if rest else (kind,)

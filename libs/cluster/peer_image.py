@@ -67,6 +67,8 @@ def _lasting_records(image: ClusterImage) -> Iterator[tuple[str, object]]:
     yield keys.CLUSTER_ID, image.cluster_id
     if image.mod_revision(keys.FEATURE_LEVEL):
         yield keys.FEATURE_LEVEL, image.feature_level
+    for name, level in image.finalized_features.items():
+        yield keys.feature(name), level
     for node_id, node in image.nodes.items():
         yield keys.node(node_id), node
     for (kind, name), values in image.overrides_by_resource.items():

@@ -16,6 +16,7 @@ from libs.rpc.server import Accept, Call
 from libs.wire.errors import ErrorCode
 from services.controller.administration.administration import NOT_CONTROLLER, OUTCOME_UNKNOWN, Administration
 from services.controller.administration.audit_log import log_changes
+from services.controller.administration.features import change_features
 from services.controller.administration.isr_changes import change_isrs, withdraw_replicas
 from services.controller.administration.node_registrations import unregister_node
 from services.controller.controller import Controller, NotElected
@@ -44,6 +45,7 @@ def methods(controller: Controller, failure_detector: FailureDetector) -> dict[s
         contract.WITHDRAW: _administrative(controller, contract.Withdraw, partial(withdraw_replicas, failure_detector.suspected)),
         contract.ALTER_REASSIGNMENTS: _with_survey(contract.AlterReassignments, controller.alter_reassignments),
         contract.UNREGISTER_BROKER: _administrative(controller, contract.UnregisterBroker, unregister_node),
+        contract.UPDATE_FEATURES: _administrative(controller, contract.UpdateFeatures, change_features),
         contract.ELECT_LEADERS: _with_survey(contract.ElectLeaders, controller.elect_leaders),
         contract.ALLOCATE_PRODUCER_IDS: _allocation(controller),
         contract.HEARTBEAT: failure_detector.heartbeat,

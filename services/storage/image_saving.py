@@ -98,6 +98,7 @@ def is_concerned(old: ClusterImage, new: ClusterImage) -> bool:
         or old.nodes is not new.nodes
         or old.cluster_id != new.cluster_id
         or old.feature_level != new.feature_level
+        or old.finalized_features is not new.finalized_features
         or any(map(_is_placed_anew, new.partition_changes_since(old)))
     )
 

@@ -60,7 +60,9 @@ writes = st.one_of(
         st.sampled_from(["1", "2"]),
     ),
     st.builds(lambda node: put(keys.CONTROLLER, ElectedController(node, 1)), st.integers(1, 2)),
-    st.sampled_from([put(keys.CLUSTER_ID, "abc"), put(keys.FEATURE_LEVEL, 2), put(keys.PRODUCER_IDS, 1000)]),
+    st.sampled_from(
+        [put(keys.CLUSTER_ID, "abc"), put(keys.FEATURE_LEVEL, 2), put(keys.feature("f"), 1), put(keys.PRODUCER_IDS, 1000)]
+    ),
     st.just(Put(keys.PREFIX + "later/kind", b"not even JSON")),
 )
 deletes = st.one_of(

@@ -39,6 +39,7 @@ def full() -> ClusterImage:
     return listed(
         (keys.CLUSTER_ID, encode("the-cluster")),
         (keys.FEATURE_LEVEL, encode(3)),
+        (keys.feature("transaction.version"), encode(1)),
         (keys.CONTROLLER, encode(ElectedController(2, 5))),
         (keys.member(STORAGE, 1), encode(member)),
         (keys.member(CONTROLLER, 2), encode(Member(CONTROLLER, 2, 5, "host"))),

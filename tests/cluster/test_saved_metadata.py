@@ -31,6 +31,7 @@ LASTING = {
     keys.config("topic", "t"): encode(ConfigOverrides({"retention.ms": "1"})),
     keys.config("group", "a group\twith / and ünicode"): encode(ConfigOverrides({"x": "ü"})),
     keys.FEATURE_LEVEL: encode(3),
+    keys.feature("transaction.version"): encode(1),
     keys.HISTORY: encode(MetadataHistory((HistoryEntry(8, 50),), (4,))),
     keys.node(1): encode(NodeRecord(1, ("aa",), "rack")),
     keys.partition(TOPIC_ID, 0): encode(STATE),

@@ -28,6 +28,8 @@ from libs.rpc.contracts.controller import (
     TopicsReply,
     UnregisterBroker,
     UnregisterBrokerReply,
+    UpdateFeatures,
+    UpdateFeaturesReply,
 )
 from services.controller.administration.audit_log import LINES_MAX, log_changes
 
@@ -100,6 +102,11 @@ def configs(resource_type: int, name: str, *changes: ConfigChange) -> tuple[Alte
             {"partition": "t-0", "election": "unclean"},
         ),
         ((UnregisterBroker(3, asked_by=WHO), UnregisterBrokerReply(7)), "broker unregistered", {"node": 3}),
+        (
+            (UpdateFeatures((), asked_by=WHO), UpdateFeaturesReply(7, (("transaction.version", 1),))),
+            "feature updated",
+            {"feature": "transaction.version", "level": 1},
+        ),
     ],
 )
 def test_each_change_has_a_line_with_who_asked_for_it(

@@ -38,6 +38,7 @@ def saved(
     values = {
         keys.CLUSTER_ID: encode("c"),
         keys.FEATURE_LEVEL: encode(2),
+        keys.feature("transaction.version"): encode(1),
         keys.HISTORY: encode(history),
         keys.PRODUCER_IDS: encode(producer_ids),
         keys.config("broker", ""): encode(ConfigOverrides({"num.partitions": "5"})),
@@ -93,6 +94,7 @@ def test_saved_metadata_comes_back_with_every_partition_in_doubt() -> None:
     result = rebuilt(ALL_HOLD_T, saved(50, {"t": (T, [state(1, 2, 3)])}, producer_ids=6000))
     image = image_of(result)
     assert (image.cluster_id, image.feature_level, image.topics["t"].topic_id) == ("c", 2, T)
+    assert image.finalized_features == {"transaction.version": 1}
     assert image.overrides("topic", "t") == {"retention.ms": "77"}
     assert image.overrides("broker", "") == {"num.partitions": "5"}
     assert image.overrides("group", "g") == {"consumer.session.timeout.ms": "50000"}

@@ -34,6 +34,7 @@ class Cluster:
     started_with: dict[int, dict[str, str]] = field(default_factory=dict)  # broker configs by storage node
     replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by topic; default: the leader alone
     owners: dict[int, str] = field(default_factory=dict)  # by shard of coordinators' topics; "" where not said
+    features: dict[str, int] = field(default_factory=dict)  # finalized levels that were changed
     controllers: tuple[int, ...] = ()
     elected: int = -1  # one of the controllers, or one that is no member any more
 
@@ -60,6 +61,7 @@ class Cluster:
                 if name in (GROUP_TOPIC, TRANSACTION_TOPIC):
                     state = dataclasses.replace(state, owner=self.owners.get(index, ""))
                 records[keys.partition(topic_id, index)] = state
+        records |= {keys.feature(name): level for name, level in self.features.items()}
         for (kind, name), values in self.configs.items():
             records[keys.config(kind, name)] = ConfigOverrides(values)
         items = tuple(KeyValue(key, encode(record), revision, revision, 0) for key, record in sorted(records.items()))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from libs.cluster.image import ClusterImage
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
@@ -25,7 +26,9 @@ from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 API = APIS[ApiKey.API_VERSIONS]
 
 
-async def ask(version: int, body: bytes = b"", name: str = "kcat", software: str = "1.7") -> tuple[bytes, RequestContext]:
+async def ask(
+    version: int, body: bytes = b"", name: str = "kcat", software: str = "1.7", features: dict[str, int] | None = None
+) -> tuple[bytes, RequestContext]:
     """The bytes of the answer behind the response header."""
     writer = Writer()
     if not body and version in (3, 4):
@@ -37,7 +40,9 @@ async def ask(version: int, body: bytes = b"", name: str = "kcat", software: str
     reader.expect_end()
     request_context = context(version)
     answered = Writer()
-    API.write_response(answered, await SERVED[API.key].handle(FakeGateway(Cluster()), request_context, request), version)
+    API.write_response(
+        answered, await SERVED[API.key].handle(FakeGateway(Cluster(features=features or {})), request_context, request), version
+    )
     return bytes(answered.buffer), request_context
 
 
@@ -60,18 +65,32 @@ async def test_exactly_what_is_in_the_table_is_advertised(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_the_features_are_those_that_the_software_always_has_as_of_the_metadatas_revision(version: int) -> None:
+async def test_a_cluster_that_never_changed_a_feature_has_the_highest_levels_as_of_the_metadatas_revision(version: int) -> None:
     response = parse((await ask(version))[0], version)
-    assert response.supported_features == [
-        SupportedFeatureKey("group.version", 1, 1),
-        SupportedFeatureKey("transaction.version", 2, 2),
-    ]
     assert response.finalized_features == [
         FinalizedFeatureKey("group.version", 1, 1),
         FinalizedFeatureKey("transaction.version", 2, 2),
     ]
     assert response.finalized_features_epoch == 7
     assert ApiKey.CONSUMER_GROUP_HEARTBEAT in APIS
+
+
+async def test_a_supported_feature_with_level_0_is_named_from_version_4_on_since_older_java_clients_cannot_read_it() -> None:
+    of_groups, of_transactions = SupportedFeatureKey("group.version", 1, 1), SupportedFeatureKey("transaction.version", 0, 2)
+    assert parse((await ask(4))[0], 4).supported_features == [of_groups, of_transactions]
+    assert parse((await ask(3))[0], 3).supported_features == [of_groups]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_the_finalized_level_is_that_of_the_metadata(version: int) -> None:
+    response = parse((await ask(version, features={"transaction.version": 1}))[0], version)
+    assert response.finalized_features[1:] == [FinalizedFeatureKey("transaction.version", 1, 1)]
+
+
+async def test_a_feature_of_level_0_is_not_finalized() -> None:
+    response = parse((await ask(4, features={"transaction.version": 0, "of.a.later.version": 3}))[0], 4)
+    assert response.finalized_features == [FinalizedFeatureKey("group.version", 1, 1)]
+    assert SupportedFeatureKey("transaction.version", 0, 2) in response.supported_features
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
@@ -100,7 +119,7 @@ async def test_the_software_of_the_client_is_remembered() -> None:
 
 
 def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
-    response = answer(context(2), ApiVersionsRequest(), APIS.values(), 1)
+    response = answer(context(2), ApiVersionsRequest(), APIS.values(), ClusterImage())
     assert response.error_code == ErrorCode.NONE
 
 

@@ -1,64 +1,68 @@
-"""UpdateFeatures, and the levels that a feature has."""
+"""UpdateFeatures: what the controller is asked, and how its answer is told."""
 
 import pytest
 
+from libs.rpc.contracts.controller import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply
+from libs.rpc.errors import RpcError
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from services.gateway.exchange.request_context import ControllerUnavailable
 from services.gateway.handlers import SERVED
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
-GROUP_VERSION = "group.version"
-FAILED = "The update failed for all features since the following feature had an error: Invalid update version "
+TRANSACTIONS = "transaction.version"
 
 
-async def update(*updates: FeatureUpdateKey, version: int = 2, elected: int = 5) -> UpdateFeaturesResponse:
+async def update(gateway: FakeGateway, request: UpdateFeaturesRequest, version: int = 2) -> UpdateFeaturesResponse:
     served = SERVED[ApiKey.UPDATE_FEATURES]
-    gateway = FakeGateway(Cluster(controllers=(5,), elected=elected))
-    response: UpdateFeaturesResponse = await served.handle(gateway, context(version), UpdateFeaturesRequest(0, [*updates]))
+    response: UpdateFeaturesResponse = await served.handle(gateway, context(version), request)
     assert served.written(version, 1, response)
     return response
 
 
+def gateway_with(reply: UpdateFeaturesReply | Exception) -> FakeGateway:
+    gateway = FakeGateway(Cluster())
+
+    def answer(method: str, body: object) -> UpdateFeaturesReply:
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    gateway.on_controller = answer
+    return gateway
+
+
 @pytest.mark.parametrize("kind", [UPGRADE, SAFE, UNSAFE])
-@pytest.mark.parametrize("version", [0, 1, 2])
-async def test_the_level_in_force_may_be_set(version: int, kind: int) -> None:
-    response = await update(FeatureUpdateKey(GROUP_VERSION, 1, kind, kind > UPGRADE), version=version)
+@pytest.mark.parametrize("validate_only", [False, True])
+async def test_the_controller_decides_and_the_client_then_reads_its_own_change(kind: int, validate_only: bool) -> None:
+    gateway = gateway_with(UpdateFeaturesReply(7, ((TRANSACTIONS, 1),)))
+    updates = [FeatureUpdateKey(TRANSACTIONS, 1, kind), FeatureUpdateKey("group.version", 1, UPGRADE)]
+    response = await update(gateway, UpdateFeaturesRequest(9000, updates, validate_only), version=1)
+    asked = UpdateFeatures((FeatureUpdate(TRANSACTIONS, 1, kind), FeatureUpdate("group.version", 1, UPGRADE)), validate_only)
+    assert gateway.requests == [("controller.update_features", asked, 9.0)]
+    assert gateway.waited_for == [7]
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
-    assert [(result.feature, result.error_code) for result in response.results] == [(GROUP_VERSION, ErrorCode.NONE)]
+    results = [(result.feature, result.error_code, result.error_message) for result in response.results]
+    assert results == [(TRANSACTIONS, 0, "NONE"), ("group.version", 0, "NONE")]
 
 
-async def test_nothing_is_updated_without_an_error() -> None:
-    response = await update(version=1)
-    assert (response.error_code, response.results) == (ErrorCode.NONE, [])
+@pytest.mark.parametrize(("leave", "kind"), [(True, SAFE), (False, UPGRADE)])
+async def test_version_0_has_leave_to_downgrade_in_place_of_types(leave: bool, kind: int) -> None:
+    gateway = gateway_with(UpdateFeaturesReply(7))
+    await update(gateway, UpdateFeaturesRequest(9000, [FeatureUpdateKey(TRANSACTIONS, 1, 9, leave)]), version=0)
+    assert gateway.requests[0][1] == UpdateFeatures((FeatureUpdate(TRANSACTIONS, 1, kind),))
 
 
-@pytest.mark.parametrize(
-    ("name", "level", "kind", "reason"),
-    [
-        (GROUP_VERSION, 2, UPGRADE, "Local controller 5 only supports versions 1-1"),
-        (GROUP_VERSION, 0, SAFE, "Local controller 5 only supports versions 1-1"),
-        (GROUP_VERSION, -1, UNSAFE, "A feature version cannot be less than 0."),
-        (GROUP_VERSION, 1, 0, "The controller does not support the given upgrade type."),
-        (GROUP_VERSION, 1, 9, "The controller does not support the given upgrade type."),
-        ("metadata.version", 29, UPGRADE, "Local controller 5 does not support this feature."),
-        ("", 1, UPGRADE, "Local controller 5 does not support this feature."),
-    ],
-)
-async def test_any_other_update_is_refused_as_a_whole(name: str, level: int, kind: int, reason: str) -> None:
-    fine = FeatureUpdateKey(GROUP_VERSION, 1, UPGRADE)
-    response = await update(fine, FeatureUpdateKey(name, level, kind))
-    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert response.error_message == f"{FAILED}{level} for feature {name}. {reason}"
+async def test_a_refusal_is_told_as_the_controller_words_it() -> None:
+    gateway = gateway_with(RpcError(ErrorCode.INVALID_UPDATE_VERSION, "No."))
+    response = await update(gateway, UpdateFeaturesRequest(9000, [FeatureUpdateKey(TRANSACTIONS, 3)]), version=1)
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_UPDATE_VERSION, "No.")
     assert response.results == []
 
 
-async def test_version_0_has_no_types_and_needs_none() -> None:
-    response = await update(FeatureUpdateKey(GROUP_VERSION, 1, 9), version=0)
-    assert response.error_code == ErrorCode.NONE
-
-
-async def test_while_nobody_is_elected_the_answer_is_the_same() -> None:
-    response = await update(FeatureUpdateKey(GROUP_VERSION, 2, UPGRADE), elected=-1)
-    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+async def test_while_no_controller_is_elected_the_request_times_out() -> None:
+    gateway = gateway_with(ControllerUnavailable())
+    response = await update(gateway, UpdateFeaturesRequest(9000, [FeatureUpdateKey(TRANSACTIONS, 1)]))
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -18,6 +18,7 @@ WITHDRAW = "controller.withdraw"
 ELECT_LEADERS = "controller.elect_leaders"
 ALTER_REASSIGNMENTS = "controller.alter_reassignments"
 UNREGISTER_BROKER = "controller.unregister_broker"
+UPDATE_FEATURES = "controller.update_features"
 HEARTBEAT = "controller.heartbeat"
 
 
@@ -285,6 +286,32 @@ class UnregisterBroker:
 @dataclass(frozen=True, slots=True)
 class UnregisterBrokerReply:
     revision: int
+
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+"""Kafka's numbers of upgrade types. Any other is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureUpdate:
+    name: str
+    level: int
+    upgrade_type: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    """New finalized levels of features (KIP-584). Either all of them change, or the call fails and none does."""
+
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+    asked_by: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeaturesReply:
+    revision: int
+    changed: tuple[tuple[str, int], ...] = ()  # (feature, level), without levels that were finalized already
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from libs.rpc.contracts.controller import (
     TopicsReply,
     UnregisterBroker,
     UnregisterBrokerReply,
+    UpdateFeatures,
+    UpdateFeaturesReply,
 )
 from libs.telemetry.logs import fields
 
@@ -90,6 +92,9 @@ def _changes(request: object, reply: object) -> Iterator[Done]:
                     yield Done("leader elected", {"partition": f"{elected.topic}-{elected.partition}", "election": election})
         case UnregisterBroker(), UnregisterBrokerReply():
             yield Done("broker unregistered", {"node": request.node_id})
+        case UpdateFeatures(), UpdateFeaturesReply():
+            for name, level in reply.changed:
+                yield Done("feature updated", {"feature": name, "level": level})
 
 
 def _succeeded(reply: TopicsReply) -> list[TopicResult]:

@@ -5,7 +5,7 @@ once, however late it arrives. A key that exists changes with the write. A key t
 between. So a transaction that compares absence also compares that nothing was deleted (`keys.DELETIONS`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -201,6 +201,13 @@ def sweeping(image: ClusterImage) -> list[Write]:
 
 def _deleting(compares: tuple[Compare, ...], deletions: list[Delete], *puts: Put) -> Write:
     return Write(compares, (*deletions, *puts, DELETES), deletions[0])
+
+
+def feature_levels(image: ClusterImage, levels: Mapping[str, int]) -> Write:
+    """The new finalized levels of features, together."""
+    compares = [ModRevisionIs(keys.feature(name), image.mod_revision(keys.feature(name))) for name in levels]
+    puts = tuple([Put(keys.feature(name), encode(level)) for name, level in levels.items()])
+    return Write(_once(image, compares), puts, puts[0])
 
 
 def history_change(image: ClusterImage, history: MetadataHistory) -> Write:

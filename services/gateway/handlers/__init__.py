@@ -71,7 +71,7 @@ async def _answer_api_versions(
     gateway: GatewayState, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     # The only handler that needs the table itself.
-    return api_versions.answer(context, request, [row.api for row in SERVED.values()], gateway.image.revision)
+    return api_versions.answer(context, request, [row.api for row in SERVED.values()], gateway.image)
 
 
 _TABLE: Final = (

@@ -7,16 +7,20 @@ A version that is not served is answered with UNSUPPORTED_VERSION in version 0's
 4}, from which clients choose their next attempt (KIP-511). A client software name or version outside Kafka's pattern gets
 INVALID_REQUEST.
 
-The epoch of the finalized features is the revision of the metadata, as in Kafka it is an offset of it.
+The epoch of the finalized features is the revision of the metadata, as in Kafka it is an offset of it. A feature of level 0 is
+not finalized. Before v4, supported features whose lowest level is 0 are left out: Java's older clients cannot read them
+(KAFKA-17492).
 
-Differences from Kafka: the only feature is group.version (`services/gateway/core/features.py`). metadata.version and
-kraft.version belong to KRaft; the others stand for what is not served yet. Kafka's clients take a missing feature as level 0.
+Differences from Kafka: the only features are group.version and transaction.version (`libs/cluster/features.py`). metadata.version
+and kraft.version belong to KRaft; the others stand for what is not served yet. Kafka's clients take a missing feature as level 0.
 """
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
+from libs.cluster.features import FEATURES, finalized_levels
+from libs.cluster.image import ClusterImage
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS, Api
 from libs.wire.errors import ErrorCode
@@ -27,15 +31,14 @@ from libs.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from services.gateway.core.features import FEATURES
 from services.gateway.exchange.request_context import RequestContext
 
 _OURS: Final = APIS[ApiKey.API_VERSIONS]
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
-def answer(context: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api], revision: int) -> ApiVersionsResponse:
-    """The response, by one who has that revision of the metadata. It also stores the client's software name and version in
+def answer(context: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api], image: ClusterImage) -> ApiVersionsResponse:
+    """The response, by one who has that image of the metadata. It also stores the client's software name and version in
     `context`."""
     if not _OURS.serves(context.api_version):
         ours = ApiVersion(_OURS.key, _OURS.min_version, _OURS.max_version)
@@ -45,9 +48,10 @@ def answer(context: RequestContext, request: ApiVersionsRequest, apis: Iterable[
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.software_name, context.software_version = name, version
+    supported = [f for f in FEATURES if f.min_level > 0 or context.api_version >= 4]
     return ApiVersionsResponse(
         api_keys=[ApiVersion(api.key, api.advertised_min_version, api.max_version) for api in sorted(apis, key=lambda a: a.key)],
-        supported_features=[SupportedFeatureKey(f.name, f.min_level, f.max_level) for f in FEATURES],
-        finalized_features_epoch=revision,
-        finalized_features=[FinalizedFeatureKey(f.name, f.level, f.level) for f in FEATURES],
+        supported_features=[SupportedFeatureKey(f.name, f.min_level, f.max_level) for f in supported],
+        finalized_features_epoch=image.revision,
+        finalized_features=[FinalizedFeatureKey(f.name, level, level) for f, level in finalized_levels(image) if level > 0],
     )

@@ -1,34 +1,38 @@
-"""UpdateFeatures (57), versions 0-2 (KIP-584).
+"""UpdateFeatures (57), versions 0-2 (KIP-584). The controller decides, for all features of a request together.
 
 v1 a type for each update, and validation only · v2 no results for each feature.
 
-Each feature (`services/gateway/core/features.py`) has one level, so there is nothing to store: an update to that level succeeds,
-as in Kafka, and any other answers INVALID_UPDATE_VERSION for the whole request.
-
-Differences from Kafka: only `group.version` 1 and `transaction.version` 2 exist, and no lower level of them.
+Differences from Kafka: only `group.version` 1 and `transaction.version` 0 to 2 exist (`libs/cluster/features.py`).
 """
 
-from libs.wire.errors import ErrorCode
+from libs.rpc.contracts.controller import (
+    SAFE_DOWNGRADE,
+    UPDATE_FEATURES,
+    UPGRADE,
+    FeatureUpdate,
+    UpdateFeatures,
+    UpdateFeaturesReply,
+)
 from libs.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from services.gateway.core.features import FeatureUpdate, UpgradeType, refusal
 from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
-_NO_CONTROLLER = -1
 _NO_ERROR = "NONE"
 """Kafka's message for a feature that was updated."""
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    elected = gateway.image.controller
     updates = [FeatureUpdate(u.feature, u.max_version_level, _type(u, context.api_version)) for u in request.feature_updates]
-    message = refusal(updates, elected.node_id if elected is not None else _NO_CONTROLLER)
-    if message is not None:
-        return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
+    change = UpdateFeatures(tuple(updates), request.validate_only)
+    try:
+        await ask(gateway, context, UPDATE_FEATURES, change, UpdateFeaturesReply, request.timeout_ms)
+    except RequestFailed as failure:
+        return UpdateFeaturesResponse(error_code=failure.error, error_message=failure.message)
     return UpdateFeaturesResponse(
         results=[UpdatableFeatureResult(update.feature, error_message=_NO_ERROR) for update in request.feature_updates]
     )
@@ -37,4 +41,4 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Update
 def _type(update: FeatureUpdateKey, version: int) -> int:
     if version > 0:
         return update.upgrade_type
-    return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE

@@ -307,13 +307,13 @@ DIFFERENCES: Final = (
     Difference(
         "api-versions-features",
         ApiKey.API_VERSIONS,
-        "The only features are group.version, whose only level is 1, and transaction.version, whose only level is 2. "
+        "The only features are group.version, whose only level is 1, and transaction.version with levels 0 to 2. "
         "metadata.version and kraft.version belong to KRaft, and the other features of Kafka are not built yet.",
     ),
     Difference(
         "update-features-one-level",
         ApiKey.UPDATE_FEATURES,
-        "A level other than 1 of group.version or 2 of transaction.version, and any level of another feature, answer "
+        "A level other than 1 of group.version, and any level of a feature other than transaction.version, answer "
         "INVALID_UPDATE_VERSION, since there is nothing to change. `group.coordinator.rebalance.protocols` decides which "
         "protocols groups may use.",
     ),

@@ -86,7 +86,7 @@ def _node_records(nodes: Sequence[NodeHoldings], image: ClusterImage) -> Values:
 
 def _problems(nodes: Sequence[NodeHoldings], image: ClusterImage, base: Source | None) -> Iterator[str]:
     if base is None:
-        yield "no saved metadata was found: configs of topics, brokers and groups, and racks, are the defaults"
+        yield "no saved metadata was found: configs of topics, brokers and groups, racks, and levels of features are the defaults"
     for node in nodes:
         for problem in node.problems:
             yield f"node {node.node_id}: {problem}"

@@ -66,6 +66,7 @@ def test_a_level_is_raised_by_an_upgrade(before: int, after: int) -> None:
         (TRANSACTIONS, -1, 9, NO_TYPE),
         ("metadata.version", 29, UPGRADE, UNKNOWN),
         ("", 1, UPGRADE, UNKNOWN),
+        ("no.such", 0, SAFE_DOWNGRADE, "Feature no.such not found."),
     ],
 )
 def test_any_other_update_is_refused_as_a_whole(name: str, level: int, kind: int, reason: str) -> None:

@@ -48,11 +48,11 @@ async def test_the_controller_decides_and_the_client_then_reads_its_own_change(k
     assert results == [(TRANSACTIONS, 0, "NONE"), ("group.version", 0, "NONE")]
 
 
-@pytest.mark.parametrize(("leave", "kind"), [(True, SAFE), (False, UPGRADE)])
-async def test_version_0_has_leave_to_downgrade_in_place_of_types(leave: bool, kind: int) -> None:
+@pytest.mark.parametrize("leave", [True, False])
+async def test_in_version_0_each_update_is_an_upgrade_as_in_kafka(leave: bool) -> None:
     gateway = gateway_with(UpdateFeaturesReply(7))
     await update(gateway, UpdateFeaturesRequest(9000, [FeatureUpdateKey(TRANSACTIONS, 1, 9, leave)]), version=0)
-    assert gateway.requests[0][1] == UpdateFeatures((FeatureUpdate(TRANSACTIONS, 1, kind),))
+    assert gateway.requests[0][1] == UpdateFeatures((FeatureUpdate(TRANSACTIONS, 1, UPGRADE),))
 
 
 async def test_a_refusal_is_told_as_the_controller_words_it() -> None:

@@ -1,20 +1,13 @@
 """UpdateFeatures (57), versions 0-2 (KIP-584). The controller decides, for all features of a request together.
 
-v1 a type for each update, and validation only · v2 no results for each feature.
+v1 a type for each update, and validation only · v2 no results for each feature. In v0 each update is an upgrade: as in Kafka,
+nobody reads `allow_downgrade`.
 
 Differences from Kafka: only `group.version` 1 and `transaction.version` 0 to 2 exist (`libs/cluster/features.py`).
 """
 
-from libs.rpc.contracts.controller import (
-    SAFE_DOWNGRADE,
-    UPDATE_FEATURES,
-    UPGRADE,
-    FeatureUpdate,
-    UpdateFeatures,
-    UpdateFeaturesReply,
-)
+from libs.rpc.contracts.controller import UPDATE_FEATURES, UPGRADE, FeatureUpdate, UpdateFeatures, UpdateFeaturesReply
 from libs.wire.messages.update_features import (
-    FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -27,7 +20,10 @@ _NO_ERROR = "NONE"
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    updates = [FeatureUpdate(u.feature, u.max_version_level, _type(u, context.api_version)) for u in request.feature_updates]
+    typed = context.api_version >= 1
+    updates = [
+        FeatureUpdate(u.feature, u.max_version_level, u.upgrade_type if typed else UPGRADE) for u in request.feature_updates
+    ]
     change = UpdateFeatures(tuple(updates), request.validate_only)
     try:
         await ask(gateway, context, UPDATE_FEATURES, change, UpdateFeaturesReply, request.timeout_ms)
@@ -36,9 +32,3 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Update
     return UpdateFeaturesResponse(
         results=[UpdatableFeatureResult(update.feature, error_message=_NO_ERROR) for update in request.feature_updates]
     )
-
-
-def _type(update: FeatureUpdateKey, version: int) -> int:
-    if version > 0:
-        return update.upgrade_type
-    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE

@@ -31,6 +31,8 @@ def _check(update: FeatureUpdate, finalized: Mapping[str, tuple[Feature, int]], 
         _refuse(update, "The controller does not support the given upgrade type.")
     if update.level < 0:
         _refuse(update, "A feature version cannot be less than 0.")
+    if update.name not in finalized and update.level == 0:
+        _refuse(update, f"Feature {update.name} not found.")
     if update.name not in finalized:
         _refuse(update, f"Local controller {controller_id} does not support this feature.")
     feature, level = finalized[update.name]

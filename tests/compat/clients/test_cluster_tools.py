@@ -51,11 +51,11 @@ def test_the_quorum_tool_follows_an_election(pairs: LocalCluster) -> None:
     pairs.wait_ready([f"controller-{former}"])
 
 
-def test_the_features_tool_shows_what_the_software_has_and_changes_nothing(pairs: LocalCluster) -> None:
+def test_the_features_tool_refuses_features_that_the_software_does_not_have(pairs: LocalCluster) -> None:
     features = ("kafka-features", "--bootstrap-server", pairs.bootstrap)
     described = run_tool(*features, "describe").text
     line = "Feature: {}\tSupportedMinVersion: {}\tSupportedMaxVersion: {}\tFinalizedVersionLevel: {}\tEpoch: \\d+\n"
-    lines = line.format("group.version", 1, 1, 1) + line.format("transaction.version", 2, 2, 2)
+    lines = line.format("group.version", 1, 1, 1) + line.format("transaction.version", 0, 2, 2)
     assert re.fullmatch(lines, described), described
     assert run_tool(*features, "upgrade", "--feature", "group.version=1").text == "group.version was upgraded to 1.\n"
     refused = run_tool(*features, "upgrade", "--feature", "share.version=1", check=False)

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,21 @@ SAME = (
     ("kafka-transactions", "find-hanging", "--topic", TOPIC),
     ("kafka-streams-application-reset", "--application-id", "app", "--input-topics", TOPIC, "--dry-run"),
 )
+LEVEL_CHANGES = (
+    ("describe",),
+    ("upgrade", "--feature", "transaction.version=3"),
+    ("upgrade", "--feature", "transaction.version=1"),
+    ("downgrade", "--feature", "transaction.version=1", "--dry-run"),
+    ("describe",),
+    ("downgrade", "--feature", "transaction.version=1"),
+    ("describe",),
+    ("downgrade", "--feature", "transaction.version=2"),
+    ("disable", "--feature", "transaction.version"),
+    ("describe",),
+    ("upgrade", "--feature", "transaction.version=2"),
+    ("describe",),
+)
+"""Commands of kafka-features."""
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +82,26 @@ def test_a_tool_prints_what_it_prints_against_kafka(bootstraps: tuple[str, str],
         kafka, penstock = pool.map(lambda bootstrap: run(bootstrap, command), bootstraps)
     assert without_places(penstock.text) == without_places(kafka.text)
     assert penstock.returncode == kafka.returncode
+
+
+def test_the_features_tool_lowers_and_raises_a_level_as_against_kafka(bootstraps: tuple[str, str]) -> None:
+    """One command after the other: each begins with the level that the one before has left."""
+    with ThreadPoolExecutor(2) as pool:
+        for change in LEVEL_CHANGES:
+            kafka, penstock = pool.map(partial(change_level, change), bootstraps)
+            shown = level_of_transactions(kafka.text)
+            assert shown, change
+            assert level_of_transactions(penstock.text) == shown, change
+            assert penstock.returncode == kafka.returncode, change
+
+
+def change_level(arguments: tuple[str, ...], bootstrap: str) -> ToolResult:
+    return run_tool("kafka-features", "--bootstrap-server", bootstrap, *arguments, check=False)
+
+
+def level_of_transactions(text: str) -> list[str]:
+    """What the tool says, without other features and the epoch. Penstock has fewer features."""
+    return [line.partition("\tEpoch:")[0] for line in text.splitlines() if "transaction.version" in line]
 
 
 @pytest.mark.parametrize("row", TOOL_ROWS, ids=lambda row: " ".join((row.tool, *row.arguments)))

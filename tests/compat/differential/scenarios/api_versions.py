@@ -3,12 +3,12 @@
 import struct
 
 from tests.compat.differential.messages import framed
-from tests.compat.differential.scenario import ABSENT, Differs, Scenario
+from tests.compat.differential.scenario import ABSENT, Differs, Scenario, Step, World
 from tests.compat.differential.systems import ASKED
 
 API, UPDATE = "api_versions", "update_features"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-GROUPS = "group.version"
+GROUPS, TRANSACTIONS = "group.version", "transaction.version"
 GOOD = {"client_software_name": "differential", "client_software_version": "1.0"}
 
 
@@ -54,7 +54,12 @@ ADVERTISED = (
     Scenario("a software name with a letter that is not ASCII", API, software("é", "1.0"), versions=[3, 4]),
 )
 
-# Kafka is only asked for what changes nothing there.
+
+def to_level_1(world: World) -> list[Step]:
+    return [Step(UPDATE, 1, update((TRANSACTIONS, 1, SAFE_DOWNGRADE)))]
+
+
+# Kafka is only asked for what changes nothing there, or is undone by the same scenario.
 UPDATING = (
     Scenario("the level that it has", UPDATE, update((GROUPS, 1, UPGRADE))),
     Scenario("the level that it has, safely down", UPDATE, update((GROUPS, 1, SAFE_DOWNGRADE))),
@@ -74,6 +79,16 @@ UPDATING = (
             Differs("update-features-one-level", "error_code", 0, 95),
             Differs("update-features-one-level", "results", penstock=[], versions=[1]),
         ),
+    ),
+    Scenario("a lower level by an upgrade", UPDATE, update((TRANSACTIONS, 1, UPGRADE))),
+    Scenario("a lower level with leave in place of a type", UPDATE, update((TRANSACTIONS, 1, SAFE_DOWNGRADE)), versions=[0]),
+    Scenario("safely down", UPDATE, update((TRANSACTIONS, 1, SAFE_DOWNGRADE), validate_only=True), versions=(1, 2)),
+    Scenario("unsafely down to zero", UPDATE, update((TRANSACTIONS, 0, UNSAFE_DOWNGRADE), validate_only=True), versions=(1, 2)),
+    Scenario("a level above the highest", UPDATE, update((TRANSACTIONS, 3, UPGRADE))),
+    Scenario("a level above the highest, down", UPDATE, update((TRANSACTIONS, 3, SAFE_DOWNGRADE)), versions=(1, 2)),
+    Scenario("down and up again", UPDATE, update((TRANSACTIONS, 2, UPGRADE)), before=to_level_1),
+    Scenario(
+        "a known feature twice, of which the last counts", UPDATE, update((TRANSACTIONS, 1, UPGRADE), (TRANSACTIONS, 2, UPGRADE))
     ),
     Scenario("a feature that nobody knows", UPDATE, update(("no.such.version", 1, UPGRADE))),
     Scenario("level zero of a feature that nobody knows", UPDATE, update(("no.such.version", 0, SAFE_DOWNGRADE))),

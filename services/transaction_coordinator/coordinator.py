@@ -103,6 +103,8 @@ class TransactionCoordinator:
             self.markers.forget(shard, owner_epoch, prepared)  # its new owner finds it prepared, and writes the markers again
             return
         self.shards.submit(shard, MarkersWritten(prepared), partial(self._completed, shard, owner_epoch, prepared))
+        # Who waits is decided on top of it, and shares its append. Nobody is answered before that is committed.
+        self.completions.completed(prepared.transactional_id)
         self.shards.end_turn()
 
     def _completed(self, shard: int, owner_epoch: int, prepared: Transaction, answer: Answer[Reply, Any]) -> None:
@@ -112,7 +114,6 @@ class TransactionCoordinator:
         self.markers.forget(shard, owner_epoch, prepared)
         if isinstance(answer.reply, ProducerReply) and not answer.reply.error_code:
             self.meters.completed(prepared)
-            self.completions.completed(prepared.transactional_id)
 
 
 def machine_of(machine: Any) -> TransactionMachine:

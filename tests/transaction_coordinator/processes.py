@@ -1,7 +1,8 @@
 """Whole transaction coordinator processes in this one, over a real storage node; the test plays controller and gateway."""
 
+import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -128,13 +129,15 @@ class TransactionalClient:
 
 class FakeGroupCoordinator:
     """It owns all shards of `__consumer_offsets`. `markers` has what it was sent; `errors` the answers to come, the last of which
-    stays."""
+    stays. It answers only while `released` is set."""
 
     def __init__(self, node: StorageCluster) -> None:
         self.node = node
         self.owner = Owner(9, 1)
         self.markers: list[Marker] = []
         self.errors = [0]
+        self.released = asyncio.Event()
+        self.released.set()
         self._server = RpcServer(
             Hello(GROUP_COORDINATOR, 9, 1, "test", 1, "test-cluster"),
             {WRITE_GROUP_MARKERS: self._written},
@@ -154,8 +157,12 @@ class FakeGroupCoordinator:
     async def close(self) -> None:
         await self._server.close(drain_s=0.1)
 
-    def _written(self, call: Call) -> None:
+    def _written(self, call: Call) -> Coroutine[Any, Any, None]:
         request = unpack(WriteMarkers, call.body)
         self.markers += request.markers
+        return self._answer(call, request)
+
+    async def _answer(self, call: Call, request: WriteMarkers) -> None:
+        await self.released.wait()
         error = self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
         call.reply(AppendReply(tuple(Appended(error) for _ in request.markers)))

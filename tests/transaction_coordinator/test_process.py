@@ -23,6 +23,7 @@ from libs.wire.record_batches.markers import Marker, read_marker
 from libs.wire.record_batches.records import Record, build_batch
 from services.transaction_coordinator.core.transaction import Producer
 from services.transaction_coordinator.gauges import open_transactions
+from services.transaction_coordinator.protocol import completions
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, fetched, partition_of
 from tests.support.polling import until
 from tests.transaction_coordinator.processes import Coordinator, FakeGroupCoordinator, TransactionalClient
@@ -346,3 +347,31 @@ async def test_a_transactional_id_without_a_name_is_refused(node: StorageCluster
     assert await client.add_offsets("g") == ErrorCode.INVALID_REQUEST
     assert await client.add(DATA, 0) == [ErrorCode.INVALID_REQUEST]
     assert await client.end(commit=True) == ErrorCode.INVALID_REQUEST
+
+
+async def test_the_next_transaction_begins_in_the_append_that_completes_the_last_one(
+    node: StorageCluster, owner: Coordinator, groups: FakeGroupCoordinator, short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first request has waited for the markers. It need not wait for the record that they are written, too."""
+    await groups.own(short_dir, shards=1, owner_epoch=6)
+    await until(lambda: GROUP_TOPIC in owner.running.image.topics)
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add_offsets("g") == 0
+    groups.released.clear()
+    assert await client.end(commit=True) == 0
+    appends: list[PlannedAppend] = []
+    append = StorageLog.append
+
+    def noted(log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None]) -> Cancel:
+        appends.append(planned)
+        return append(log, planned, now_ms, on_result)
+
+    monkeypatch.setattr(StorageLog, "append", noted)
+    monkeypatch.setattr(completions, "WAIT_S_MAX", WAIT_S)
+    next_one = asyncio.ensure_future(client.add_offsets("g"))
+    await until(lambda: len(owner.running.completions) == 1)
+    groups.released.set()
+    assert await next_one == 0
+    assert [len(planned.records) for planned in appends] == [2]
+    assert open_transactions(owner.running, 0)[ID]["state"] == "Ongoing"

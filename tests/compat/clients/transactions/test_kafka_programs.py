@@ -21,7 +21,7 @@ PARTITIONS = 2
 RECORDS = 4000
 """In each partition of the source."""
 RECORDS_IN_TRANSACTION = 50
-TIMEOUT_MS = 5000
+TIMEOUT_MS = 10_000
 """A copier that comes back may wait so long: it asks for its offset before it aborts the transaction of its predecessor."""
 FLUSH_S = 60.0
 COPIED_WITHIN_S = 120.0

@@ -324,7 +324,7 @@ _TABLE: Final = (
     _row(ApiKey.OFFSET_DELETE, "OffsetDelete", offset_delete, _OWNER, shard_keys=_one_group,
          refused=refused.offset_delete_response, error_without_group=INVALID_GROUP_ID),
     _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum, elements_max=FEATURES_MAX),
-    _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, elements_max=FEATURES_MAX),
+    _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, _CONTROLLER, elements_max=FEATURES_MAX),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
     _row(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", describe_producers, elements_max=PARTITIONS_MAX),
     _row(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", describe_transactions, _TRANSACTION,

@@ -74,11 +74,8 @@ def test_only_api_versions_and_sasl_itself_are_answered_before_authentication() 
 
 
 def test_handlers_of_the_controllers_apis_ask_the_controller_and_of_the_others_three_that_create_topics() -> None:
-    creating = {
-        ApiKey.METADATA,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-    }  # answered by the gateway, but a missing topic is created first
+    # Answered by others, but a missing topic is created first.
+    creating = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.ADD_OFFSETS_TO_TXN}
     to_controller = {key for key, served in SERVED.items() if asks_the_controller(served.handle.__module__)}
     assert to_controller == {api.key for api in APIS.values() if api.kind is Kind.CONTROLLER} | creating
 

@@ -1,8 +1,8 @@
 """Requests that wait until the markers of a transaction are written.
 
-A producer that begins its next transaction at once would hear CONCURRENT_TRANSACTIONS, and wait for 20 ms to half a second before
-it asks again. Markers take a few milliseconds. So its request waits here, for a bounded time, and is decided again: right behind the
-decision that completes the transaction, so that both share an append.
+A producer that begins its next transaction at once would hear CONCURRENT_TRANSACTIONS, and wait for 20 ms to half a second
+before it asks again. Markers take a few milliseconds. So its request waits here, for a bounded time, and is decided again right
+behind the decision that completes the transaction: both share an append.
 """
 
 import asyncio

@@ -2,6 +2,7 @@
 
     python -m tests.bench [--raw] [--java] [--synced] [--replicated] [--random] [--opened] [--groups] [--replicated-groups]
                           [--memory] [--startup] [--recovery] [--partitions] [--compaction] [--background]
+                          [--transactions] [--transactional-ids]
                           [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
                           [--parent CHECKOUT]
 
@@ -33,6 +34,8 @@ from tests.bench.replicated_cases import replicated_cases
 from tests.bench.sides import Side
 from tests.bench.storage_cases import random_read_cases, synced_cases
 from tests.bench.systems import start_kafka, start_penstock, start_replicated_kafka, start_replicated_penstock
+from tests.bench.transactional_ids import transactional_ids
+from tests.bench.transactions import transactions
 
 CASES: dict[str, Callable[[], list[Case]]] = {
     "raw": raw_cases,
@@ -58,6 +61,8 @@ FIGURES: dict[str, Callable[[], list[dict[str, object]]]] = {
     "partitions": many_partitions,
     "compaction": compaction,
     "background": background,
+    "transactions": transactions,
+    "transactional_ids": transactional_ids,
 }
 
 

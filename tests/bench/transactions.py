@@ -89,6 +89,11 @@ def _percentiles(commits_ms: list[float]) -> dict[str, float]:
     return {"p50_ms": round(cuts[49], 1), "p99_ms": round(cuts[98], 1)}
 
 
+def transactions() -> list[dict[str, object]]:
+    """With one producer and with eight, for each durability of the data topics."""
+    return [figure for durability in ("replicated", "synced") for figure in measure(durability, (1, 8), 10.0, 3)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.transactions")
     parser.add_argument("--producers", default="1,8")

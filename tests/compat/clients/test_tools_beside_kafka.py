@@ -38,12 +38,9 @@ SAME = (
 LEVEL_CHANGES = (
     ("describe",),
     ("upgrade", "--feature", "transaction.version=3"),
-    ("upgrade", "--feature", "transaction.version=1"),
     ("downgrade", "--feature", "transaction.version=1", "--dry-run"),
     ("describe",),
     ("downgrade", "--feature", "transaction.version=1"),
-    ("describe",),
-    ("downgrade", "--feature", "transaction.version=2"),
     ("disable", "--feature", "transaction.version"),
     ("describe",),
     ("upgrade", "--feature", "transaction.version=2"),

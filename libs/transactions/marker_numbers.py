@@ -6,6 +6,8 @@ transaction, and would end it. Coordinators number their requests, and a leader 
 
 from typing import NamedTuple, TypeAlias
 
+from libs.rpc.contracts.transactions import Marker
+
 Key: TypeAlias = tuple[bytes, int]
 """Topic id and partition index."""
 
@@ -28,13 +30,17 @@ class MarkerNumbers:
         """The number of partitions."""
         return len(self._newest)
 
-    def is_late(self, key: Key, shard: int, number: MarkerNumber) -> bool:
-        """Whether a later marker of that shard has come before. Otherwise `number` is the highest from now on."""
-        by_shard = self._newest.setdefault(key, {})
-        newest = by_shard.get(shard)
+    def is_late(self, marker: Marker, request_number: int) -> bool:
+        """Whether a later marker of its shard has come before. Otherwise its number is the highest from now on. An operator's
+        marker has none, and is never late."""
+        if marker.shard < 0:
+            return False
+        number = MarkerNumber(marker.leader_epoch, marker.coordinator_epoch, request_number)
+        by_shard = self._newest.setdefault((marker.topic_id, marker.partition), {})
+        newest = by_shard.get(marker.shard)
         if newest is not None and number < newest:
             return True
-        by_shard[shard] = number
+        by_shard[marker.shard] = number
         return False
 
     def forget(self, key: Key) -> None:

@@ -14,8 +14,6 @@ from libs.wire.record_batches.markers import Marker
 
 CACHED_BATCHES = 5
 NO_OFFSET = -1
-NO_SEQUENCE = -1
-"""Of batches that a group coordinator writes on behalf of a producer."""
 
 
 class CachedBatch(NamedTuple):
@@ -84,9 +82,7 @@ class ProducerState:
         epoch, sequence = header.producer_epoch, header.base_sequence
         if epoch != entry.epoch:
             if epoch < entry.epoch:
-                raise BatchError(
-                    ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {epoch} of producer {producer_id} is below {entry.epoch}"
-                )
+                raise _former_epoch(header, entry)
             if sequence != 0 and entry.epoch >= 0:
                 raise BatchError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -110,10 +106,7 @@ class ProducerState:
         """Whether a coordinator's batch, which has no sequence, may be appended. Raises BatchError: INVALID_PRODUCER_EPOCH."""
         entry = self.entries.get(header.producer_id)
         if entry is not None and header.producer_epoch < entry.epoch:
-            raise BatchError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"epoch {header.producer_epoch} of producer {header.producer_id} is below {entry.epoch}",
-            )
+            raise _former_epoch(header, entry)
 
     def knows(self, producer_id: int) -> bool:
         return producer_id in self.entries
@@ -240,8 +233,7 @@ class ProducerState:
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         delta = header.last_offset_delta
-        last_sequence = (header.base_sequence + delta) & MAX_SEQUENCE if header.base_sequence >= 0 else NO_SEQUENCE
-        batch = CachedBatch(last_sequence, base_offset + delta, delta, timestamp)
+        batch = CachedBatch(header.last_sequence, base_offset + delta, delta, timestamp)
         batches: tuple[CachedBatch, ...] = (batch,)
         coordinator_epoch, first_offset = -1, NO_OFFSET
         if entry is not None:
@@ -266,6 +258,11 @@ class ProducerState:
         if entry is None or entry.transaction_first_offset == NO_OFFSET:
             return None
         return self.transactions.end(producer_id, entry.transaction_first_offset, offset, aborted=marker.aborts)
+
+
+def _former_epoch(header: BatchHeader, entry: ProducerEntry) -> BatchError:
+    reason = f"epoch {header.producer_epoch} of producer {header.producer_id} is below {entry.epoch}"
+    return BatchError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
 
 
 def _fresh_if_inside(entry: ProducerEntry, header: BatchHeader) -> Fresh:

@@ -8,6 +8,7 @@ Differences from Kafka: the leader is asked wherever it is, where Kafka answers 
 has transactions: it answers INVALID_TOPIC_EXCEPTION.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -52,10 +53,13 @@ async def handle(gateway: GatewayState, context: RequestContext, request: WriteT
         markers = tuple(_marker(gateway, request.markers[key[0]], key[1], *wanted[key]) for key in keys)
         return WriteMarkers(NO_NUMBER, int(TIMEOUT_S * 1000), markers)
 
-    of_groups = {key for key in wanted if key[1] == GROUP_TOPIC}
+    of_groups: dict[int, list[Key]] = {}
+    for key in wanted:
+        if key[1] == GROUP_TOPIC:
+            of_groups.setdefault(key[2], []).append(key)
     answers = await ask_leaders(
         gateway,
-        {key: partition for key, partition in wanted.items() if key not in of_groups},
+        {key: partition for key, partition in wanted.items() if key[1] != GROUP_TOPIC},
         LeaderRequest(
             WRITE_MARKERS,
             body,
@@ -64,9 +68,9 @@ async def handle(gateway: GatewayState, context: RequestContext, request: WriteT
             retry_timeout_s=TIMEOUT_S,
         ),
     )
-    for shard in {key[2] for key in of_groups}:
-        keys = [key for key in wanted if key in of_groups and key[2] == shard]
-        answers.update(zip(keys, await _ask_group_coordinator(gateway, shard, body(keys)), strict=False))
+    asking = [_ask_group_coordinator(gateway, shard, body(keys)) for shard, keys in of_groups.items()]
+    for keys, answered in zip(of_groups.values(), await asyncio.gather(*asking), strict=True):
+        answers.update(zip(keys, answered, strict=False))
     return WriteTxnMarkersResponse([_result(place, marker, wanted, answers) for place, marker in enumerate(request.markers)])
 
 

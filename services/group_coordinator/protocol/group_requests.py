@@ -68,9 +68,9 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
     def _must_verify(self, shard: int, request: TxnOffsetCommitRequest) -> bool:
         """Whether the coordinator of the transaction has to be asked. The first offsets of a transaction begin it here, and those
         that follow belong to it."""
-        if not request.group_id or not names_known_partition(request, self._topics()):
+        if self._open_epoch(shard, request.producer_id) == request.producer_epoch or not request.group_id:
             return False
-        return self._open_epoch(shard, request.producer_id) != request.producer_epoch
+        return names_known_partition(request, self._topics())
 
     def _verified(
         self, call: Call, api: Api, write: Write, shard: int, owner_epoch: int, event: RequestEvent, error: int

@@ -14,7 +14,7 @@ from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, Marker, WriteMa
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.rpc.server import Accept
-from libs.transactions.marker_numbers import MarkerNumber, MarkerNumbers
+from libs.transactions.marker_numbers import MarkerNumbers
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.model.requests import MarkerReply, Reply, RequestEvent, TransactionMarker
 from services.group_coordinator.protocol.commit_verification import CommitVerification
@@ -83,9 +83,7 @@ class TransactionMarkers:
             return NOT_COORDINATOR
         if driver.owner_epoch != marker.leader_epoch:
             return LATE
-        numbered = MarkerNumber(marker.leader_epoch, marker.coordinator_epoch, number)
-        key = marker.topic_id, marker.partition
-        return LATE if marker.shard >= 0 and self._numbers.is_late(key, marker.shard, numbered) else 0
+        return LATE if self._numbers.is_late(marker, number) else 0
 
     def _submit(self, marker: Marker, settle: Settle) -> None:
         epoch = marker.producer_epoch

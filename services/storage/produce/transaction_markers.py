@@ -6,7 +6,6 @@ from libs.rpc.contracts.transactions import Marker as Wanted
 from libs.rpc.contracts.transactions import WriteMarkers
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
-from libs.transactions.marker_numbers import MarkerNumber
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.markers import Marker, build_marker
@@ -48,8 +47,7 @@ class TransactionMarkers:
         if partition.topic in INTERNAL_TOPICS:
             request.settle(slot, refused_as(COORDINATOR_ONLY))
             return
-        numbered = MarkerNumber(wanted.leader_epoch, wanted.coordinator_epoch, number)
-        is_late = wanted.shard >= 0 and self._appends.marker_numbers.is_late(partition.key, wanted.shard, numbered)
+        is_late = self._appends.marker_numbers.is_late(wanted, number)
         if is_late or wanted.leader_epoch != partition.replica.leader_epoch:
             request.settle(slot, refused_as(LATE))
             return

@@ -17,7 +17,7 @@ from libs.runtime.parked_queues import COPIED_BYTES_MAX
 from libs.transactions.question import Question
 from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.transactions.verification_errors import (
-    FIRST_THAT_ADDS,
+    Participant,
     clients_error,
     not_in_transaction,
     producer,
@@ -59,7 +59,7 @@ class _Verification:
 
     partition: Partition
     request: AddPartitions
-    produce_version: int
+    client: Participant
     batches: list[VerifiedBatch]
     question: Question | None = None
 
@@ -118,7 +118,7 @@ class TransactionVerification:
         refused. Batches of a later epoch wait on: they belong to the next transaction."""
         verification = self._verifications.get((partition.key, producer_id))
         if verification is not None:
-            error = not_in_transaction(producer(verification.produce_version))
+            error = not_in_transaction(verification.client)
             self._refuse_some(verification, Refusal(error, "the transaction has ended"), lambda each: each <= epoch)
 
     def drop(self, partition: Partition) -> list[VerifiedBatch]:
@@ -144,14 +144,15 @@ class TransactionVerification:
         first = batches[0]
         partition, request, header = first.partition, first.request, first.header
         assert request.transactional_id is not None
+        client = producer(request.produce_version)
         asked = AddPartitions(
             request.transactional_id,
             header.producer_id,
             header.producer_epoch,
-            request.produce_version < FIRST_THAT_ADDS,
+            not client.leaves_adding,
             ((partition.topic, partition.key[1]),),
         )
-        verification = _Verification(partition, asked, request.produce_version, batches)
+        verification = _Verification(partition, asked, client, batches)
         self._verifications[partition.key, header.producer_id] = verification
         self._bytes += sum(len(batch.view) for batch in batches)
         verification.question = Question(self.coordinators, asked, lambda error: self._answered(verification, error))
@@ -163,7 +164,7 @@ class TransactionVerification:
         asked = verification.request
         if error:
             message = f"the transaction coordinator answers {ErrorCode(error).name}" if error in [*ErrorCode] else None
-            refusal = Refusal(int(clients_error(error, producer(verification.produce_version))), message)
+            refusal = Refusal(int(clients_error(error, verification.client)), message)
             self._refuse_some(verification, refusal, lambda epoch: epoch == asked.producer_epoch)
         else:
             del self._verifications[verification.partition.key, asked.producer_id]

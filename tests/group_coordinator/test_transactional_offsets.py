@@ -58,6 +58,8 @@ class Scene:
         self.owner_epoch += 1
         self.coordinator = coordinator
         await self.node.give(self.topic_id, 0, coordinator.owner, self.owner_epoch)
+        owned = coordinator.running.shards.owned
+        await until(lambda: 0 in owned and owned[0].owner_epoch == self.owner_epoch)
         await coordinator.serves(0)
         self.gateway = coordinator.gateway()
 
@@ -203,6 +205,22 @@ async def test_another_owner_goes_on_with_open_transactions(
     assert await scene.end() == 0
     await scene.hand_over(await begin(3, group_machine))
     assert await scene.offset() == 6
+
+
+async def test_an_answer_from_before_the_shard_was_elsewhere_begins_no_transaction(
+    scene: Scene, begin: Callable[..., Awaitable[Coordinator]], transactions: FakeTransactionCoordinator
+) -> None:
+    """The marker of the transaction that it is about came to the owner in between."""
+    first = scene.coordinator
+    transactions.held.clear()
+    late = asyncio.ensure_future(scene.commit(5))
+    await until(lambda: bool(transactions.requests))
+    await scene.hand_over(await begin(2, group_machine))
+    assert await scene.end() == 0
+    await scene.hand_over(first)
+    transactions.held.set()
+    await late
+    assert first.running.open_epoch(0, PRODUCER_ID) is None, "nobody ends it: its coordinator has written all markers"
 
 
 async def test_the_leader_refuses_a_producer_with_a_former_epoch(scene: Scene) -> None:

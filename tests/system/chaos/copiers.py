@@ -4,7 +4,7 @@ import threading
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from tests.compat.clients.transactions.transactional import WAIT_S, until_done
+from tests.compat.clients.transactions.transactional import KEEPS_BROKERS, opened_amid_faults, rewind, until_done
 
 RECORDS_MAX = 50
 WAIT_FOR_RECORDS_S = 0.2
@@ -50,12 +50,7 @@ class Copier:
         consumer.close()
 
     def _opened(self) -> Producer:
-        settings = {"transactional.id": self._name, "transaction.timeout.ms": 10_000, "log_level": 0}
-        # Otherwise librdkafka 2.16 may wait for ever for a group coordinator that it has forgotten (librdkafka #5511, #5456).
-        settings["metadata.recovery.strategy"] = "none"
-        producer = Producer({"bootstrap.servers": self._bootstrap, **settings})
-        until_done(producer.init_transactions)
-        return producer
+        return opened_amid_faults(self._bootstrap, self._name, **KEEPS_BROKERS, **{"transaction.timeout.ms": 10_000})
 
     def _copy(self, consumer: Consumer, producer: Producer, messages: list[Message]) -> None:
         metadata = consumer.consumer_group_metadata()
@@ -75,9 +70,7 @@ class Copier:
         """The records that were not copied come again."""
         while True:
             try:
-                committed = consumer.committed(consumer.assignment(), WAIT_S)
-                for partition in committed:
-                    consumer.seek(TopicPartition(partition.topic, partition.partition, max(partition.offset, 0)))
+                rewind(consumer)
             except KafkaException as failure:
                 self.errors.append(str(failure))
                 consumer.consume(0, WAIT_FOR_RECORDS_S)  # a rebalance may have begun

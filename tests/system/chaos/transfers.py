@@ -11,15 +11,15 @@ import random
 import signal
 import threading
 import time
-import uuid
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
 
 from tests.compat.clients.admin import Admin
-from tests.compat.clients.transactions.transactional import WAIT_S, until_done
+from tests.compat.clients.transactions.topic_reader import TopicReader
+from tests.compat.clients.transactions.transactional import WAIT_S, opened_amid_faults, until_done
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 from tests.system.chaos.copiers import Copier
@@ -66,10 +66,8 @@ class Teller:
                 producer = self._opened()
 
     def _opened(self) -> Producer:
-        settings = {"transactional.id": f"teller-{self._number}", "transaction.timeout.ms": TIMEOUT_MS, "log_level": 0}
-        producer = Producer({"bootstrap.servers": self._bootstrap, **settings})
-        until_done(producer.init_transactions)
-        return producer
+        settings = {"transaction.timeout.ms": TIMEOUT_MS}
+        return opened_amid_faults(self._bootstrap, f"teller-{self._number}", **settings)
 
     def _transfer(self, producer: Producer, name: str) -> str:
         amount = self._chance.randrange(1, 100)
@@ -93,26 +91,8 @@ class Teller:
 
 def committed_records(bootstrap: str, topic: str) -> list[str]:
     """What a reader of committed records sees, up to the end of each partition."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": uuid.uuid4().hex,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
-    ended: set[int | None] = set()
-    values: list[str] = []
-    while len(ended) < PARTITIONS:
-        for message in consumer.consume(500, 1.0):
-            error = message.error()
-            if error is None:
-                values.append((message.value() or b"").decode())
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
-    consumer.close()
-    return values
+    with TopicReader(bootstrap, topic, PARTITIONS) as reader:
+        return [value for records in reader.read_to_end() for _, value in records]
 
 
 def verdict(transfers: Transfers, records: list[str], copied: list[str]) -> dict[str, object]:

@@ -5,31 +5,20 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.compat.clients.groups.connect import Worker
 from tests.compat.clients.groups.offsets import GroupAdmin
+from tests.compat.clients.transactions.topic_reader import TopicReader
 from tests.support.polling import eventually
 
 WITHIN_S = 60.0
 
 
-def committed_records(bootstrap: str, topic: str) -> tuple[int, list[str]]:
+def committed_lines(bootstrap: str, topic: str) -> tuple[int, list[str]]:
     """The offset behind the last committed record of the topic, and all of them."""
-    settings = {"group.id": "nobody", "isolation.level": "read_committed", "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
-    behind, lines = 0, []
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        while True:
-            for message in consumer.consume(500, 1.0):
-                if message.error() is not None:
-                    assert message.error().code() == KafkaError._PARTITION_EOF
-                    return behind, lines
-                behind = message.offset() + 1
-                lines.append(message.value().decode())
-    finally:
-        consumer.close()
+    with TopicReader(bootstrap, topic, 1) as reader:
+        (records,) = reader.read_to_end()
+        return reader.behind[0], [line for _, line in records]
 
 
 @pytest.fixture
@@ -65,7 +54,7 @@ def test_lines_go_from_a_file_to_a_file_once_each_while_workers_are_killed_and_c
         lines = sink.read_text().splitlines() if sink.exists() else []
         if (
             len(lines) < len(written)
-            or admin.committed("connect-to-file").get((topic, 0)) != committed_records(bootstrap, topic)[0]
+            or admin.committed("connect-to-file").get((topic, 0)) != committed_lines(bootstrap, topic)[0]
         ):
             return False
         offsets = worker.get("/connectors/from-file/offsets")
@@ -93,4 +82,4 @@ def test_lines_go_from_a_file_to_a_file_once_each_while_workers_are_killed_and_c
     first.until_started()
     eventually(lambda: arrived(first), WITHIN_S)
     assert sink.read_text().splitlines() == written
-    assert committed_records(bootstrap, topic)[1] == written
+    assert committed_lines(bootstrap, topic)[1] == written

@@ -13,10 +13,11 @@ Record = tuple[str | None, str]
 
 
 class TopicReader:
-    """`records` has what it has read of each partition. Use as a context manager."""
+    """`records` has what it has read of each partition, `behind` the offset behind that. Use as a context manager."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, isolation: str = "read_committed") -> None:
         self.records: list[list[Record]] = [[] for _ in range(partitions)]
+        self.behind = [0] * partitions
         self._is_at_end = [False] * partitions
         self._consumer = Consumer(
             {
@@ -52,8 +53,10 @@ class TopicReader:
         if error is not None:
             assert error.code() == KafkaError._PARTITION_EOF, error
         else:
-            key, value = message.key(), message.value()
+            key, value, offset = message.key(), message.value(), message.offset()
             assert value is not None
+            assert offset is not None
+            self.behind[partition] = offset + 1
             self.records[partition].append((None if key is None else key.decode(), value.decode()))
         self._is_at_end[partition] = error is not None
 

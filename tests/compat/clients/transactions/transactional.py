@@ -10,6 +10,11 @@ from tests.support.polling import eventually
 WAIT_S = 60.0
 
 
+KEEPS_BROKERS = {"metadata.recovery.strategy": "none"}
+"""Otherwise librdkafka 2.16 bootstraps anew where all brokers are down at once, forgets its brokers, and may wait for the former
+group coordinator for ever (librdkafka #5511, #5456)."""
+
+
 def transactional(bootstrap: str, transactional_id: str, **more: object) -> Producer:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 2, **more})
     producer.init_transactions(WAIT_S)
@@ -26,6 +31,19 @@ def until_done(call: Callable[[float], object]) -> None:
                 raise
         else:
             return
+
+
+def opened_amid_faults(bootstrap: str, transactional_id: str, **more: object) -> Producer:
+    """A producer that goes on trying until it has a producer id."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0, **more})
+    until_done(producer.init_transactions)
+    return producer
+
+
+def rewind(consumer: Consumer) -> None:
+    """Goes back to the committed offsets. Raises KafkaException."""
+    for partition in consumer.committed(consumer.assignment(), WAIT_S):
+        consumer.seek(TopicPartition(partition.topic, partition.partition, max(partition.offset, 0)))
 
 
 def read(bootstrap: str, topic: str, count: int, partitions: int = 1, isolation: str = "read_committed") -> list[bytes]:
@@ -72,9 +90,7 @@ class Copy:
             }
         )
         self._consumer.subscribe([source])
-        # Where all brokers are down at once, librdkafka 2.16 bootstraps anew, forgets its brokers, and waits for the former group
-        # coordinator for ever (librdkafka #5511, #5456).
-        self._producer = transactional(bootstrap, f"{source}-copy", **{"metadata.recovery.strategy": "none"})
+        self._producer = transactional(bootstrap, f"{source}-copy", **KEEPS_BROKERS)
 
     def begin(self) -> list[bytes]:
         """Begins a transaction with the next records. Returns them."""
@@ -102,8 +118,7 @@ class Copy:
     def abort(self) -> None:
         """The records come again."""
         until_done(self._producer.abort_transaction)
-        for partition in self._consumer.committed(self._consumer.assignment(), WAIT_S):
-            self._consumer.seek(TopicPartition(partition.topic, partition.partition, max(partition.offset, 0)))
+        rewind(self._consumer)
 
     def close(self) -> None:
         self._consumer.close()

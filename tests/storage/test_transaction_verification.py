@@ -84,6 +84,18 @@ async def test_the_coordinator_is_asked_once_a_transaction_and_partition(
     assert len(coordinator.requests) == 2
 
 
+async def test_the_coordinator_hears_whose_marker_the_partition_had_last(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator
+) -> None:
+    """Whoever was owner before that may still take for open what its successor has ended."""
+    topic = await cluster.topic("known")
+    for sequence, owner_epoch in enumerate((OWNER_EPOCH, OWNER_EPOCH + 1)):
+        assert (await send(cluster, topic, sequence)).error == 0
+        assert await end(cluster, topic, owner_epoch=owner_epoch) == 0
+    assert (await send(cluster, topic, 2)).error == 0
+    assert [request.coordinator_epoch for request in coordinator.requests] == [-1, OWNER_EPOCH, OWNER_EPOCH + 1]
+
+
 async def test_leaders_add_partitions_for_clients_that_leave_it_to_them(
     cluster: StorageCluster, coordinator: FakeTransactionCoordinator
 ) -> None:

@@ -14,9 +14,11 @@ from libs.coordinator.shard import PlannedAppend
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.storage_log import StorageLog
 from libs.rpc.client import Response, RpcClient
+from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
-from libs.rpc.contracts.transactions import WRITE_MARKERS
+from libs.rpc.contracts.transactions import ADD_PARTITIONS, WRITE_MARKERS, AddPartitions, PartitionsAdded
 from libs.rpc.contracts.transactions import Marker as WantedMarker
+from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import iter_batches
 from libs.wire.record_batches.markers import Marker, read_marker
@@ -26,7 +28,7 @@ from services.transaction_coordinator.gauges import open_transactions
 from services.transaction_coordinator.protocol import completions
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, fetched, partition_of
 from tests.support.polling import until
-from tests.transaction_coordinator.processes import Coordinator, FakeGroupCoordinator, TransactionalClient
+from tests.transaction_coordinator.processes import Coordinator, FakeGroupCoordinator, ShardFailed, TransactionalClient
 
 SHARDS = 2
 ID = "an id"
@@ -375,3 +377,55 @@ async def test_the_next_transaction_begins_in_the_append_that_completes_the_last
     assert await next_one == 0
     assert [len(planned.records) for planned in appends] == [2]
     assert open_transactions(owner.running, 0)[ID]["state"] == "Ongoing"
+
+
+async def claim_elsewhere(node: StorageCluster, topic: bytes) -> None:
+    """Another owner claims the shard, and no image tells of it."""
+    assert node.client is not None
+    response = await node.client.call(CLAIM, Claim(topic, SHARD, 0, 2, 1), timeout_s=WAIT_S)
+    assert not unpack(Claimed, response.body).error
+
+
+async def verified(owner: Coordinator, client: TransactionalClient, coordinator_epoch: int = -1) -> int:
+    """A leader asks whether the partition belongs to the transaction. `coordinator_epoch`: of the last marker that it has."""
+    asked = AddPartitions(ID, *client.producer, True, ((DATA, 0),), coordinator_epoch)
+    response = await owner.client.call(ADD_PARTITIONS, asked, timeout_s=WAIT_S)
+    return unpack(PartitionsAdded, response.body).errors[0]
+
+
+@pytest.mark.parametrize("newer", [False, True], ids=["same-epoch", "newer-epoch"])
+@pytest.mark.parametrize("request_name", ["commit", "abort", "add", "verify"])
+async def test_a_former_owner_neither_confirms_nor_refuses(
+    node: StorageCluster, topic: bytes, data: bytes, owner: Coordinator, request_name: str, newer: bool
+) -> None:
+    """It takes the transaction before for the last one. So it would confirm a commit that nobody carries out, and fence a
+    producer whose epoch has risen since."""
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0) == [0]
+    assert await client.end(commit=True) == 0
+    await until(lambda: not open_transactions(owner.running, 0))
+    await claim_elsewhere(node, topic)
+    if newer:
+        client.producer = Producer(client.producer.producer_id, client.producer.epoch + 1)
+    if request_name == "verify":
+        assert await verified(owner, client) == ErrorCode.NOT_COORDINATOR
+        return
+    asked: Awaitable[object] = client.add(DATA, 0) if request_name == "add" else client.end(commit=request_name == "commit")
+    with pytest.raises(ShardFailed) as failure:
+        await asked
+    assert failure.value.error == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("coordinator_epoch", [-1, 1, 2])
+async def test_a_leader_that_has_a_marker_of_the_owner_needs_no_confirmation(
+    node: StorageCluster, topic: bytes, data: bytes, owner: Coordinator, coordinator_epoch: int
+) -> None:
+    """A newer owner would have ended the transaction there with a marker of its own, before the next one."""
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0) == [0]
+    assert await verified(owner, client, coordinator_epoch) == 0
+    await claim_elsewhere(node, topic)
+    expected = 0 if coordinator_epoch == 1 else ErrorCode.NOT_COORDINATOR
+    assert await verified(owner, client, coordinator_epoch) == expected

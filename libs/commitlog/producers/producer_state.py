@@ -111,6 +111,11 @@ class ProducerState:
     def knows(self, producer_id: int) -> bool:
         return producer_id in self.entries
 
+    def coordinator_epoch(self, producer_id: int) -> int:
+        """The coordinator epoch of the producer's last marker; -1 if none is known."""
+        entry = self.entries.get(producer_id)
+        return entry.coordinator_epoch if entry is not None else -1
+
     def in_transaction(self, header: BatchHeader) -> bool:
         """Whether the batch's producer has begun its transaction here already, in this epoch."""
         entry = self.entries.get(header.producer_id)

@@ -151,6 +151,7 @@ class TransactionVerification:
             header.producer_epoch,
             not client.leaves_adding,
             ((partition.topic, partition.key[1]),),
+            partition.log.producers.coordinator_epoch(header.producer_id),
         )
         verification = _Verification(partition, asked, client, batches)
         self._verifications[partition.key, header.producer_id] = verification

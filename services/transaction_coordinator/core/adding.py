@@ -4,7 +4,7 @@ Brokers verify for older clients that a partition was added (KIP-890, part 1), a
 """
 
 from libs.wire.errors import ErrorCode
-from services.transaction_coordinator.core.decisions import Decided, decided
+from services.transaction_coordinator.core.decisions import Decided, answered, decided, refusal
 from services.transaction_coordinator.core.requests import AddPartitions, PartitionsReply, VerifyPartitions
 from services.transaction_coordinator.core.states import PREPARED, Fact, State
 from services.transaction_coordinator.core.transaction import Producer, Transaction
@@ -13,10 +13,10 @@ from services.transaction_coordinator.core.transaction import Producer, Transact
 def decide_adding(current: Transaction | None, request: AddPartitions, now_ms: int) -> Decided:
     error = _fault(current, request.producer)
     if error or current is None:
-        return Decided(PartitionsReply(error))
+        return refusal(PartitionsReply(error))
     ongoing = current.state is State.ONGOING
     if ongoing and request.partitions <= current.partitions:
-        return Decided(PartitionsReply(ErrorCode.NONE), current=True)
+        return answered(PartitionsReply(ErrorCode.NONE))
     added = current.changed(
         Fact.ADDED,
         now_ms,
@@ -30,13 +30,18 @@ def decide_adding(current: Transaction | None, request: AddPartitions, now_ms: i
 def decide_verification(current: Transaction | None, request: VerifyPartitions) -> Decided:
     error = _fault(current, request.producer)
     if error or current is None:
-        return Decided(PartitionsReply(error))
+        return refusal(PartitionsReply(error))
     known = current.partitions if current.state is State.ONGOING else frozenset()
-    results = {
-        partition: ErrorCode.NONE if partition in known else ErrorCode.TRANSACTION_ABORTABLE for partition in request.partitions
-    }
-    # Current: a former owner would let a late batch begin a transaction that its successor has ended.
-    return Decided(PartitionsReply(ErrorCode.NONE, results), current=True)
+    reply = PartitionsReply(
+        ErrorCode.NONE,
+        {
+            partition: ErrorCode.NONE if partition in known else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in request.partitions
+        },
+    )
+    if request.leader_knows_owner and request.partitions <= known:
+        return Decided(reply)
+    return answered(reply)
 
 
 def _fault(current: Transaction | None, producer: Producer) -> ErrorCode:

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
-from services.transaction_coordinator.core.requests import ProducerReply, Reply, WriteMarkers
+from services.transaction_coordinator.core.requests import PartitionsReply, ProducerReply, Reply, WriteMarkers
 from services.transaction_coordinator.core.states import PREPARED
 from services.transaction_coordinator.core.transaction import Record, Transaction, TransactionChanged
 
@@ -21,5 +21,17 @@ def decided(changed: Transaction, reply: Reply | None) -> Decided:
     return Decision(reply, records, {(TIMEOUT, changed.transactional_id): changed.deadline_ms}, events=effects)
 
 
+def answered(reply: Reply) -> Decided:
+    """A reply without a change. A former owner must not give it. It would confirm an EndTxn that nobody carries out, or end a
+    producer whose newer epoch it does not know. So the leader of the shard is asked first."""
+    return Decision(reply, current=True)
+
+
 def refused(error: ErrorCode) -> Decided:
-    return Decision(ProducerReply(error))
+    return refusal(ProducerReply(error))
+
+
+def refusal(reply: ProducerReply | PartitionsReply) -> Decided:
+    if reply.error_code is ErrorCode.CONCURRENT_TRANSACTIONS:
+        return Decision(reply)  # the client asks again, whoever says so
+    return answered(reply)

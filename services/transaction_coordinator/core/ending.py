@@ -6,7 +6,7 @@ whether a lost Produce added one. A retry is known by its epoch, which is the on
 """
 
 from libs.wire.errors import ErrorCode
-from services.transaction_coordinator.core.decisions import Decided, decided, refused
+from services.transaction_coordinator.core.decisions import Decided, answered, decided, refused
 from services.transaction_coordinator.core.requests import PRODUCER_ID_NEEDED, EndTransaction, ProducerReply
 from services.transaction_coordinator.core.states import PREPARED, Fact, State
 from services.transaction_coordinator.core.transaction import (
@@ -97,5 +97,5 @@ def _repeated(current: Transaction, request: EndTransaction) -> Decided:
     """The reply to an EndTxn in a state without a transaction: the one before, if it had the same outcome."""
     ended = State.COMPLETE_COMMIT if request.commit else State.COMPLETE_ABORT
     if current.state is ended:
-        return Decided(ProducerReply(ErrorCode.NONE, current.producer))
+        return answered(ProducerReply(ErrorCode.NONE, current.producer))
     return refused(ErrorCode.INVALID_TXN_STATE)

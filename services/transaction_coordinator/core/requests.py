@@ -48,6 +48,9 @@ class VerifyPartitions(NamedTuple):
     transactional_id: str
     producer: Producer
     partitions: frozenset[TopicPartition]
+    leader_knows_owner: bool = False
+    """Whether the partition's last marker of this producer came from this owner or a former one. A newer owner has ended no
+    transaction there, so whatever this one finds open is open."""
 
 
 class EndTransaction(NamedTuple):

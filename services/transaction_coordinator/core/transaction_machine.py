@@ -103,7 +103,7 @@ class TransactionMachine:
 
     def _complete(self, prepared: Transaction, now_ms: int) -> Decided:
         if self.transactions.get(prepared.transactional_id) != prepared:
-            return refused(ErrorCode.INVALID_TXN_STATE)
+            return Decision(ProducerReply(ErrorCode.INVALID_TXN_STATE))
         return decided(ending.completed(prepared, now_ms), ProducerReply(ErrorCode.NONE))
 
     def _time_out(self, transactional_id: str, now_ms: int) -> Decided:

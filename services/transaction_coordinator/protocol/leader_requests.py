@@ -42,24 +42,27 @@ class LeaderRequests:
     def add_partitions(self, call: Call) -> None:
         """Raises ContractError."""
         asked = unpack(Asked, call.body)
-        producer, partitions = Producer(asked.producer_id, asked.producer_epoch), frozenset(asked.partitions)
-        event: AddPartitions | VerifyPartitions
-        if asked.verify_only:
-            event = VerifyPartitions(asked.transactional_id, producer, partitions)
-        else:
-            event = AddPartitions(asked.transactional_id, producer, partitions, TRANSACTION_VERSION_2)
-            if refused_partitions(self._image(), event, by_group_coordinator=True) is not None:
-                _refuse(call, asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-                return
         count = self._shards.count
         if not count:
             _refuse(call, asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         shard = shard_of(asked.transactional_id, count)
+        producer, partitions = Producer(asked.producer_id, asked.producer_epoch), frozenset(asked.partitions)
         if asked.verify_only:
-            self._shards.submit(shard, event, partial(_answer, call, asked))
-        else:
-            self._shards.submit(shard, event, partial(self._added, call, asked, shard, event))
+            known = self._knows_owner(asked, shard)
+            self._shards.submit(
+                shard, VerifyPartitions(asked.transactional_id, producer, partitions, known), partial(_answer, call, asked)
+            )
+            return
+        event = AddPartitions(asked.transactional_id, producer, partitions, TRANSACTION_VERSION_2)
+        if refused_partitions(self._image(), event, by_group_coordinator=True) is not None:
+            _refuse(call, asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return
+        self._shards.submit(shard, event, partial(self._added, call, asked, shard, event))
+
+    def _knows_owner(self, asked: Asked, shard: int) -> bool:
+        owned = self._shards.owned.get(shard)
+        return owned is not None and 0 <= asked.coordinator_epoch <= owned.owner_epoch
 
     def _added(self, call: Call, asked: Asked, shard: int, event: Request, answer: Answer[Reply, Any]) -> None:
         if is_concurrent(answer.reply):

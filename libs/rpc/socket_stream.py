@@ -13,7 +13,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from libs.rpc.descriptors import ANCILLARY_SIZE, MAX_DESCRIPTORS, Descriptors, duplicate, received_descriptors
+from libs.rpc.descriptors import (
+    ANCILLARY_SIZE,
+    CLOSED_ON_EXEC,
+    CUT_OFF,
+    MAX_DESCRIPTORS,
+    Descriptors,
+    duplicate,
+    received_descriptors,
+)
 from libs.rpc.disk_readers import DiskReaders
 from libs.rpc.event_loop import outbox_of
 from libs.rpc.page_cache import WINDOW, is_cached
@@ -158,8 +166,8 @@ class SocketStream:
             try:
                 buffer = receiver.get_buffer()
                 if self.is_unix:
-                    nbytes, ancillary, flags, _ = self._socket.recvmsg_into([buffer], ANCILLARY_SIZE, socket.MSG_CMSG_CLOEXEC)
-                    if ancillary or flags & socket.MSG_CTRUNC:
+                    nbytes, ancillary, flags, _ = self._socket.recvmsg_into([buffer], ANCILLARY_SIZE, CLOSED_ON_EXEC)
+                    if ancillary or flags & CUT_OFF:
                         receiver.descriptors_received(received_descriptors(ancillary, flags))
                 else:
                     nbytes = self._socket.recv_into(buffer)

@@ -69,6 +69,7 @@ from services.storage.moving.log_dir_description import LogDirDescription
 from services.storage.moving.moves import Moves
 from services.storage.moving.switching import Switching
 from services.storage.partition.effects import EffectQueue
+from services.storage.partition.late_transactions import LateTransactions
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.log_files import LogFiles
 from services.storage.partition.open_logs import OpenLogs
@@ -123,6 +124,7 @@ class StorageNode:
         self._broker_configs = BrokerConfigs(lambda: self.partitions.image, config.node_id, config.static)
         self.meters = Meters(environment.metrics, self.partitions)
         environment.metrics.registry.register(PartitionMeters(self.partitions, config.partition_series_max))
+        environment.metrics.registry.register(LateTransactions(self.partitions, environment.clock))
         self._controller = Controllers(
             self.registration.hello,
             environment.identity.host_id,

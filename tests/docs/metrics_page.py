@@ -55,6 +55,7 @@ ALERTS: Final = (
     ("penstock_storage_stalled_directories > 0", "30 s"),
     ("increase(kafka_controller_controllerstats_uncleanleaderelections_total[5m]) > 0", "0 s"),
     ("max(penstock_unowned_shards) > 0", "1 min"),
+    ("sum(kafka_server_replicamanager_partitionswithlatetransactionscount) > 0", "0 s"),
 )
 """Prometheus expressions, and for how long each must hold."""
 

@@ -5,6 +5,7 @@ from libs.runtime.admin import NotShown
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.core.replication.leadership import hosts
+from services.storage.partition import open_transactions
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.topic_traffic import TopicTraffic, TrafficByTopic
 
@@ -62,7 +63,13 @@ class PartitionTable:
         for partition in self.by_key.values():
             if str(partition) == name:
                 isr = list(partition.replica.isr.committed) if partition.leading else None
-                return {**_shown(partition), "topic_id": partition.key[0].hex(), "isr": isr}
+                return {
+                    **_shown(partition),
+                    "topic_id": partition.key[0].hex(),
+                    "isr": isr,
+                    "last_stable_offset": partition.last_stable_offset,
+                    "open_transactions": open_transactions.shown(partition),
+                }
         return NotShown(404, {"error": f"no replica of {name} is open here"})
 
     def _refuse(self, key: Key) -> Refusal:

@@ -55,8 +55,10 @@ OFTEN = {
     "kafka-console-producer",
     "kafka-consumer-groups",
     "kafka-dump-log",
+    "kafka-features",
     "kafka-get-offsets",
     "kafka-topics",
+    "kafka-transactions",
 }
 
 # A tool lives for a second: C1 only and the serial collector start quicker on two cores. Measurements pass options=().

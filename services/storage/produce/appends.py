@@ -237,12 +237,12 @@ class Appends:
                 and not producers.in_transaction(header)
                 and not self.verification.is_granted(partition, header)
             ):
-                if (
-                    request.produce_version >= FIRST_THAT_ADDS
-                    and header.base_sequence
-                    and not producers.knows(header.producer_id)
-                ):
-                    raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a transaction of an unknown producer begins with 0")
+                if not producers.knows(header.producer_id):
+                    if request.produce_version >= FIRST_THAT_ADDS and header.base_sequence:
+                        reason = "a transaction of an unknown producer begins with 0"
+                        raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)
+                    if self.verification.overtakes(partition, header):
+                        raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "batches before it are to come again")
                 self._verify(partition, request, slot, view, header)
                 return
             producers.record_stamped(header, base, max_timestamp)

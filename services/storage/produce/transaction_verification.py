@@ -5,7 +5,8 @@ ever. Clients with Produce 12 or later leave it to the leader to add the partiti
 did.
 
 Later batches of that producer for the partition wait behind the first, in order. A marker that comes meanwhile ends the wait: the
-answer is about the transaction that it ended.
+answer is about the transaction that it ended. If the coordinator cannot answer, the client sends again what waited. No later
+batch that is on its way overtakes it (KAFKA-14920).
 """
 
 from collections.abc import Callable
@@ -17,18 +18,22 @@ from libs.runtime.parked_queues import COPIED_BYTES_MAX
 from libs.transactions.question import Question
 from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.transactions.verification_errors import (
+    CONCURRENT,
+    UNAVAILABLE,
     Participant,
     clients_error,
     not_in_transaction,
     producer,
 )
 from libs.wire.errors import ErrorCode
-from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.batches import MAX_SEQUENCE, BatchHeader
 from services.storage.core.produce.admission import Refusal
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.pending_append import AppendCall
 
 WAITING_BYTES_MAX: Final = 64 << 20
+RETURNING_MAX: Final = 10_000
+"""Most producers whose refused batches are remembered. The oldest are forgotten."""
 
 NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -79,6 +84,8 @@ class TransactionVerification:
         self._granted: tuple[Key, int, int] | None = None
         """Partition, producer id and epoch of the batches that `stage` has at the moment."""
         self._bytes = 0
+        self._returning: dict[tuple[Key, int], tuple[int, int]] = {}
+        """The epoch and first sequence of what was refused and is to come again."""
 
     def __bool__(self) -> bool:
         """Whether any batch waits."""
@@ -91,6 +98,12 @@ class TransactionVerification:
     def is_granted(self, partition: Partition, header: BatchHeader) -> bool:
         """Whether the coordinator has just said that the batch belongs to its transaction."""
         return self._granted == (partition.key, header.producer_id, header.producer_epoch)
+
+    def overtakes(self, partition: Partition, header: BatchHeader) -> bool:
+        """Whether batches before this one are to come again. A partition that does not know their producer would take it, and
+        then they are out of order for ever."""
+        epoch, sequence = self._returning.get((partition.key, header.producer_id), (-1, -1))
+        return header.producer_epoch == epoch and 0 < ((header.base_sequence - sequence) & MAX_SEQUENCE) < MAX_SEQUENCE // 2
 
     def take(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader) -> Refusal | None:
         """Has a transactional batch wait. The refusal of one that cannot."""
@@ -116,6 +129,7 @@ class TransactionVerification:
     def ended(self, partition: Partition, producer_id: int, epoch: int) -> None:
         """A marker ends the producer's transaction up to this epoch in this partition. What waits there for an answer about it is
         refused. Batches of a later epoch wait on: they belong to the next transaction."""
+        self._returning.pop((partition.key, producer_id), None)
         verification = self._verifications.get((partition.key, producer_id))
         if verification is not None:
             error = not_in_transaction(verification.client)
@@ -124,6 +138,7 @@ class TransactionVerification:
     def drop(self, partition: Partition) -> list[VerifiedBatch]:
         """Takes the batches of a partition out. The caller answers them."""
         batches: list[VerifiedBatch] = []
+        self._returning = {key: place for key, place in self._returning.items() if key[0] != partition.key}
         for key, verification in list(self._verifications.items()):
             if verification.partition is partition:
                 del self._verifications[key]
@@ -134,6 +149,7 @@ class TransactionVerification:
         """Takes all batches out. The caller answers them."""
         dropped = [batch for each in self._verifications.values() for batch in self._out(each)]
         self._verifications.clear()
+        self._returning.clear()
         return dropped
 
     def close(self) -> None:
@@ -163,17 +179,26 @@ class TransactionVerification:
 
     def _answered(self, verification: _Verification, error: int) -> None:
         asked = verification.request
+        key = verification.partition.key, asked.producer_id
         if error:
+            if error in UNAVAILABLE or error == CONCURRENT:
+                self._remember(key, verification.batches[0].header)
             message = f"the transaction coordinator answers {ErrorCode(error).name}" if error in [*ErrorCode] else None
             refusal = Refusal(int(clients_error(error, verification.client)), message)
             self._refuse_some(verification, refusal, lambda epoch: epoch == asked.producer_epoch)
         else:
-            del self._verifications[verification.partition.key, asked.producer_id]
-            self._granted = (verification.partition.key, asked.producer_id, asked.producer_epoch)
+            del self._verifications[key]
+            self._returning.pop(key, None)
+            self._granted = (*key, asked.producer_epoch)
             try:
                 self._stage(self._out(verification))
             finally:
                 self._granted = None
+
+    def _remember(self, key: tuple[Key, int], header: BatchHeader) -> None:
+        self._returning[key] = header.producer_epoch, header.base_sequence
+        if len(self._returning) > RETURNING_MAX:
+            del self._returning[next(iter(self._returning))]
 
     def _refuse_some(self, verification: _Verification, refusal: Refusal, is_refused: Callable[[int], bool]) -> None:
         """Refuses the batches with such epochs. The others go on to wait, for an answer of their own."""

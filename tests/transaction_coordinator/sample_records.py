@@ -21,7 +21,7 @@ SAMPLES: list[Record] = [
     TransactionChanged(Transaction("an-id", Producer(1000, 0), timeout_ms=60_000, updated_ms=1_700_000_000_000)),
     TransactionChanged(UNDER_WAY),
     TransactionChanged(replace(UNDER_WAY, state=State.PREPARE_COMMIT, producer=Producer(1000, 32767), next_producer_id=2000)),
-    TransactionChanged(replace(UNDER_WAY, state=State.PREPARE_ABORT)),
+    TransactionChanged(replace(UNDER_WAY, state=State.PREPARE_ABORT, last_epoch=6)),
     TransactionChanged(
         replace(
             UNDER_WAY, state=State.COMPLETE_COMMIT, producer=Producer(2000, 0), previous_producer_id=1000, partitions=frozenset()

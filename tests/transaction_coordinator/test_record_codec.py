@@ -21,6 +21,7 @@ transactions = st.builds(
     Transaction,
     st.text(min_size=1, max_size=20),
     producers,
+    last_epoch=st.integers(-1, 32767),
     previous_producer_id=producer_ids,
     next_producer_id=producer_ids,
     state=st.sampled_from(WRITTEN_STATES),

@@ -45,6 +45,8 @@ def decide_verification(current: Transaction | None, request: VerifyPartitions) 
 
 
 def _fault(current: Transaction | None, producer: Producer) -> ErrorCode:
+    if current is not None and current.gives_way_to(producer):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if current is None or current.producer.producer_id != producer.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.producer.epoch != producer.epoch:

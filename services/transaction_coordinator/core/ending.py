@@ -21,14 +21,20 @@ from services.transaction_coordinator.core.transaction import (
 def decide(current: Transaction | None, request: EndTransaction, now_ms: int) -> Decided:
     if current is None:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if current.gives_way_to(request.producer):
+        return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     retried = request.raises_epoch and _is_retry(current, request.producer)
+    if retried and current.state in (State.EMPTY, State.ONGOING):  # a later transaction than the one that it ended
+        return refused(ErrorCode.PRODUCER_FENCED)
     if not retried and request.producer.producer_id != current.producer.producer_id:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not retried and request.producer.epoch != current.producer.epoch:
         return refused(ErrorCode.PRODUCER_FENCED)
-    if current.state is State.ONGOING and not retried:
+    if current.state is State.ONGOING:
         return _end(current, request, now_ms)
     if current.state in PREPARED:
+        if request.raises_epoch and not retried:  # the end of the next transaction
+            return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         same = request.commit == (current.state is State.PREPARE_COMMIT)
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
     if request.raises_epoch and not retried:

@@ -28,6 +28,8 @@ def decide(current: Transaction | None, request: InitProducerId, now_ms: int) ->
     if current is None:
         return _create(request, now_ms)
     expected = request.expected
+    if expected is not None and current.gives_way_to(expected):
+        return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if expected is not None and not _may_belong_to(expected, current):
         return refused(ErrorCode.PRODUCER_FENCED)
     if current.state in PREPARED:

@@ -2,6 +2,9 @@
 
 A key is the number of its kind, 0, and the transactional id. TransactionLogValue 1 has compact encodings and tagged fields, which
 Kafka writes from `transaction.version` 1 on. Partitions are null in the state Empty.
+
+One tagged field is our own: the last epoch. Without it a retry after a failover looks like a zombie (KAFKA-20357). Kafka skips
+tags that it does not know. This one is far from those that it has given away.
 """
 
 import struct
@@ -13,6 +16,7 @@ from libs.coordinator.record_writer import RecordWriter
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.transaction_coordinator.core.states import BY_NUMBER, State
 from services.transaction_coordinator.core.transaction import (
+    NO_EPOCH,
     NO_PRODUCER_ID,
     Producer,
     Record,
@@ -25,7 +29,14 @@ from services.transaction_coordinator.core.transaction import (
 TRANSACTION: Final = 0
 """The only kind of record."""
 VALUE_VERSION: Final = 1
-_PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_VERSION = 0, 1, 2
+_PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_VERSION, _LAST_EPOCH = 0, 1, 2, 1000
+_DEFAULTS: Final = {
+    _PREVIOUS_PRODUCER_ID: NO_PRODUCER_ID,
+    _NEXT_PRODUCER_ID: NO_PRODUCER_ID,
+    _CLIENT_VERSION: 0,
+    _LAST_EPOCH: NO_EPOCH,
+}
+_SHORT: Final = (_CLIENT_VERSION, _LAST_EPOCH)
 
 
 def encode(record: Record) -> KeyValue:
@@ -74,18 +85,16 @@ def _value(transaction: Transaction) -> bytes:
     writer.int64(transaction.updated_ms)
     writer.int64(transaction.started_ms)
     tagged: list[tuple[int, Writer]] = []
-    for tag, producer_id in (
+    for tag, value in (
         (_PREVIOUS_PRODUCER_ID, transaction.previous_producer_id),
         (_NEXT_PRODUCER_ID, transaction.next_producer_id),
+        (_CLIENT_VERSION, transaction.client_version),
+        (_LAST_EPOCH, transaction.last_epoch),
     ):
-        if producer_id != NO_PRODUCER_ID:
+        if value != _DEFAULTS[tag]:
             field = Writer()
-            field.int64(producer_id)
+            (field.int16 if tag in _SHORT else field.int64)(value)
             tagged.append((tag, field))
-    if transaction.client_version:
-        field = Writer()
-        field.int16(transaction.client_version)
-        tagged.append((_CLIENT_VERSION, field))
     writer.tagged_fields(tagged)
     return bytes(writer.buffer)
 
@@ -111,16 +120,17 @@ def _read(transactional_id: str, reader: Reader) -> Transaction:
         raise ValueError(f"state {number} of a transaction")
     partitions = _read_partitions(reader, flexible)
     updated_ms, started_ms = reader.int64(), reader.int64()
-    tags = {_PREVIOUS_PRODUCER_ID: NO_PRODUCER_ID, _NEXT_PRODUCER_ID: NO_PRODUCER_ID, _CLIENT_VERSION: 0}
+    tags = dict(_DEFAULTS)
     if flexible:
         for tag, field in reader.tagged_fields():
             if tag in tags:
-                tags[tag] = field.int16() if tag == _CLIENT_VERSION else field.int64()
+                tags[tag] = field.int16() if tag in _SHORT else field.int64()
                 field.expect_end()
     reader.expect_end()
     return Transaction(
         transactional_id,
         producer,
+        last_epoch=tags[_LAST_EPOCH],
         previous_producer_id=tags[_PREVIOUS_PRODUCER_ID],
         next_producer_id=tags[_NEXT_PRODUCER_ID],
         state=BY_NUMBER[number],

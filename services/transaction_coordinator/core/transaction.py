@@ -39,7 +39,7 @@ class Transaction:
     producer: Producer
     """The newest producer id and epoch. While markers are written it may be an epoch that no client has heard of."""
     last_epoch: int = NO_EPOCH
-    """The epoch before the newest one. A retry comes with it. The log does not keep it, so a load forgets it, as in Kafka."""
+    """The epoch before the newest one. A retry comes with it."""
     previous_producer_id: int = NO_PRODUCER_ID
     """The producer id before the newest one, whose epochs were exhausted."""
     next_producer_id: int = NO_PRODUCER_ID
@@ -59,6 +59,11 @@ class Transaction:
     def is_exhausted(self) -> bool:
         """Whether the producer id has no epoch left for another producer."""
         return self.producer.epoch >= EXHAUSTED_EPOCH
+
+    def gives_way_to(self, producer: Producer) -> bool:
+        """Whether the client knows this producer already, and it takes over once the markers of the prepared transaction are
+        written."""
+        return self.next_producer_id != NO_PRODUCER_ID and producer == Producer(self.next_producer_id, 0)
 
     @property
     def deadline_ms(self) -> int | None:

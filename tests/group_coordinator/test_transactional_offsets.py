@@ -251,3 +251,20 @@ async def test_a_marker_that_is_sent_again_while_it_waits_is_appended_once(scene
     assert await asyncio.gather(*sent) == [0, 0, 0]
     assert scene.coordinator.running.shards.owned[0].shard.position == 2, "one batch of offsets, and one marker"
     assert await scene.offset() == 5
+
+
+async def test_kafka_17507_a_marker_is_answered_once_its_offsets_are_there(scene: Scene, disk: HeldDisk) -> None:
+    """The answer left before the offsets had taken effect. The next transaction began, and its pending offsets, which were not in
+    the log yet, were taken for those of the last one."""
+    await scene.commit(5)
+    disk.hold()
+    marker = asyncio.ensure_future(scene.end())
+    following = asyncio.ensure_future(scene.commit(6))
+    assert await scene.end(owner_epoch=9) == LATE, "requests of a connection are taken in order"
+    assert not marker.done()
+    disk.release()
+    assert await marker == 0
+    assert await following == 0
+    assert await scene.offset() == -int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert await scene.end(commits=False) == 0
+    assert await scene.offset() == 5, "of the first transaction alone"

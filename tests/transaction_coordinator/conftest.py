@@ -6,6 +6,7 @@ import pytest
 from tests.coordinator.storage_node import disk as disk
 from tests.coordinator.storage_node import node as node
 from tests.storage.cluster import StorageCluster
+from tests.transaction_coordinator.data_topic import DATA, SHARDS, take_all
 from tests.transaction_coordinator.processes import Coordinator, ProducerIdController
 
 
@@ -24,3 +25,21 @@ async def begin(node: StorageCluster, short_dir: Path) -> AsyncIterator[Callable
     for item in running:
         await item.stop()
     await controller.close()
+
+
+@pytest.fixture
+async def topic(node: StorageCluster) -> bytes:
+    return await node.topic("__transaction_state", partitions=SHARDS, cleanup_policy="compact")
+
+
+@pytest.fixture
+async def data(node: StorageCluster) -> bytes:
+    return await node.topic(DATA)
+
+
+@pytest.fixture
+async def owner(node: StorageCluster, topic: bytes, data: bytes, begin: Callable[..., Awaitable[Coordinator]]) -> Coordinator:
+    """A coordinator that owns all shards."""
+    coordinator = await begin()
+    await take_all(node, topic, coordinator, 1)
+    return coordinator

@@ -84,12 +84,8 @@ class Coordinator(CoordinatorProcess[TransactionCoordinator]):
         return self.gateway()
 
 
-class ShardFailed(Exception):
-    """The shard has not decided. The gateway would ask another owner."""
-
-    def __init__(self, error: int) -> None:
-        super().__init__(error)
-        self.error = error
+class Refused(Exception):
+    """A coordinator decides nothing. `args`: its error."""
 
 
 class TransactionalClient:
@@ -122,15 +118,14 @@ class TransactionalClient:
         return int(answer.error_code)
 
     async def ask(self, request: Any, version: int) -> Any:
-        """Raises ShardFailed."""
+        """Raises Refused."""
         key, wire = WIRE[type(request)]
         writer = Writer()
         wire.write_request(writer, request, version)
         asked = Ask(self._shard, key, version, "a client", "/127.0.0.1")
         response = await self._rpc.call(ASK_TRANSACTIONS, asked, [writer.buffer], timeout_s=WAIT_S)
-        error = unpack(Answered, response.body).error
-        if error:
-            raise ShardFailed(error)
+        if error := unpack(Answered, response.body).error:
+            raise Refused(error)
         reader = Reader(memoryview(response.payload))
         answer = wire.read_response(reader, version)
         reader.expect_end()

@@ -94,6 +94,19 @@ def test_a_producer_that_is_refused_does_no_harm_to_those_behind_it() -> None:
     assert stage.commit({("t", 0): 1}) == {("t", 0): NONE}, "the claim still stands"
 
 
+def test_kafka_15784_offsets_that_are_not_in_the_log_are_not_pending() -> None:
+    """Pending offsets were noted before they were appended. Where the append failed they stayed, and a marker made them count."""
+    stage = GroupStage()
+    stage.commit_in_transaction({("t", 0): 5})
+    stage.holds = True
+    failed = stage.ask_transactional_commit({("t", 0): 6, ("t", 1): 6})
+    assert stage.machine.offsets.pending.epoch_of(7) == 0
+    stage.refuse(int(ErrorCode.NOT_ENOUGH_REPLICAS))
+    assert failed.failure == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.end_transaction() == NONE
+    assert stage.fetch(stable=True) == {("t", 0): 5}
+
+
 def test_readers_that_wait_behind_a_refused_producer_do_not_hear_its_error() -> None:
     """They have no records in its batch. Java's consumers take INVALID_PRODUCER_EPOCH for fatal here."""
     stage = GroupStage()

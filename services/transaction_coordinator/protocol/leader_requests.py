@@ -42,6 +42,9 @@ class LeaderRequests:
     def add_partitions(self, call: Call) -> None:
         """Raises ContractError."""
         asked = unpack(Asked, call.body)
+        if not asked.transactional_id:
+            _refuse(call, asked, ErrorCode.INVALID_REQUEST)
+            return
         count = self._shards.count
         if not count:
             _refuse(call, asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -260,7 +260,8 @@ async def test_kafka_17507_a_marker_is_answered_once_its_offsets_are_there(scene
     disk.hold()
     marker = asyncio.ensure_future(scene.end())
     following = asyncio.ensure_future(scene.commit(6))
-    assert await scene.end(owner_epoch=9) == LATE, "requests of a connection are taken in order"
+    last = asyncio.ensure_future(scene.end(owner_epoch=9))
+    assert await last == LATE, "requests of a connection are taken in order"
     assert not marker.done()
     disk.release()
     assert await marker == 0

@@ -316,8 +316,8 @@ async def test_kafka_9777_a_prepared_transaction_is_completed_once_its_leader_is
     make_client: MakeClient,
     generation: Generation,
 ) -> None:
-    """A transaction stayed in PrepareCommit, since the event that should have completed it was missed, or (KAFKA-16352) belonged
-    to markers of an earlier epoch of the same coordinator. Meanwhile its producer is told to wait, and nothing else."""
+    """A transaction stayed in PrepareCommit, since the event that should have completed it was missed. Here its owner loses the
+    shard amid the markers, and gets it back. Meanwhile the producer is told to wait, and nothing else."""
     client = await make_client(generation)
     assert await client.begin() == [0]
     assert (await client.send(0)).error == 0

@@ -21,7 +21,10 @@ ELSEWHERE = {
     "KIP-890, a late batch": f"{TRACES}::test_kip_890_a_batch_after_the_abort",
     "KIP-890, a late marker": f"{TRACES}::test_kip_890_a_late_marker_leaves_the_next_transaction_whole",
     "KAFKA-14402": f"{TRACES}::test_kafka_14402_a_batch_for_a_partition_that_was_never_added",
-    "KAFKA-9777, KAFKA-16352": f"{TRACES}::test_kafka_9777_a_prepared_transaction_is_completed_once_its_leader_is_back",
+    "KAFKA-16352": (
+        "transaction_coordinator/test_marker_writer.py::test_kafka_16352_the_end_of_former_markers_forgets_no_later_ones"
+    ),
+    "KAFKA-9777": f"{TRACES}::test_kafka_9777_a_prepared_transaction_is_completed_once_its_leader_is_back",
     "KAFKA-9144": "commitlog/test_producer_expiry.py::test_kafka_9144_a_marker_counts_as_a_sign_of_life",
     "KAFKA-21181": f"{TRACES}::test_kafka_21181_a_demoted_coordinator_answers_nothing_from_its_cache",
     "KIP-1228": f"{LEADERS}::test_a_marker_that_raises_the_epoch_ends_no_transaction_of_that_epoch",

@@ -242,7 +242,9 @@ def _transactional_id(request: Any, version: int) -> Sequence[str]:
     return (request.transactional_id,)
 
 
-def _added_transactional_id(request: add_partitions_to_txn.AddPartitionsToTxnRequest, version: int) -> Sequence[str]:
+def _added_transactional_ids(request: add_partitions_to_txn.AddPartitionsToTxnRequest, version: int) -> Sequence[str]:
+    if version >= refused_transaction.FIRST_WITH_SEVERAL_TRANSACTIONS:
+        return [transaction.transactional_id for transaction in request.transactions]
     return (request.v3_and_below_transactional_id,)
 
 
@@ -294,7 +296,7 @@ _TABLE: Final = (
          shard_keys=_transactional_id, refused=refused_transaction.init_producer_id_response),
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", offset_for_leader_epoch),
     _row(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", add_partitions_to_txn, _TRANSACTION,
-         shard_keys=_added_transactional_id, refused=refused_transaction.add_partitions_response, elements_max=PARTITIONS_MAX),
+         shard_keys=_added_transactional_ids, refused=refused_transaction.add_partitions_response, elements_max=PARTITIONS_MAX),
     _row(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", add_offsets_to_txn, _TRANSACTION,
          shard_keys=_transactional_id, refused=refused_transaction.add_offsets_response),
     _row(ApiKey.END_TXN, "EndTxn", end_txn, _TRANSACTION,

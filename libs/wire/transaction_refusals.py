@@ -4,7 +4,8 @@ They are those of Kafka's requests (`getErrorResponse`). PRODUCER_FENCED (90) is
 not know it yet, as in Kafka.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from libs.wire.api_keys import ApiKey
@@ -20,6 +21,9 @@ from libs.wire.messages import (
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
+
+FIRST_WITH_SEVERAL_TRANSACTIONS: Final = 4
+"""The version of AddPartitionsToTxn from which on it names several transactions."""
 
 FIRST_WITH_FENCED: Final = {
     ApiKey.INIT_PRODUCER_ID: 4,
@@ -46,23 +50,56 @@ def init_producer_id_response(
 def add_partitions_response(
     request: add_partitions_to_txn.AddPartitionsToTxnRequest, error: int, version: int
 ) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
+    if version >= FIRST_WITH_SEVERAL_TRANSACTIONS:
+        return added_to_several(request, lambda place, topic, index: error)
     return added_partitions(request, version, lambda topic, index: error)
 
 
 def added_partitions(
     request: add_partitions_to_txn.AddPartitionsToTxnRequest, version: int, error_of: Callable[[str, int], int]
 ) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
-    """The response with the error of each topic and partition index."""
+    """The response with the error of each topic and partition index, up to version 3."""
 
-    def result(topic: str, index: int) -> add_partitions_to_txn.AddPartitionsToTxnPartitionResult:
-        error = known_error(ApiKey.ADD_PARTITIONS_TO_TXN, error_of(topic, index), version)
-        return add_partitions_to_txn.AddPartitionsToTxnPartitionResult(index, error)
+    def known(topic: str, index: int) -> int:
+        return known_error(ApiKey.ADD_PARTITIONS_TO_TXN, error_of(topic, index), version)
 
-    results = [
-        add_partitions_to_txn.AddPartitionsToTxnTopicResult(topic.name, [result(topic.name, index) for index in topic.partitions])
-        for topic in request.v3_and_below_topics
-    ]
+    results = _topic_results(request.v3_and_below_topics, known)
     return add_partitions_to_txn.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+
+def added_to_several(
+    request: add_partitions_to_txn.AddPartitionsToTxnRequest, error_of: Callable[[int, str, int], int]
+) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
+    """The response from version 4 on, with the error of each transaction's place in the request, topic and partition index."""
+    results = [
+        add_partitions_to_txn.AddPartitionsToTxnResult(
+            transaction.transactional_id, _topic_results(transaction.topics, partial(error_of, place))
+        )
+        for place, transaction in enumerate(request.transactions)
+    ]
+    return add_partitions_to_txn.AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def added_to_one(
+    transaction: add_partitions_to_txn.AddPartitionsToTxnTransaction, error: int, version: int
+) -> add_partitions_to_txn.AddPartitionsToTxnResult:
+    """The result of one transaction with an error for all of it. As in Kafka, an id without a name is refused before anybody
+    looks for its coordinator."""
+    error = error if transaction.transactional_id else ErrorCode.INVALID_REQUEST
+    results = _topic_results(transaction.topics, lambda topic, index: error)
+    return add_partitions_to_txn.AddPartitionsToTxnResult(transaction.transactional_id, results)
+
+
+def _topic_results(
+    topics: Iterable[add_partitions_to_txn.AddPartitionsToTxnTopic], error_of: Callable[[str, int], int]
+) -> list[add_partitions_to_txn.AddPartitionsToTxnTopicResult]:
+    result = add_partitions_to_txn.AddPartitionsToTxnPartitionResult
+    return [
+        add_partitions_to_txn.AddPartitionsToTxnTopicResult(
+            topic.name, [result(index, error_of(topic.name, index)) for index in topic.partitions]
+        )
+        for topic in topics
+    ]
 
 
 def describe_one(transactional_id: str, error: int, version: int) -> describe_transactions.TransactionState:

@@ -78,7 +78,7 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.PRODUCE]),
     ServedApi(APIS[ApiKey.FETCH]),
     ServedApi(APIS[ApiKey.ADD_OFFSETS_TO_TXN], add_offsets_to_txn.handle, begin=add_offsets_to_txn.begin),
-    ServedApi(APIS[ApiKey.ADD_PARTITIONS_TO_TXN], begin=add_partitions_to_txn.begin),
+    ServedApi(APIS[ApiKey.ADD_PARTITIONS_TO_TXN], add_partitions_to_txn.handle, begin=add_partitions_to_txn.begin),
     ServedApi(APIS[ApiKey.ALTER_CONFIGS], alter_configs.handle),
     ServedApi(APIS[ApiKey.ALTER_PARTITION_REASSIGNMENTS], alter_partition_reassignments.handle),
     ServedApi(APIS[ApiKey.ALTER_REPLICA_LOG_DIRS], alter_replica_log_dirs.handle),

@@ -1,14 +1,52 @@
-"""AddPartitionsToTxn (24), versions 0-3. The transactional id's coordinator decides, and its answer is relayed unchanged.
+"""AddPartitionsToTxn (24), versions 0-5. The transactional ids' coordinators decide, and the answer of one is relayed unchanged.
 
-v2 PRODUCER_FENCED · v3 flexible. From version 4 on brokers ask it; here storage nodes ask coordinators themselves
-(`libs/rpc/contracts/transactions.py`).
+v2 PRODUCER_FENCED · v3 flexible · v4 several transactions, verify_only, a top-level error · v5 what leaders add for clients of
+`transaction.version` 2 (KIP-890).
+
+In Kafka brokers send versions 4 and 5 to each other, and users need ClusterAction. Storage nodes ask coordinators themselves
+(`libs/rpc/contracts/transactions.py`). There is no authorizer, so everybody has ClusterAction, as in Kafka without one.
 
 A request that was sent and not answered is not sent again: it could begin the client's next transaction. The client gets
 NOT_COORDINATOR, and asks again itself.
 
-Differences from Kafka: any broker id accepts it, wherever the transactional id's coordinator is. Versions 4 and 5 are not served.
+Differences from Kafka: any broker id accepts it, wherever the transactional ids' coordinators are. A request about no transaction
+is answered, where Kafka does not.
 """
 
+from libs.wire.api_keys import ApiKey
+from libs.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
+    read_response,
+    write_request,
+)
+from libs.wire.primitives import Reader
+from libs.wire.transaction_refusals import FIRST_WITH_SEVERAL_TRANSACTIONS, added_to_one
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.exchange import Exchange
+from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
+from services.gateway.groups.split import MultiGroupApi, ask_each
 
-begin = relay.begin_request
+
+def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
+    if exchange.api_version >= FIRST_WITH_SEVERAL_TRANSACTIONS:
+        return relay.begin_single_group_request(data_path, exchange, reader)
+    return relay.begin_request(data_path, exchange, reader)
+
+
+async def handle(
+    gateway: GatewayState, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    api: MultiGroupApi[AddPartitionsToTxnTransaction, AddPartitionsToTxnResult] = MultiGroupApi(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        write_request,
+        read_response,
+        lambda transaction: transaction.transactional_id,
+        lambda transactions: AddPartitionsToTxnRequest(transactions=transactions),
+        lambda response: list(response.results_by_transaction),
+        added_to_one,
+    )
+    return AddPartitionsToTxnResponse(results_by_transaction=await ask_each(gateway, context, api, request.transactions))

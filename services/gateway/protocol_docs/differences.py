@@ -401,9 +401,10 @@ DIFFERENCES: Final = (
         unseen="it takes a second broker",
     ),
     Difference(
-        "add-partitions-of-brokers",
+        "add-partitions-of-transactions",
         ApiKey.ADD_PARTITIONS_TO_TXN,
-        "Versions 4 and 5, which Kafka's brokers send each other, are not served. Storage nodes ask coordinators by RPC.",
+        "From version 4 on partitions of `__transaction_state` are TOPIC_AUTHORIZATION_FAILED, as they are up to version 3. "
+        "Nobody takes markers there.",
     ),
     Difference(
         "init-producer-id-of-a-zombie",

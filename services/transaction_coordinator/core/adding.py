@@ -3,11 +3,21 @@
 Brokers verify for older clients that a partition was added (KIP-890, part 1), and add it for newer ones.
 """
 
+from collections.abc import Mapping
+
+from libs.coordinator.decisions import Decision
+from libs.coordinator.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.decisions import Decided, answered, decided, refusal
-from services.transaction_coordinator.core.requests import AddPartitions, PartitionsReply, VerifyPartitions
+from services.transaction_coordinator.core.requests import (
+    AddPartitions,
+    AddToSeveral,
+    PartitionsReply,
+    SeveralReply,
+    VerifyPartitions,
+)
 from services.transaction_coordinator.core.states import PREPARED, Fact, State
-from services.transaction_coordinator.core.transaction import Producer, Transaction
+from services.transaction_coordinator.core.transaction import Producer, Transaction, TransactionChanged
 
 
 def decide_adding(current: Transaction | None, request: AddPartitions, now_ms: int) -> Decided:
@@ -42,6 +52,29 @@ def decide_verification(current: Transaction | None, request: VerifyPartitions) 
     if request.leader_knows_owner and request.partitions <= known:
         return Decided(reply)
     return answered(reply)
+
+
+def decide_several(known: Mapping[str, Transaction], request: AddToSeveral, now_ms: int) -> Decided:
+    """One decision for all: each sees what those before it have changed."""
+    changed: dict[str, Transaction] = {}
+    results: list[PartitionsReply] = []
+    timers: dict[TimerKey, int | None] = {}
+    is_current = False
+    for each in request.transactions:
+        current = changed.get(each.transactional_id) or known.get(each.transactional_id)
+        if isinstance(each, VerifyPartitions):
+            decision = decide_verification(current, each)
+        else:
+            decision = decide_adding(current, each, now_ms)
+        assert isinstance(decision.reply, PartitionsReply)
+        results.append(decision.reply)
+        timers.update(decision.timers)
+        is_current |= decision.current
+        for record in decision.records:
+            assert isinstance(record, TransactionChanged)
+            changed[each.transactional_id] = record.transaction
+    records = [TransactionChanged(transaction) for transaction in changed.values()]
+    return Decision(SeveralReply(tuple(results)), records, timers, current=is_current)
 
 
 def _fault(current: Transaction | None, producer: Producer) -> ErrorCode:

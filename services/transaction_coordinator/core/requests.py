@@ -53,6 +53,12 @@ class VerifyPartitions(NamedTuple):
     transaction there, so whatever this one finds open is open."""
 
 
+class AddToSeveral(NamedTuple):
+    """AddPartitionsToTxn from version 4 on: several transactions of a shard, each decided on top of those before it."""
+
+    transactions: tuple[AddPartitions | VerifyPartitions, ...]
+
+
 class EndTransaction(NamedTuple):
     transactional_id: str
     producer: Producer
@@ -95,6 +101,7 @@ Request: TypeAlias = (
     | AddPartitions
     | AddOffsets
     | VerifyPartitions
+    | AddToSeveral
     | EndTransaction
     | MarkersWritten
     | ListTransactions
@@ -112,6 +119,11 @@ class PartitionsReply(NamedTuple):
     """An error of the whole transaction."""
     partitions: Mapping[TopicPartition, ErrorCode] = {}
     """The result of each partition, if the transaction has no error and partitions differ."""
+
+
+class SeveralReply(NamedTuple):
+    results: tuple[PartitionsReply, ...]
+    """In the order of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +145,7 @@ class DescriptionReply(NamedTuple):
     """In the order of the request."""
 
 
-Reply: TypeAlias = ProducerReply | PartitionsReply | ProducerIdNeeded | ListingReply | DescriptionReply
+Reply: TypeAlias = ProducerReply | PartitionsReply | SeveralReply | ProducerIdNeeded | ListingReply | DescriptionReply
 
 
 class WriteMarkers(NamedTuple):

@@ -16,6 +16,7 @@ from services.transaction_coordinator.core.decisions import TIMEOUT, Decided, de
 from services.transaction_coordinator.core.requests import (
     AddOffsets,
     AddPartitions,
+    AddToSeveral,
     DescribeTransactions,
     EndTransaction,
     InitProducerId,
@@ -68,6 +69,8 @@ class TransactionMachine:
                 shard = GROUP_TOPIC, shard_of(group, shards)
                 added = AddPartitions(transactional_id, producer, frozenset((shard,)), client_version=0)
                 return adding.decide_adding(self._current(added), added, now_ms)
+            case AddToSeveral():
+                return adding.decide_several(self.transactions, event, now_ms)
             case EndTransaction():
                 return ending.decide(self._current(event), event, now_ms)
             case MarkersWritten(prepared):

@@ -17,8 +17,14 @@ from libs.wire.messages.list_transactions import ListTransactionsResponse
 from libs.wire.messages.list_transactions import TransactionState as ListedTransaction
 from libs.wire.messages.list_transactions import write_response as write_list
 from libs.wire.primitives import Writer
-from libs.wire.transaction_refusals import added_partitions, known_error
-from services.transaction_coordinator.core.requests import DescriptionReply, ListingReply, PartitionsReply, ProducerReply
+from libs.wire.transaction_refusals import added_partitions, added_to_several, known_error
+from services.transaction_coordinator.core.requests import (
+    DescriptionReply,
+    ListingReply,
+    PartitionsReply,
+    ProducerReply,
+    SeveralReply,
+)
 from services.transaction_coordinator.core.transaction import Transaction
 
 
@@ -36,6 +42,16 @@ def write_added(version: int, request: AddPartitionsToTxnRequest, reply: Partiti
 
     writer = Writer()
     write_add_partitions(writer, added_partitions(request, version, error_of), version)
+    return writer.buffer
+
+
+def write_several(version: int, request: AddPartitionsToTxnRequest, reply: SeveralReply) -> bytearray:
+    def error_of(place: int, topic: str, index: int) -> int:
+        result = reply.results[place]
+        return result.error_code or result.partitions.get((topic, index), ErrorCode.NONE)
+
+    writer = Writer()
+    write_add_partitions(writer, added_to_several(request, error_of), version)
     return writer.buffer
 
 

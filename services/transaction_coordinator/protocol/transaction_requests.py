@@ -19,16 +19,18 @@ from libs.telemetry.logs import fields
 from libs.wire.apis import TRANSACTION_APIS, Api
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from libs.wire.messages.describe_transactions import DescribeTransactionsRequest
 from libs.wire.messages.end_txn import EndTxnRequest
 from libs.wire.messages.init_producer_id import InitProducerIdRequest
 from libs.wire.messages.list_transactions import ListTransactionsRequest
 from libs.wire.primitives import ProtocolError
+from libs.wire.transaction_refusals import FIRST_WITH_SEVERAL_TRANSACTIONS
 from services.transaction_coordinator.core.requests import (
     PRODUCER_ID_NEEDED,
     AddOffsets,
     AddPartitions,
+    AddToSeveral,
     DescribeTransactions,
     EndTransaction,
     InitProducerId,
@@ -37,6 +39,8 @@ from services.transaction_coordinator.core.requests import (
     ProducerReply,
     Reply,
     Request,
+    SeveralReply,
+    VerifyPartitions,
 )
 from services.transaction_coordinator.core.transaction import NO_PRODUCER, NO_PRODUCER_ID, TRANSACTION_VERSION_2, Producer
 from services.transaction_coordinator.protocol.completions import Completions
@@ -47,12 +51,15 @@ from services.transaction_coordinator.protocol.responses import (
     write_initialized,
     write_listed,
     write_offsets_added,
+    write_several,
 )
 
 log = logging.getLogger(__name__)
 
 FIRST_WITH_NEW_EPOCHS = 5
 """The version of EndTxn from which on clients take a new epoch from the answer (KIP-890)."""
+FIRST_THAT_ADDS_FOR_CLIENTS = 5
+"""The version of AddPartitionsToTxn from which on brokers add what clients of `transaction.version` 2 write to."""
 COORDINATOR_LOAD_IN_PROGRESS = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -78,6 +85,8 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         match request:
             case InitProducerIdRequest():
                 return _init_producer_id(request), partial(write_initialized, version)
+            case AddPartitionsToTxnRequest() if version >= FIRST_WITH_SEVERAL_TRANSACTIONS:
+                return _add_to_several(request, version), partial(write_several, version, request)
             case AddPartitionsToTxnRequest():
                 return _add_partitions(request), partial(write_added, version, request)
             case AddOffsetsToTxnRequest():
@@ -94,19 +103,23 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         match event:
             case InitProducerId() | AddPartitions() | AddOffsets() | EndTransaction():
                 return (event.transactional_id,)
+            case AddToSeveral(transactions):
+                return [each.transactional_id for each in transactions]
             case DescribeTransactions():
                 return event.transactional_ids
         return ()
 
     def reads_topics(self, event: Request) -> bool:
-        return isinstance(event, AddPartitions | AddOffsets)
+        return isinstance(event, AddPartitions | AddOffsets | AddToSeveral)
 
     def submit(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
         refusal = self._refusal(event)
         if refusal is not None:
             self.answer(call, api, write, Answer(None, 0, refusal))
-            return
-        self._decide_on(call, api, write, shard, event, may_wait=True)
+        elif isinstance(event, AddToSeveral):
+            self._add_to_several(call, api, write, shard, event)
+        else:
+            self._decide_on(call, api, write, shard, event, may_wait=True)
 
     async def close(self) -> None:
         for task in self._taking_ids:
@@ -125,6 +138,20 @@ class TransactionRequests(ClientRequests[Request, Reply]):
             case InitProducerId(expected=Producer() as expected) if NO_PRODUCER_ID in expected:
                 return ProducerReply(ErrorCode.INVALID_REQUEST)  # as in Kafka: it takes both or none
         return None
+
+    def _add_to_several(self, call: Call, api: Api, write: Write, shard: int, event: AddToSeveral) -> None:
+        """Has the shard decide about those that it need decide about."""
+        refusals = [_refusal_of_one(self._image(), each) for each in event.transactions]
+        asked = [each for each, refusal in zip(event.transactions, refusals, strict=True) if refusal is None]
+
+        def decided(answer: Answer[Reply, Any]) -> None:
+            if isinstance(answer.reply, SeveralReply):
+                results = iter(answer.reply.results)
+                merged = tuple(next(results) if refusal is None else refusal for refusal in refusals)
+                answer = answer._replace(reply=SeveralReply(merged))
+            self.answer(call, api, write, answer)
+
+        self._shards.submit(shard, AddToSeveral(tuple(asked)), decided)
 
     def _decide_on(self, call: Call, api: Api, write: Write, shard: int, event: Request, *, may_wait: bool) -> None:
         """`may_wait`: for the markers of the last transaction, once."""
@@ -167,7 +194,7 @@ def is_concurrent(reply: Reply | None) -> bool:
 
 
 def refused_partitions(
-    image: ClusterImage, event: AddPartitions, *, by_group_coordinator: bool = False
+    image: ClusterImage, event: AddPartitions | VerifyPartitions, *, by_group_coordinator: bool = False
 ) -> PartitionsReply | None:
     """As in Kafka, a request that names an unknown partition adds none, nor does one that names an internal topic: only their
     coordinators write there. None: all may be added.
@@ -183,6 +210,13 @@ def refused_partitions(
     return PartitionsReply(ErrorCode.NONE, results) if set(results.values()) - {ErrorCode.OPERATION_NOT_ATTEMPTED} else None
 
 
+def _refusal_of_one(image: ClusterImage, event: AddPartitions | VerifyPartitions) -> PartitionsReply | None:
+    """The refusal of one of several transactions. Brokers send these, and group coordinators are among them."""
+    if not event.transactional_id:
+        return PartitionsReply(ErrorCode.INVALID_REQUEST)
+    return refused_partitions(image, event, by_group_coordinator=True)
+
+
 def _init_producer_id(request: InitProducerIdRequest) -> InitProducerId:
     """Raises ProtocolError: without a transactional id, the gateway answers."""
     if not request.transactional_id:
@@ -195,6 +229,19 @@ def _add_partitions(request: AddPartitionsToTxnRequest) -> AddPartitions:
     producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     partitions = frozenset((topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions)
     return AddPartitions(request.v3_and_below_transactional_id, producer, partitions, client_version=0)
+
+
+def _add_to_several(request: AddPartitionsToTxnRequest, version: int) -> AddToSeveral:
+    client_version = TRANSACTION_VERSION_2 if version >= FIRST_THAT_ADDS_FOR_CLIENTS else 0
+    return AddToSeveral(tuple(_add_to_one(transaction, client_version) for transaction in request.transactions))
+
+
+def _add_to_one(transaction: AddPartitionsToTxnTransaction, client_version: int) -> AddPartitions | VerifyPartitions:
+    producer = Producer(transaction.producer_id, transaction.producer_epoch)
+    partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
+    if transaction.verify_only:
+        return VerifyPartitions(transaction.transactional_id, producer, partitions)
+    return AddPartitions(transaction.transactional_id, producer, partitions, client_version)
 
 
 def _add_offsets(request: AddOffsetsToTxnRequest) -> AddOffsets:

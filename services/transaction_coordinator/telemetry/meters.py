@@ -12,8 +12,8 @@ from prometheus_client.core import Metric
 
 from libs.telemetry.definitions import CounterDefinition
 from libs.wire.apis import Api
-from libs.wire.errors import error_name
-from services.transaction_coordinator.core.requests import PartitionsReply, ProducerReply
+from libs.wire.errors import ErrorCode, error_name
+from services.transaction_coordinator.core.requests import PartitionsReply, ProducerReply, SeveralReply
 from services.transaction_coordinator.core.states import State
 from services.transaction_coordinator.core.transaction import Transaction
 
@@ -58,6 +58,8 @@ class Meters:
     def answered(self, api: Api, error: int, reply: object) -> None:
         if not error and isinstance(reply, ProducerReply | PartitionsReply):
             error = reply.error_code
+        elif not error and isinstance(reply, SeveralReply):
+            error = next((result.error_code for result in reply.results if result.error_code), ErrorCode.NONE)
         self.requests[api.key.name.lower(), error] += 1
 
     def prepared(self, transactions: Iterable[Transaction]) -> None:

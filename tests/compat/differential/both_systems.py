@@ -21,6 +21,8 @@ SOURCES_OF_CHANGES = {TOPIC: 1, BROKER: 2, BROKER_LOGGER: 6, GROUP: 8}
 SOURCE_OF_ALL_BROKERS = 3
 A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number in range(1000)}.values())
 
+TRANSACTIONAL_ID_NOT_FOUND = 105
+
 Difference = tuple[Path, Any, Any]
 
 
@@ -67,13 +69,24 @@ def _answer(system: System, scenario: Scenario, version: int) -> Any:
 def _take(system: System, world: World, step: Step) -> None:
     fields = step.fields(world) if callable(step.fields) else step.fields
     if not step.parked_in:
-        response = system.ask(step.api, step.version, fields)
+        response = _answer_of(system, step, fields)
         world.responses.append(PendingResponse(step.api, step.version, response=response))
         _wait_for_configs(system, step.api, fields, response)
         return
     world.responses.append(system.park(step.api, step.version, fields))
     group = fields["group_id"]
     eventually(lambda: _state_of(system, group) == step.parked_in, TIMEOUT_S)
+
+
+def _answer_of(system: System, step: Step, fields: Fields) -> Fields | str:
+    responses: list[Fields | str] = []
+
+    def is_so() -> bool:
+        responses.append(system.ask(step.api, step.version, fields))
+        return step.until is None or (isinstance(responses[-1], dict) and step.until(responses[-1]))
+
+    eventually(is_so, TIMEOUT_S)
+    return responses[-1]
 
 
 def _wait_for_configs(system: System, api: str, asked: Fields, response: Any) -> None:
@@ -141,7 +154,15 @@ def _create(system: System, topics: list[Fields]) -> None:
         return isinstance(given, dict) and not given["error_code"]
 
     eventually(gives_producer_ids, READY_WITHIN_S)
-    # The topic of groups is made when somebody first looks for a coordinator. Then each of its shards is to be loaded.
+    # The topics of groups and transactions are made when somebody first looks for a coordinator. Then their shards are loaded.
+    system.ask("find_coordinator", 3, {"key": "t", "key_type": 1})
+
+    def has_loaded_its_transactions() -> bool:
+        described = system.ask("describe_transactions", 0, {"transactional_ids": A_GROUP_FOR_EACH_SHARD})
+        states = described["transaction_states"] if isinstance(described, dict) else [{"error_code": -1}]
+        return all(state["error_code"] == TRANSACTIONAL_ID_NOT_FOUND for state in states)
+
+    eventually(has_loaded_its_transactions, READY_WITHIN_S)
     system.ask("find_coordinator", 3, {"key": "g", "key_type": 0})
     everywhere = [{"group_id": name, "member_id": None, "member_epoch": -1, "topics": None} for name in A_GROUP_FOR_EACH_SHARD]
 

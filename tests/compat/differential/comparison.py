@@ -27,7 +27,13 @@ MADE_BY_COORDINATORS = re.compile(r"(?<![^-])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-
 NO_ID = bytes(16)
 ID_OF = "(id of "
 ORDERED = ("synonyms",)
-TIMES = ("log_append_time_ms", "last_fetch_timestamp", "last_caught_up_timestamp")
+TIMES = (
+    "log_append_time_ms",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+    "transaction_start_time_ms",
+    "transaction_start_time",
+)
 WORDS = ("error_message", "batch_index_error_message", "documentation")
 
 
@@ -38,7 +44,7 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
     - addresses, cluster id and topic ids: each system's own become what they stand for, any other stays as it is
     - what a coordinator makes of a member id: which member it is remains, and what it is named after
     - ids of producers: each system counts by itself
-    - the time at which a batch was appended, and at which a voter was heard of
+    - the time at which a batch was appended, a transaction began, and a voter was heard of
     - how far the metadata is
     - paths and room of log directories
     - the order of what has a name

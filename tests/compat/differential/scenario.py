@@ -34,11 +34,15 @@ class World:
         name = self.topic if topic is None else topic
         return {field_name: name, "topic_id": self.system.topic_ids.get(name, UNKNOWN_ID)}
 
-    def member_id(self, step: int = 0) -> str:
-        """Which that step was answered with."""
+    def answer(self, step: int) -> Fields:
+        """Of that step."""
         answer = self.responses[step].answer()
         assert isinstance(answer, dict), answer
-        return str(answer["member_id"])
+        return answer
+
+    def member_id(self, step: int = 0) -> str:
+        """Which that step was answered with."""
+        return str(self.answer(step)["member_id"])
 
 
 UNKNOWN_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
@@ -76,6 +80,8 @@ class Step:
     """A group's state, for a request that is not answered at once: the next one is sent when the group is in it."""
     left: bool = False
     """Nobody waits for the answer of this parked one."""
+    until: Callable[[Fields], bool] | None = None
+    """The request is sent again until its answer is so."""
 
 
 @dataclass(frozen=True)

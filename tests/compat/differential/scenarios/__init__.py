@@ -21,6 +21,7 @@ from tests.compat.differential.scenarios import (
     reassignment,
     security,
     topic_administration,
+    transaction_bad_inputs,
     transactions,
 )
 
@@ -44,6 +45,7 @@ ALL = (
     *consumer_groups.SCENARIOS,
     *cluster.SCENARIOS,
     *transactions.SCENARIOS,
+    *transaction_bad_inputs.SCENARIOS,
     *security.SCENARIOS,
     *framing.SCENARIOS,
 )

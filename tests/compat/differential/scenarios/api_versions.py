@@ -35,7 +35,6 @@ ADVERTISED = (
         lambda w: GOOD,
         differs=(
             Differs("not-built-yet", "api_keys.*", penstock=ABSENT),
-            Differs("add-partitions-of-brokers", "api_keys.24.max_version", 5, 3),
             Differs("api-versions-features", "supported_features.**"),
             Differs("api-versions-features", "finalized_features.**", penstock=ABSENT),
             Differs("api-versions-features", "finalized_features_epoch"),

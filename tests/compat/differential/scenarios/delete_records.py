@@ -59,7 +59,7 @@ SCENARIOS = (
     Scenario("a topic that is not there", API, of((0, 0), topic="not-there")),
     Scenario("a topic without a name", API, of((0, 0), topic="")),
     Scenario("a topic with an illegal name", API, of((0, 0), topic="a/b")),
-    Scenario("an internal topic that is not there", API, of((0, 0), topic="__transaction_state")),
+    Scenario("an internal topic", API, of((0, 0), topic="__transaction_state")),
     Scenario("a partition that is not there", API, of((5, 0)), partitions=1),
     Scenario("a negative partition", API, of((-1, 0)), partitions=1),
     Scenario("no topics", API, lambda w: {"topics": [], "timeout": 5000}),

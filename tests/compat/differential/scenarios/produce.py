@@ -57,7 +57,7 @@ SCENARIOS = (
     Scenario("a topic that is not there", API, one(batch(), topic="not-there")),
     Scenario("a topic without a name", API, one(batch(), topic="")),
     Scenario("a topic with an illegal name", API, one(batch(), topic="a/b")),
-    Scenario("an internal topic that is not there", API, one(batch(), topic="__transaction_state")),
+    Scenario("an internal topic", API, one(batch(), topic="__transaction_state")),
     Scenario("a partition that is not there", API, lambda w: produce(w, (5, batch())), partitions=1),
     Scenario("a negative partition", API, lambda w: produce(w, (-1, batch())), partitions=1),
     Scenario("no topics", API, lambda w: {"acks": -1, "timeout": 1000, "topic_data": []}),

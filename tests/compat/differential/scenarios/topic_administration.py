@@ -78,7 +78,7 @@ CREATING = (
             Differs("create-topics-colliding", "topics.create_alike.configs|num_partitions|replication_factor|topic_id"),
         ),
     ),
-    Scenario("an internal name", CREATE, named("__transaction_state", validate_only=True), differs=NEW),
+    Scenario("an internal name", CREATE, named("__share_group_state", validate_only=True), differs=NEW),
     Scenario("no partitions", CREATE, create("none", num_partitions=0)),
     Scenario("fewer than no partitions", CREATE, create("minus", num_partitions=-2)),
     Scenario("a billion partitions", CREATE, create("billion", num_partitions=10**9)),

@@ -1,11 +1,11 @@
-"""The APIs of transactions, where no transactional id has been used yet: Kafka would have to make an internal topic for one."""
+"""The APIs of transactions, where no transactional id has been used yet."""
 
 from tests.compat.differential.scenario import Scenario
 
 ADD, END, MARKERS = "add_partitions_to_txn", "end_txn", "write_txn_markers"
 ADD_OFFSETS, COMMIT = "add_offsets_to_txn", "txn_offset_commit"
 DESCRIBE, LIST = "describe_transactions", "list_transactions"
-PRODUCER = {"v3_and_below_transactional_id": "tx", "v3_and_below_producer_id": 7, "v3_and_below_producer_epoch": 0}
+PRODUCER = {"v3_and_below_transactional_id": "unused", "v3_and_below_producer_id": 7, "v3_and_below_producer_epoch": 0}
 
 
 def adding(*indexes: int):
@@ -13,12 +13,12 @@ def adding(*indexes: int):
 
 
 def ending(*, committed: bool):
-    return lambda world: {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 0, "committed": committed}
+    return lambda world: {"transactional_id": "unused", "producer_id": 7, "producer_epoch": 0, "committed": committed}
 
 
 def committing(*indexes: int, group: str = "transactional", topic: str | None = None):
     return lambda world: {
-        "transactional_id": "tx",
+        "transactional_id": "unused",
         "group_id": group,
         "producer_id": 7,
         "producer_epoch": 0,
@@ -54,7 +54,7 @@ SCENARIOS = (
     Scenario(
         "offsets of a group in a transaction that nobody knows",
         ADD_OFFSETS,
-        lambda world: {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 0, "group_id": "transactional"},
+        lambda world: {"transactional_id": "unused", "producer_id": 7, "producer_epoch": 0, "group_id": "transactional"},
     ),
     Scenario("offsets of partitions that are not there", COMMIT, committing(5, -1), partitions=1),
     Scenario("offsets of a topic that is not there", COMMIT, committing(0, topic="not-there")),
@@ -66,7 +66,7 @@ SCENARIOS = (
     Scenario("a marker for partitions that are not there", MARKERS, marker(5, -1), partitions=1),
     Scenario("a marker for a topic that is not there", MARKERS, marker(0, topic="not-there")),
     Scenario("no markers", MARKERS, lambda world: {"markers": []}),
-    Scenario("a transactional id that nobody knows", DESCRIBE, lambda world: {"transactional_ids": ["tx", "other"]}),
+    Scenario("a transactional id that nobody knows", DESCRIBE, lambda world: {"transactional_ids": ["unused", "other"]}),
     Scenario("a transactional id without a name", DESCRIBE, lambda world: {"transactional_ids": [""]}),
     Scenario("no transactional ids", DESCRIBE, lambda world: {"transactional_ids": []}),
     Scenario("all transactions", LIST, listing()),

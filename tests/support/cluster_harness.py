@@ -40,6 +40,7 @@ class LocalCluster:
         gateways: int = 1,
         controllers: int = 1,
         coordinators: int = 1,
+        transaction_coordinators: int = 1,
         environment: Mapping[str, str] | None = None,
         environment_of: Mapping[str, Mapping[str, str]] | None = None,
         expected_complaints: str | None = None,
@@ -51,7 +52,7 @@ class LocalCluster:
         self.directory = directory or Path(self._scratch.name if self._scratch else "")
         self.expected_complaints = expected_complaints
         self._reservation = reserve_ports(PORTS_PER_GATEWAY * gateways)
-        self.shape = Shape(self._reservation.first, storage, gateways, controllers, coordinators)
+        self.shape = Shape(self._reservation.first, storage, gateways, controllers, coordinators, transaction_coordinators)
         self.run = RunDirectory(self.directory / "run")
         self._cluster = Cluster(
             self.shape,

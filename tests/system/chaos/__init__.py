@@ -7,4 +7,6 @@ not, since the loop device keeps it: that a flush reaches the platter is the ker
 Faults of a replicated cluster (`failing`): `producers` and `consumers` record every call, and `tests.history` judges what all of
 them saw together. `places` says where it runs, and so what can happen to it: `faults` of processes, clocks and a disk that fills
 up, `power_cuts` of one node or of all, `cut_off` for a network between `hosts`. One seed draws which, when and for how long.
+
+Transactions amid faults are in a folder of their own, `transactions/`.
 """

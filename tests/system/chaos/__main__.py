@@ -14,12 +14,13 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.requirements import is_available
-from tests.system.chaos import transfers
 from tests.system.chaos.cluster_run import ClusterRun, Place
 from tests.system.chaos.clusters import many_disks, many_hosts, one_host
 from tests.system.chaos.hosts import is_router, run_as_router, why_no_hosts
 from tests.system.chaos.power import why_no_power_cuts
 from tests.system.chaos.run import Run
+from tests.system.chaos.transactions.run import run as run_transactions
+from tests.system.chaos.transactions.verdict import WRONG, shortfall
 
 MANY_HOSTS = "many-hosts"
 PLACES: dict[str, Place] = {
@@ -58,15 +59,18 @@ def main() -> int:
 
 
 def break_transactions(seconds: float, seed: int) -> int:
-    if (lacks := lacking("etcd")) is not None:
+    if (lacks := lacking("etcd", "java", "kafka")) is not None:
         print(f"make chaos cannot run transactions here, and has proven nothing: {lacks}", file=sys.stderr)
         return 1
-    found = transfers.run(seconds, seed)
+    found = run_transactions(seconds, seed)
     print(json.dumps({"seed": seed, **found}))
-    wrong = [name for name in transfers.WRONG if found[name]]
-    if wrong:
+    if wrong := [name for name in WRONG if found[name]]:
         print(f"BROKEN with SEED={seed}: {', '.join(wrong)}", file=sys.stderr)
-    return 1 if wrong else 0
+        return 1
+    if (short := shortfall(found)) is not None:
+        print(f"this run proves too little: {short}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def cut_power(cuts: int, seed: int) -> int:

@@ -9,7 +9,8 @@ from tests.support.polling import WITHIN_S
 
 
 class Program:
-    """Use as a context manager: at the end it is killed. What it writes goes to files, so a busy test does not hold it up."""
+    """Use as a context manager: at the end it is killed. What it writes goes to files, so a busy test does not hold it up. Its
+    standard input is open until then."""
 
     def __init__(self, command: Sequence[str], directory: Path) -> None:
         directory.mkdir()
@@ -20,8 +21,16 @@ class Program:
     def start(self) -> None:
         with open(self._stdout, "wb") as stdout, open(self._stderr, "ab") as stderr:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+                self._command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, start_new_session=True
             )
+
+    def say(self, line: str) -> None:
+        """Writes a line to its standard input. Fails if it has ended."""
+        self.expect_running()
+        stdin = self._live().stdin
+        assert stdin is not None
+        stdin.write(line.encode() + b"\n")
+        stdin.flush()
 
     def lines(self) -> list[str]:
         """What it has written to stdout since its last start, without a line that is not yet whole."""
@@ -38,15 +47,21 @@ class Program:
 
     def kill(self) -> None:
         """SIGKILL, amid its work: fails if it had ended before."""
-        process = self._live()
-        process.kill()
-        assert process.wait(WITHIN_S) == -signal.SIGKILL, self.story()
+        assert self._killed(self._live()) == -signal.SIGKILL, self.story()
         self._process = None
 
     def story(self) -> str:
         """The end of its output, for a failure's text."""
         said = "\n".join(self.lines()[-10:])
         return f"stdout:\n{said}\nstderr:\n{self._stderr.read_text(errors='replace')[-4000:]}"
+
+    @staticmethod
+    def _killed(process: subprocess.Popen[bytes]) -> int:
+        """Returns its exit code."""
+        process.kill()
+        if process.stdin is not None:
+            process.stdin.close()
+        return process.wait(WITHIN_S)
 
     def _live(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "it was not started"
@@ -58,5 +73,4 @@ class Program:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait(WITHIN_S)
+            self._killed(self._process)

@@ -1,0 +1,68 @@
+"""Producers, copiers and a reader of Java, which do what those of librdkafka do: the threads of programs/JavaClients.java."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.compat.clients.transactions.program import Program
+from tests.compat.kafka.jars import KafkaJars
+from tests.compat.kafka.tools import SHORT_LIVED
+from tests.support.polling import eventually
+from tests.support.requirements import ROOT
+from tests.system.chaos.transactions.committed_reads import CommittedRead
+from tests.system.chaos.transactions.tellers import PARTITIONS, TOPIC, Transfers
+
+PROGRAM = Path(__file__).parent / "programs" / "JavaClients.java"
+COPY = "java-copies"
+TELLERS, COPIERS = 2, 2
+TRANSACTIONAL_IDS = frozenset(f"java-teller-{number}" for number in range(TELLERS))
+ENDED_WITHIN_S = 150.0
+"""A call of Java's clients takes 60 s at most, and two may follow each other."""
+
+
+class JavaClients:
+    """Use as a context manager. `protocol`: that of the copiers' group, `classic` or `consumer`."""
+
+    def __init__(self, bootstrap: str, protocol: str, seed: int, directory: Path) -> None:
+        numbers = map(str, (PARTITIONS, TELLERS, COPIERS, seed % (1 << 31)))
+        command = KafkaJars(ROOT).command(str(PROGRAM), bootstrap, TOPIC, COPY, protocol, *numbers, options=SHORT_LIVED)
+        self._program = Program(command, directory)
+
+    def end_transfers(self) -> None:
+        """Returns once the producers have closed."""
+        self._program.say("end transfers")
+        eventually(lambda: self._has_ended() or "end of transfers" in self._program.lines(), ENDED_WITHIN_S)
+
+    def end(self) -> None:
+        """Returns once the copiers and the reader have closed, too."""
+        self._program.say("end all")
+        eventually(self._has_ended, ENDED_WITHIN_S)
+
+    def transfers(self) -> Transfers:
+        transfers = Transfers()
+        for told in self._told():
+            if "transfer" in told:
+                transfers.outcomes[told["transfer"]] = told["outcome"]
+            if "error" in told:
+                transfers.errors.append(told["error"])
+        return transfers
+
+    def aborted_copies(self) -> int:
+        return sum("aborted_copy" in told for told in self._told())
+
+    def reads(self) -> list[CommittedRead]:
+        return [CommittedRead("java", told["ends"], told["digests"], told["torn"]) for told in self._told() if "ends" in told]
+
+    def _told(self) -> Iterator[dict[str, Any]]:
+        return (json.loads(line) for line in self._program.lines() if line.startswith("{"))
+
+    def _has_ended(self) -> bool:
+        return self._program.has_ended()
+
+    def __enter__(self) -> "JavaClients":
+        self._program.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._program.__exit__()

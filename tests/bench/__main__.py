@@ -2,7 +2,7 @@
 
     python -m tests.bench [--raw] [--java] [--synced] [--replicated] [--random] [--opened] [--groups] [--replicated-groups]
                           [--memory] [--startup] [--recovery] [--partitions] [--compaction] [--background]
-                          [--transactions] [--transactional-ids]
+                          [--transactions] [--transactional-ids] [--overheads]
                           [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
                           [--parent CHECKOUT]
 
@@ -29,6 +29,7 @@ from tests.bench.group_cases import group_cases, replicated_group_cases
 from tests.bench.java import java_cases
 from tests.bench.log_figures import compaction, recovery
 from tests.bench.opened_cases import opened_cases
+from tests.bench.overheads import overheads
 from tests.bench.partitions import many_partitions
 from tests.bench.replicated_cases import replicated_cases
 from tests.bench.sides import Side
@@ -63,6 +64,7 @@ FIGURES: dict[str, Callable[[], list[dict[str, object]]]] = {
     "background": background,
     "transactions": transactions,
     "transactional_ids": transactional_ids,
+    "overheads": overheads,
 }
 
 

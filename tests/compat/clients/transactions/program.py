@@ -50,6 +50,14 @@ class Program:
         assert self._killed(self._live()) == -signal.SIGKILL, self.story()
         self._process = None
 
+    def stop(self) -> None:
+        """SIGSTOP. It has no time until `go_on`."""
+        self.expect_running()
+        self._live().send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._live().send_signal(signal.SIGCONT)
+
     def story(self) -> str:
         """The end of its output, for a failure's text."""
         said = "\n".join(self.lines()[-10:])
@@ -71,6 +79,10 @@ class Program:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """SIGKILL, if it runs."""
         if self._process is not None:
             self._killed(self._process)
+
+    def __exit__(self, *_: object) -> None:
+        self.end()

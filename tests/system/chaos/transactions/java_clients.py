@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,39 @@ ENDED_WITHIN_S = 150.0
 
 
 class JavaClients:
-    """Use as a context manager. `protocol`: that of the copiers' group, `classic` or `consumer`."""
+    """Use as a context manager. `protocol`: that of the copiers' group, `classic` or `consumer`. What the process says counts,
+    whatever happens to it later."""
 
     def __init__(self, bootstrap: str, protocol: str, seed: int, directory: Path) -> None:
-        numbers = map(str, (PARTITIONS, TELLERS, COPIERS, seed % (1 << 31)))
-        command = KafkaJars(ROOT).command(str(PROGRAM), bootstrap, TOPIC, COPY, protocol, *numbers, options=SHORT_LIVED)
-        self._program = Program(command, directory)
+        directory.mkdir()
+        self._bootstrap, self._protocol, self._seed, self._directory = bootstrap, protocol, seed % (1 << 31), directory
+        self._programs: list[Program] = []
+        """One for each life of the process."""
+
+    def kill_and_start(self) -> None:
+        """SIGKILL. The next process has the same transactional ids."""
+        self._program.kill()
+        self._start()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        self._program.stop()
+        try:
+            yield
+        finally:
+            self._program.go_on()
+
+    def _start(self) -> None:
+        life = len(self._programs)
+        numbers = map(str, (PARTITIONS, TELLERS, COPIERS, self._seed, life))
+        arguments = (self._bootstrap, TOPIC, COPY, self._protocol, *numbers)
+        command = KafkaJars(ROOT).command(str(PROGRAM), *arguments, options=SHORT_LIVED)
+        self._programs.append(Program(command, self._directory / str(life)))
+        self._program.start()
+
+    @property
+    def _program(self) -> Program:
+        return self._programs[-1]
 
     def end_transfers(self) -> None:
         """Returns once the producers have closed."""
@@ -55,14 +83,15 @@ class JavaClients:
         return [CommittedRead("java", told["ends"], told["digests"], told["torn"]) for told in self._told() if "ends" in told]
 
     def _told(self) -> Iterator[dict[str, Any]]:
-        return (json.loads(line) for line in self._program.lines() if line.startswith("{"))
+        lines = (line for program in self._programs for line in program.lines())
+        return (json.loads(line) for line in lines if line.startswith("{"))
 
     def _has_ended(self) -> bool:
         return self._program.has_ended()
 
     def __enter__(self) -> "JavaClients":
-        self._program.start()
+        self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._program.__exit__()
+        self._program.end()

@@ -2,7 +2,8 @@
 
 Producers of librdkafka and Java move amounts from one partition to another, and abort every fifth transfer. A group of each
 client copies all that is committed to a topic of its own, in transactions. A reader of each client reads what is committed, again
-and again. Meanwhile one process after the other is killed and started again, or stopped for a while. `verdict` judges at the end.
+and again. Meanwhile one process after the other is killed and started again, or stopped for a while; that of Java's clients, too.
+`verdict` judges at the end.
 """
 
 import json
@@ -35,7 +36,10 @@ FAULT_EVERY_S = (3.0, 6.0)
 AWAY_S_MAX = 2.0
 STOPPED_SHARE, STOPPED_S_MAX = 0.3, 6.0
 """Some are stopped for so long that they are replaced, and wake up with late requests and markers."""
-END_S = 60.0
+JAVA, JAVA_STOPPED_S = "java", (1.0, 14.0)
+"""It may outlast its transactions and its sessions of 10 s."""
+END_S, COPIED_WITHIN_S = 60.0, 150.0
+"""A member that was killed keeps its partitions for 45 s with the protocol `consumer`."""
 
 
 def run(seconds: float, seed: int) -> dict[str, object]:
@@ -58,7 +62,7 @@ def run(seconds: float, seed: int) -> dict[str, object]:
                 *[copier.run for copier in copiers], lambda over: read_again_and_again(bootstrap, TOPIC, PARTITIONS, over, reads)
             ):
                 with working(*[teller.run for teller in tellers]):
-                    faults = break_processes(cluster, seconds, chance)
+                    faults = break_processes(cluster, java, seconds, chance)
                 java.end_transfers()
                 # What a producer left open ends by its timeout. The copiers' transactions go on.
                 ids = {teller.transactional_id for teller in tellers} | java_clients.TRANSACTIONAL_IDS
@@ -66,7 +70,7 @@ def run(seconds: float, seed: int) -> dict[str, object]:
                 last = read_committed(bootstrap, TOPIC, PARTITIONS)
                 count = sum(map(len, last.records))
                 with suppress(AssertionError):  # the verdict says what is missing
-                    eventually(lambda: all(len(committed_values(bootstrap, topic)) >= count for topic in COPIES), END_S)
+                    eventually(lambda: all(len(committed_values(bootstrap, topic)) >= count for topic in COPIES), COPIED_WITHIN_S)
             java.end()
             eventually(lambda: not open_ids(cluster), END_S)
             copies = {topic: committed_values(bootstrap, topic) for topic in COPIES}
@@ -98,23 +102,46 @@ def working(*work: Callable[[threading.Event], None]) -> Iterator[None]:
         each.result()
 
 
-def break_processes(cluster: LocalCluster, seconds: float, chance: random.Random) -> Counter[str]:
+def break_processes(cluster: LocalCluster, java: JavaClients, seconds: float, chance: random.Random) -> Counter[str]:
     """Kills or stops one process after the other. Returns how often which, once all run."""
     faults: Counter[str] = Counter()
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    for victim in drawn(cluster.names, chance):
+        if time.monotonic() >= end:
+            break
         time.sleep(chance.uniform(*FAULT_EVERY_S))
-        victim = chance.choice(cluster.names)
         stops = chance.random() < STOPPED_SHARE
-        cluster.kill(victim, signal.SIGSTOP if stops else signal.SIGKILL)
-        time.sleep(chance.uniform(0.0, STOPPED_S_MAX if stops else AWAY_S_MAX))
-        if stops:
-            cluster.kill(victim, signal.SIGCONT)
+        if victim == JAVA:
+            break_java(java, chance, stops=stops)
         else:
-            cluster.start(victim)
-        cluster.wait_ready([victim])
+            break_process(cluster, victim, chance, stops=stops)
         faults[f"{victim} {'stopped' if stops else 'killed'}"] += 1
     return faults
+
+
+def drawn(names: list[str], chance: random.Random) -> Iterator[str]:
+    """Each once before any comes again. Java's clients come after the first round: a short run has no time for their sessions."""
+    yield from chance.sample(names, len(names))
+    while True:
+        yield from chance.sample([*names, JAVA], len(names) + 1)
+
+
+def break_process(cluster: LocalCluster, victim: str, chance: random.Random, *, stops: bool) -> None:
+    cluster.kill(victim, signal.SIGSTOP if stops else signal.SIGKILL)
+    time.sleep(chance.uniform(0.0, STOPPED_S_MAX if stops else AWAY_S_MAX))
+    if stops:
+        cluster.kill(victim, signal.SIGCONT)
+    else:
+        cluster.start(victim)
+    cluster.wait_ready([victim])
+
+
+def break_java(java: JavaClients, chance: random.Random, *, stops: bool) -> None:
+    if not stops:
+        java.kill_and_start()
+        return
+    with java.stopped():
+        time.sleep(chance.uniform(*JAVA_STOPPED_S))
 
 
 def committed_values(bootstrap: str, topic: str) -> list[str]:

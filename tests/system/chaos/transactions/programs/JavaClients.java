@@ -28,8 +28,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * Transactional producers that move amounts between partitions, consumers of a group that copy what is committed in transactions,
  * and a reader of committed records: a thread each. They go on whatever happens to the cluster.
  *
- * Arguments: bootstrap servers, topic, topic of the copies, group protocol, partitions, producers, copiers, seed. Standard input:
- * "end transfers", later "end all"; the program ends as well if its input does. It prints JSON lines: the outcome of each transfer,
+ * Arguments: bootstrap servers, topic, topic of the copies, group protocol, partitions, producers, copiers, seed, and the number
+ * of this run. Standard input: "end transfers", later "end all"; the program ends as well if its input does. It prints JSON lines: the outcome of each transfer,
  * each error, each copy that was aborted, and each read (see tests/system/chaos/transactions/committed_reads.py).
  */
 public class JavaClients {
@@ -40,7 +40,7 @@ public class JavaClients {
 
     private static volatile boolean transfersOver, allOver;
     private static String bootstrap, topic, copy, protocol;
-    private static int partitions;
+    private static int partitions, run;
 
     private interface Call {
         void run();
@@ -126,10 +126,10 @@ public class JavaClients {
     }
 
     private static void transfer(int number, long seed) {
-        Random chance = new Random(seed * 1000 + number);
+        Random chance = new Random((seed * 1000 + run) * 1000 + number);
         Instance instance = new Instance("java-teller-" + number);
         for (int count = 0; !transfersOver; count++) {
-            String name = "java-" + number + ":" + count, outcome = ABORTED;
+            String name = "java-" + number + "-" + run + ":" + count, outcome = ABORTED;
             int amount = 1 + chance.nextInt(99), giver = chance.nextInt(partitions);
             int taker = (giver + 1 + chance.nextInt(partitions - 1)) % partitions;
             try {
@@ -153,8 +153,9 @@ public class JavaClients {
     }
 
     private static void copy(int number) {
-        Map<String, String> settings = Map.of(
-            "group.id", "java-copiers", "group.protocol", protocol, "auto.offset.reset", "earliest");
+        Map<String, String> settings = new HashMap<>(Map.of(
+            "group.id", "java-copiers", "group.protocol", protocol, "auto.offset.reset", "earliest"));
+        if (protocol.equals("classic")) settings.put("session.timeout.ms", TIMEOUT_MS);
         Instance instance = new Instance("java-copier-" + number);
         try (KafkaConsumer<String, String> consumer = consumer(settings)) {
             consumer.subscribe(List.of(topic));
@@ -258,6 +259,7 @@ public class JavaClients {
         protocol = arguments[3];
         int[] numbers = Arrays.stream(arguments).skip(4).mapToInt(Integer::parseUnsignedInt).toArray();
         partitions = numbers[0];
+        run = numbers[4];
         List<Thread> tellers = IntStream.range(0, numbers[1]).mapToObj(number -> started(() -> transfer(number, numbers[3]))).toList();
         List<Thread> others = new ArrayList<>(IntStream.range(0, numbers[2]).mapToObj(number -> started(() -> copy(number))).toList());
         others.add(started(JavaClients::read));

@@ -17,7 +17,7 @@ from libs.commitlog.segments.segment_removal import remove_retired
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.markers import Marker, build_marker, read_marker
-from tests.commitlog.cleaned import clean_by_hand, offset_of, swap_in
+from tests.commitlog.cleaned import clean_by_hand, offset_of, planned, swap_in
 from tests.commitlog.harness import (
     SMALL,
     FaultyFileSystem,
@@ -554,11 +554,31 @@ def test_a_segment_that_takes_the_place_of_others_brings_its_index(tmp_path: Pat
     merged = index_of(tmp_path, second)[0]
     (tmp_path / f"{first:020d}.txnindex").write_bytes(ENTRY.pack(0, *merged))
     (tmp_path / f"{second:020d}.txnindex").unlink()
-    log.aborted.replaced((first, second), first)
+    log.aborted.replaced((first, second), first, ENTRY.pack(0, *merged))
     assert log.aborted.counts == {first: 1}
     fresh = Segment(QuickFileSystem(), str(tmp_path), first, SMALL, FileRegistry())
     fresh.next_offset = log.segments[2].base_offset
     assert log.aborted.between([fresh, *log.segments[2:]], 0, 100) == [merged]
+
+
+def test_a_cleaned_segment_takes_its_place_without_waiting_for_the_disk(tmp_path: Path) -> None:
+    """The log's thread is an event loop: another thread has read the index when the swap was staged."""
+    log = open_log(tmp_path)
+    produce(log, 2)
+    end(log, 2, commit=False)
+    log.roll()
+    append_some(log, 1)
+    sync(log, resume_point=True)
+    sources, fs = log.segments[:1], QuickFileSystem()
+    kept = index_of(tmp_path)
+    size = clean_by_hand(fs, sources, log.directory, lambda _: True)
+    (tmp_path / f"{0:020d}.txnindex.cleaned").write_bytes(ENTRY.pack(0, *kept[0]))
+    swap = planned(log, sources, size)
+    assert swap.stage(fs)
+    with NonblockingLookup():
+        assert log.replace_segments(swap, sources)
+    assert log.aborted.counts == {0: 1}
+    assert log.aborted.between(log.segments, 0, log.log_end_offset) == kept
 
 
 def test_the_index_of_a_cleaned_segment_is_believed_after_a_crash(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -264,7 +264,8 @@ class Cleanup:
             max_message_bytes=1 << 20,
         )
         partition = cast(Partition, SimpleNamespace(log=log, config=settings))
-        return job_of(partition, due, Allowance(cast(Any, None), 1 << 20, 0), self.now_ms)
+        aborted = log.aborted.between(log.segments, due.sources[0].base_offset, due.end_offset)
+        return job_of(partition, due, Allowance(cast(Any, None), 1 << 20, 0), self.now_ms, aborted)
 
     # ---
 

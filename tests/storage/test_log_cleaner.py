@@ -18,8 +18,11 @@ from libs.commitlog.cleaner import cleaning as cleaner
 from libs.commitlog.cleaner.job import CleanJob
 from libs.commitlog.cleaner.pace import JobTime
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.files.page_cache import must_not_wait
 from libs.commitlog.model.errors import LogDamaged, SyncFailed
+from libs.commitlog.opening.aborted_transactions import AbortedTransactions
 from libs.commitlog.partition_log.directory import CLEANED_OFFSETS
+from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from libs.runtime.children import ChildDied, InlineChildren
@@ -340,6 +343,22 @@ async def test_a_rate_of_nothing_or_less_limits_nothing(cluster: StorageCluster,
 async def test_a_cleaner_child_gets_the_time_for_which_tombstones_stay(cluster: StorageCluster, clock: SetClock) -> None:
     job = await first_job(cluster, clock, delete_retention_ms="12345")
     assert job.delete_retention_ms == 12345
+
+
+async def test_the_event_loop_does_not_wait_for_indexes_of_transactions(
+    cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await make(cluster, "compacted")
+    await fill(cluster, clock, topic)
+    found: list[bool] = []
+
+    def between(self: AbortedTransactions, *_: object) -> list[AbortedTransaction]:
+        found.append(must_not_wait())
+        return []
+
+    monkeypatch.setattr(AbortedTransactions, "between", between)
+    await cleaning(cluster).check()
+    assert found == [True]
 
 
 async def test_a_directory_whose_sync_hangs_is_not_cleaned(cluster: StorageCluster, clock: SetClock) -> None:

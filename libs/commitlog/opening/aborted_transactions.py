@@ -96,10 +96,9 @@ class AbortedTransactions:
             for table in (self._counts, self._indexes, self._checksums, self._unsaved):
                 table.pop(base, None)
 
-    def replaced(self, bases: Iterable[int], base_offset: int) -> None:
-        """Follows a swap: one segment replaced others, and its index replaced theirs. Raises OSError."""
+    def replaced(self, bases: Iterable[int], base_offset: int, content: bytes | None) -> None:
+        """Follows a swap: one segment replaced others, and its index replaced theirs. None: it has no index."""
         self.forget(bases)
-        content = read_file(self._fs, self._path(base_offset))
         if content is not None:
             self._counts[base_offset] = len(content) // ENTRY.size
             self._checksums[base_offset] = crc32c(content)

@@ -440,7 +440,7 @@ class Log:
         output.size, output.next_offset = swap.size, swap.end_offset
         self._segments[slot : slot + len(sources)] = [output]
         self._reader.forget()
-        self.aborted.replaced(swap.sources, swap.base_offset)
+        self.aborted.replaced(swap.sources, swap.base_offset, swap.transaction_index)
         self._ledger.swapped(swap.noted, swap.sources[1:], swap.resume_offset)
         for segment in sources:
             segment.is_replaced = True

@@ -16,7 +16,19 @@ from dataclasses import dataclass
 
 from libs.commitlog.files import contiguity as gapless
 from libs.commitlog.files.contiguity import NotedSwap
-from libs.commitlog.files.file_names import CLEANED, DELETED, LOG, OF_SEGMENTS, RESUME, SWAP, offsets_of, path_of, segment_files
+from libs.commitlog.files.durable_files import read_file
+from libs.commitlog.files.file_names import (
+    CLEANED,
+    DELETED,
+    LOG,
+    OF_SEGMENTS,
+    RESUME,
+    SWAP,
+    TRANSACTION_INDEX,
+    offsets_of,
+    path_of,
+    segment_files,
+)
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.sync import Lineage
 from libs.commitlog.model.errors import LogDamaged
@@ -27,7 +39,7 @@ from libs.commitlog.segments.segment_file import FileRegistry
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SegmentSwap:
     directory: str
     sources: tuple[int, ...]
@@ -39,6 +51,8 @@ class SegmentSwap:
     lineage: Lineage
     unlisted: tuple[NotedSwap, ...] | None
     """Earlier swaps that the resume point on disk may not know of; None: any."""
+    transaction_index: bytes | None = None
+    """The content of the output's `.txnindex`, once it is staged. None: it has none."""
 
     @property
     def noted(self) -> NotedSwap:
@@ -59,6 +73,8 @@ class SegmentSwap:
         gapless.note_swap(fs, self.directory, self.noted, self.unlisted)
         staged = self._under_lineage(lambda: self._call_swap(fs))
         fs.fsync_directory(self.directory)
+        if staged:
+            self.transaction_index = read_file(fs, path_of(self.directory, self.base_offset, TRANSACTION_INDEX + SWAP))
         return staged
 
     def perform(self, fs: FileSystem) -> None:

@@ -36,7 +36,7 @@ class BackgroundTasks:
             broker_configs,
             logs,
             CleanerMeters(environment.metrics, environment.clock),
-            Compaction(environment.fs, logs.open_logs, logs.starts),
+            Compaction(environment.fs, logs.open_logs, logs.starts, logs.reads),
             lambda count: environment.children("cleaner", count, CLEANER_NICE),
         )
         self._tasks: list[asyncio.Task[None]] = []

@@ -19,8 +19,10 @@ from libs.commitlog.cleaner.planning import CleanPlan
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.sync import NO_DESCRIPTORS
 from libs.commitlog.model.errors import NO_ROOM, LogDamaged, LogWriteError, SyncFailed
+from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.commitlog.segments.segment import Segment
 from libs.runtime.children import Children
+from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.disks.disks import Disk
 from services.storage.logs.log_start_offsets import LogStartOffsets
 from services.storage.partition.open_logs import OpenLogs
@@ -29,6 +31,8 @@ from services.storage.threads.quiet_times import quiet_s
 
 ROUNDS_MAX = 3
 """Sync rounds to wait for: the running one may have begun before the resume point was requested."""
+DISK_S_MAX = 60.0
+"""The limit of waiting for the disk of one log. The cleaner then leaves that disk's other logs for later, too."""
 _NOT_THE_DISKS_FAULT = (*NO_ROOM, *NO_DESCRIPTORS, errno.ENOENT)
 
 
@@ -48,10 +52,11 @@ class Allowance:
 class Compaction:
     """The compaction of any partition, in the given children."""
 
-    def __init__(self, fs: FileSystem, open_logs: OpenLogs[Disk], log_starts: LogStartOffsets) -> None:
+    def __init__(self, fs: FileSystem, open_logs: OpenLogs[Disk], log_starts: LogStartOffsets, reads: DiskReads) -> None:
         self._fs = fs
         self._open_logs = open_logs
         self._log_starts = log_starts
+        self._reads = reads
 
     async def run(
         self,
@@ -70,9 +75,12 @@ class Compaction:
             raise LogChanged("segments left while it was made ready")
         lineage = partition.log.lineage
         try:
-            result = await self._cleaned(partition, allowance.children, job_of(partition, plan, allowance, now_ms), on_progress)
+            job = job_of(partition, plan, allowance, now_ms, await self._aborted(partition, plan))
+            result = await self._cleaned(partition, allowance.children, job, on_progress)
             for cleaned in result.segments:
                 await self._swap(partition, disk, cleaned, [sources[base] for base in cleaned.sources])
+        except TooManyReads as error:
+            raise LogChanged("too many reads wait for its disk") from error
         except SyncFailed as error:
             disk.sync.fail(error)  # the failure is known to the child alone
             raise
@@ -97,6 +105,15 @@ class Compaction:
             await partition.sync.wait_for_round()
         if not (self._open_logs.is_in_use(partition) and partition.log.want_resume_point(end_offset)):
             raise LogChanged("no resume point lies beyond it yet")
+
+    async def _aborted(self, partition: Partition, plan: CleanPlan) -> Sequence[AbortedTransaction]:
+        """The aborted transactions among the sources. Raises LogDamaged, OSError, TooManyReads."""
+
+        def lookup() -> Sequence[AbortedTransaction]:
+            partition_log = partition.log
+            return partition_log.aborted.between(partition_log.segments, plan.sources[0].base_offset, plan.end_offset)
+
+        return await self._reads.look_up(lookup, DISK_S_MAX)
 
     async def _cleaned(
         self, partition: Partition, children: Children, job: CleanJob, on_progress: Callable[[object], None]
@@ -146,9 +163,10 @@ class Compaction:
         return all(id(segment) in here for segment in sources)
 
 
-def job_of(partition: Partition, plan: CleanPlan, allowance: Allowance, now_ms: int) -> CleanJob:
+def job_of(
+    partition: Partition, plan: CleanPlan, allowance: Allowance, now_ms: int, aborted: Sequence[AbortedTransaction]
+) -> CleanJob:
     partition_log, config = partition.log, partition.config
-    first_offset = plan.sources[0].base_offset
     return CleanJob(
         directory=partition_log.directory,
         segments=tuple(SourceSegment(source.base_offset, source.next_offset, source.size) for source in plan.sources),
@@ -167,5 +185,5 @@ def job_of(partition: Partition, plan: CleanPlan, allowance: Allowance, now_ms: 
             producer_id: ProducerEnd(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
             for producer_id, entry in partition_log.producers.entries.items()
         },
-        aborted=tuple(partition_log.aborted.between(partition_log.segments, first_offset, plan.end_offset)),
+        aborted=tuple(aborted),
     )

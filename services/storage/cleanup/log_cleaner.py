@@ -17,7 +17,7 @@ from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
 from services.storage.cleanup.believed_clock import BelievedClock
 from services.storage.cleanup.cleaner_meters import CleanerMeters
-from services.storage.cleanup.compaction import Allowance, Compaction, LogChanged
+from services.storage.cleanup.compaction import DISK_S_MAX, Allowance, Compaction, LogChanged
 from services.storage.cleanup.uncleanable_partitions import UncleanablePartitions
 from services.storage.config import BrokerConfigs
 from services.storage.disks.disk_reads import TooManyReads
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 NO_LIMIT = 1e18
 """Kafka's default rate, in bytes a second, is the largest number that there is."""
-DISK_S_MAX = 60.0
-"""The limit of waiting for the disk of one log. Then the logs of that disk are not looked at this time."""
 ROLL_MS_MIN = 600_000
 """The least age at which a quiet active segment is rolled: its records may be old when they come."""
 

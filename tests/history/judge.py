@@ -10,7 +10,7 @@ from tests.history.checks.offsets import duplicates, inconsistent_offsets
 from tests.history.checks.polls import poll_order
 from tests.history.checks.reads import aborted_reads, precommitted_reads, unwritten_reads
 from tests.history.checks.sends import backward_sends, send_order
-from tests.history.checks.transactions import repeated_inputs, torn_offsets, torn_transactions
+from tests.history.checks.transactions import repeated_inputs, skipped_inputs, torn_offsets, torn_transactions
 from tests.history.finding import Finding
 from tests.history.log import Evidence, gather
 from tests.history.model import History
@@ -31,6 +31,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     torn_transactions,
     torn_offsets,
     repeated_inputs,
+    skipped_inputs,
 )
 
 

@@ -70,6 +70,32 @@ def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
                     yield Finding("repeated-input", says, key, (value,), (other, call))
 
 
+def skipped_inputs(evidence: Evidence) -> Iterator[Finding]:
+    """A group's offsets pass no record that a client saw, unless a transaction that happened polled it. What lies before the
+    group's first input is not its own."""
+    if not evidence.history.read_to_end:
+        return
+    inputs: dict[tuple[str, Key], set[Offset]] = {}
+    reached: dict[tuple[str, Key], tuple[Offset, Call]] = {}
+    for call in evidence.calls:
+        if call.f != "txn" or not evidence.is_committed(call):
+            continue
+        for commit in call.commits:
+            for key, offset in commit.offsets.items():
+                polled = {at for other, at, _ in call.polls if other == key and at < offset}
+                inputs.setdefault((commit.group, key), set()).update(polled)
+                if offset > reached.get((commit.group, key), (-1, call))[0]:
+                    reached[commit.group, key] = offset, call
+    for (group, key), (end, call) in reached.items():
+        mine, log = inputs[group, key], evidence.log(key)
+        for offset in log.offsets:
+            if min(mine, default=end) < offset < end and offset not in mine:
+                for value in log.at[offset]:
+                    if value in evidence.read:
+                        says = f"{value} at offset {offset} is the input of no transaction of {group}, which is at {end}"
+                        yield Finding("skipped-input", says, key, (value,), (call, evidence.read[value]))
+
+
 def _is_passed(evidence: Evidence, send: Send) -> bool:
     if evidence.history.read_to_end:
         return True

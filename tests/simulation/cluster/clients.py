@@ -6,11 +6,12 @@ from random import Random
 
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
+from tests.gateway.kafka_client import Fetched
 from tests.history.model import Poll, Send
 from tests.history.outcomes import outcome_of_send
 from tests.simulation.cluster import kafka_client
 from tests.simulation.cluster.environment import EPOCH_MS
-from tests.simulation.cluster.kafka_client import Disconnected, Link, Metadata, Partition
+from tests.simulation.cluster.kafka_client import UNCOMMITTED, Disconnected, Link, Metadata, Partition
 from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.world import World
@@ -250,6 +251,8 @@ class Values:
 class Consumer:
     """One that is assigned all partitions, from their beginning."""
 
+    isolation = UNCOMMITTED
+
     def __init__(self, client: Client, recorder: Recorder, partitions: list[Partition]) -> None:
         self._client, self._recorder = client, recorder
         self._random = client.random
@@ -288,6 +291,7 @@ class Consumer:
                 REQUEST_S,
                 max_wait_ms=300,
                 max_bytes=self._random.choice((600, 20_000, 1 << 20)),
+                isolation=self.isolation,
             )
         except Disconnected:
             self._recorder.end(begun, "ok")
@@ -304,14 +308,18 @@ class Consumer:
                     what = f"4: {key_of(partition)} at {self.positions[partition]}: a consumer is told {said}"
                     client.world.violation(what, loss_of=key_of(partition))
                 continue
-            records = kafka_client.records_of(answer, self.positions[partition])
+            records, self.positions[partition] = self.read(answer, self.positions[partition])
             if records:
                 if records[-1][0] >= answer.high_watermark:
                     last, high = records[-1][0], answer.high_watermark
                     client.world.violation(f"3: {key_of(partition)}: offset {last} was read, and the high watermark is {high}")
                 found[key_of(partition)] = tuple(records)
-                self.positions[partition] = records[-1][0] + 1
         self._recorder.end(begun, "ok", (Poll(found),) if found else ())
         if stale:
             await client.refresh()
             await asyncio.sleep(RETRY_S)
+
+    def read(self, answer: Fetched, position: int) -> tuple[list[tuple[int, int]], int]:
+        """The records of an answer as (offset, value), and the next position."""
+        records = kafka_client.records_of(answer, position)
+        return records, records[-1][0] + 1 if records else position

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import HEADER_SIZE, LENGTH_END
+from libs.wire.record_batches.batches import BatchHeader, iter_batches
+from libs.wire.record_batches.markers import read_marker
 from libs.wire.record_batches.records import Record, iter_records
 from tests.simulation.cluster import kafka_client
 from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, RETRY_S, STAMP_MS, Client, Producer, Values, key_of
@@ -95,6 +97,28 @@ def entries_in(batches: bytes) -> dict[int, Entry]:
             assert record.key is not None
             found[record.offset] = Entry(bytes(record.key), None if record.value is None else bytes(record.value))
         start = end
+    return found
+
+
+def committed_entries(replicas: Sequence[tuple[str, bytes]]) -> list[tuple[str, Entries]]:
+    """The entries of each replica whose fate is decided, and that were not aborted. One replica may lack the marker yet."""
+    ends: dict[int, dict[int, bool]] = {}
+    for _, batches in replicas:
+        for batch in iter_batches(batches):
+            marker = read_marker(batch.view) if batch.header.is_control else None
+            if marker is not None:
+                ends.setdefault(batch.header.producer_id, {})[batch.header.base_offset] = marker.aborts
+
+    def counts(header: BatchHeader) -> bool:
+        if not header.is_transactional:
+            return True
+        later = [offset for offset in ends.get(header.producer_id, ()) if offset > header.base_offset]
+        return not header.is_control and bool(later) and not ends[header.producer_id][min(later)]
+
+    found: list[tuple[str, Entries]] = []
+    for who, batches in replicas:
+        counted = b"".join(bytes(batch.view) for batch in iter_batches(batches) if counts(batch.header))
+        found.append((who, entries_in(counted)))
     return found
 
 

@@ -1,9 +1,12 @@
-"""A simulated group coordinator, built as its service's `__main__` builds it."""
+"""Simulated coordinators of groups and of transactions, built as their services' `__main__` builds them."""
 
 from libs.runtime.lifecycle import Lifecycle
 from services.group_coordinator import process as coordinator_process
 from services.group_coordinator.config import GroupCoordinatorConfig
 from services.group_coordinator.coordinator import GroupCoordinator
+from services.transaction_coordinator import process as transaction_process
+from services.transaction_coordinator.config import TransactionCoordinatorConfig
+from services.transaction_coordinator.coordinator import TransactionCoordinator
 from tests.simulation.cluster.processes import RPC_PORT, Process
 
 
@@ -17,3 +20,16 @@ class CoordinatorProcess(Process):
             self.what = coordinator
 
         await coordinator_process.serve(config, self.environment(self.own_random), lifecycle, built)
+
+
+class TransactionCoordinatorProcess(Process):
+    role = "transaction_coordinator"
+
+    async def serve(self, lifecycle: Lifecycle) -> None:
+        address = f"{self.host}:{RPC_PORT}"
+        config = TransactionCoordinatorConfig(node_id=self.node_id, etcd=(), data_dir="/data", rpc_tcp=address)
+
+        async def built(coordinator: TransactionCoordinator) -> None:
+            self.what = coordinator
+
+        await transaction_process.serve(config, self.environment(self.own_random), lifecycle, built)

@@ -7,8 +7,8 @@ from functools import partial
 from random import Random
 
 from libs.cluster import keys
-from libs.cluster.records import GROUP_COORDINATOR, STORAGE
-from tests.simulation.cluster.coordinator_process import CoordinatorProcess
+from libs.cluster.records import GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
+from tests.simulation.cluster.coordinator_process import CoordinatorProcess, TransactionCoordinatorProcess
 from tests.simulation.cluster.processes import STORE_HOST, ControllerProcess, GatewayProcess, Process, StorageProcess
 from tests.simulation.cluster.world import World
 
@@ -46,11 +46,18 @@ class Faults:
             (3, "group coordinator killed", lambda: self._kill(CoordinatorProcess)),
             (2, "group coordinator paused", lambda: self._pause(CoordinatorProcess)),
             (1, "group coordinator is told to stop", lambda: self._stop(CoordinatorProcess)),
+            (3, "transaction coordinator killed", lambda: self._kill(TransactionCoordinatorProcess)),
+            (3, "transaction coordinator paused", lambda: self._pause(TransactionCoordinatorProcess)),
+            (1, "transaction coordinator is told to stop", lambda: self._stop(TransactionCoordinatorProcess)),
             (3, "partition", self._partition),
             (3, "one-way partition", self._one_way),
             (2, "cut from the store", self._cut_from_store),
             (1, "half cut from the store", self._half_cut_from_store),
             (2, "group coordinator deposed unawares", partial(self._deposed_unawares, CoordinatorProcess, GROUP_COORDINATOR)),
+            (
+                *(2, "transaction coordinator deposed unawares"),
+                partial(self._deposed_unawares, TransactionCoordinatorProcess, TRANSACTION_COORDINATOR),
+            ),
             (3, "storage deposed unawares", partial(self._deposed_unawares, StorageProcess, STORAGE)),
             (2, "slow link", self._slow_link),
             (2, "connections reset", self._reset),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.wire.errors import ErrorCode
-from libs.wire.record_batches.batch_layout import HEADER_SIZE, LENGTH_END
 from tests.simulation.cluster import kafka_client, kafka_groups
 from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, RETRY_S, Client, key_of
 from tests.simulation.cluster.group_promises import NOTHING, Commit, Promises
@@ -297,18 +296,6 @@ class Member:
                     what = f"{key_of(partition)} at {asked[partition]}: a member is told {ErrorCode(answer.error).name}"
                     self.world.violation(f"8: group {self.group.name}: {what}", loss_of=key_of(partition))
             elif partition in self.positions:
-                self.positions[partition] = max(asked[partition], end_of(answer.records))
+                self.positions[partition] = max(asked[partition], kafka_client.end_of(answer.records))
         if stale or len({leaders.get(partition, (-1,))[0] for partition in self.positions}) > len(brokers):
             await client.refresh()
-
-
-def end_of(batches: bytes | memoryview) -> int:
-    """Behind the last whole one; 0 if there is none."""
-    data, start, found = memoryview(batches), 0, 0
-    while len(data) - start >= HEADER_SIZE:
-        end = start + LENGTH_END + int.from_bytes(data[start + 8 : start + LENGTH_END], "big")
-        if end > len(data):
-            break
-        found = int.from_bytes(data[start : start + 8], "big") + int.from_bytes(data[start + 23 : start + 27], "big") + 1
-        start = end
-    return found

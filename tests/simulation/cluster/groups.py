@@ -7,13 +7,11 @@ from typing import Any
 from libs.cluster import keys
 from libs.cluster.codec import decode
 from libs.cluster.records import PartitionState, Topic
-from libs.cluster.store import Compare, Operation, Put
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.states import State
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
-from services.storage.partition.partition import Key
 from tests.simulation.cluster import kafka_client, kafka_groups
 from tests.simulation.cluster.classic_members import ClassicMember
 from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client
@@ -25,6 +23,7 @@ from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.lasting_offsets import ClocksSetAhead
 from tests.simulation.cluster.processes import StorageProcess
 from tests.simulation.cluster.shard_loading import differences
+from tests.simulation.cluster.shard_owners import ShardOwners
 from tests.simulation.cluster.world import World
 
 SHARDS = 4
@@ -79,8 +78,7 @@ class Groups:
         partitions: Sequence[Partition],
     ) -> None:
         self.world, self._client, self._coordinators, self._storage = world, client, coordinators, storage
-        self._owners: dict[Key, PartitionState] = {}
-        self._topic_id = b""
+        self._owners = ShardOwners(world, GROUP_TOPIC, self._moved)
         self._clocks = ClocksSetAhead(world, coordinators)
         self._seen = ""
         """What a group is found to be, while that is not what it must become."""
@@ -92,7 +90,6 @@ class Groups:
                 host = hosts[len(self.members) % len(hosts)]
                 static = f"{name}-static" if number == 0 else None
                 self.members.append(kind(world, group, f"{name}-{number + 1}", host, bootstrap, static))
-        world.links.applied.append(self.applied)
 
     def _group(self, name: str, partitions: Sequence[Partition]) -> Group:
         shard = shard_of(name, SHARDS)
@@ -200,32 +197,10 @@ class Groups:
 
     # --- owners
 
-    def applied(self, _host: str, _compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
-        """5: as each transaction lands."""
-        for operation in operations:
-            if isinstance(operation, Put) and operation.key.startswith(keys.PARTITIONS):
-                key = keys.partition_of(operation.key)
-                if self._is_ours(key):
-                    self._owned(key, decode(PartitionState, operation.value))
-
-    def _is_ours(self, key: Key) -> bool:
-        if not self._topic_id:
-            topics = [decode(Topic, item.value) for item in self.world.keyspace.range(keys.TOPICS).items]
-            self._topic_id = next((bytes.fromhex(topic.topic_id) for topic in topics if topic.name == GROUP_TOPIC), b"")
-        return key[0] == self._topic_id
-
-    def _owned(self, key: Key, state: PartitionState) -> None:
-        before = self._owners.get(key)
-        self._owners[key] = state
-        if before is None or before.owner == state.owner:
-            return
-        self.world.log_event(f"  shard {key[1]}: {state.owner or 'nobody'} owns it, epoch {state.owner_epoch}")
-        if state.owner_epoch <= before.owner_epoch:
-            what = f"{before.owner} in epoch {before.owner_epoch}, then {state.owner} in {state.owner_epoch}"
-            self.world.violation(f"5: shard {key[1]} is owned by {what}")
+    def _moved(self, shard: int, state: PartitionState) -> None:
         self._clocks.shard_given(state.owner)
         for name in self.groups:
-            if shard_of(name, SHARDS) == key[1]:
+            if shard_of(name, SHARDS) == shard:
                 members = self.members_of(name)
                 sometimes = self.world.sometimes
                 sometimes("a shard with members was taken over", any(member.positions for member in members))
@@ -235,7 +210,7 @@ class Groups:
 
     def _alone(self, shard: int) -> bool:
         """Whether nobody takes itself for the owner of the shard who is not."""
-        state = self._owners.get((self._topic_id, shard))
+        state = self._owners.states.get(shard)
         for process in self._coordinators:
             driver = process.what.shards.owned.get(shard) if process.what is not None else None
             if driver is None:
@@ -251,7 +226,7 @@ class Groups:
     def not_as_in_the_log(self) -> str:
         """8: what a shard's owner serves is what its log says. What is missing for a comparison."""
         for index in range(SHARDS):
-            state = self._owners[self._topic_id, index]
+            state = self._owners.states[index]
             process = next(
                 (one for one in self._coordinators if one.what is not None and str(one.what.owner) == state.owner), None
             )
@@ -259,7 +234,7 @@ class Groups:
             leader = next((one for one in self._storage if one.running and one.node_id == state.leader), None)
             if process is None or driver is None or driver.state is not State.SERVING or leader is None:
                 return f"shard {index} is not served"
-            partition = leader.what.partitions.by_key[self._topic_id, index]
+            partition = leader.what.partitions.by_key[self._owners.topic_id, index]
             if driver.shard.pending.groups or not driver.shard.position == partition.high_watermark == partition.log_end_offset:
                 return f"shard {index} is written to"
             names = [name for name in self.groups if shard_of(name, SHARDS) == index]

@@ -12,7 +12,7 @@ from libs.cluster.records import ElectedController, InSync, PartitionState
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, Operation, Put
 from libs.commitlog.cleaner.job import CleanJob
 from services.storage.partition.partition import Key, Partition
-from tests.simulation.cluster.compacted_topic import differences, entries_in
+from tests.simulation.cluster.compacted_topic import committed_entries, differences
 from tests.simulation.cluster.processes import StorageProcess
 from tests.simulation.cluster.world import World
 
@@ -232,8 +232,8 @@ class Invariants:
             end = min(partition.log_end_offset if whole else partition.high_watermark for _, partition in found)
             start = max(partition.log_start_offset for _, partition in found)
             if self.name_of(key).rpartition("-")[0] in self.compacted:
-                logs = [(life, entries_in(content(partition, start, partition.log_end_offset))) for life, partition in found]
-                for what in differences(logs, end):
+                logs = [(life, content(partition, start, partition.log_end_offset)) for life, partition in found]
+                for what in differences(committed_entries(logs), end):
                     self.world.violation(f"11: {self.name_of(key)}, below {end}: {what}")
                 continue
             contents = [(life, content(partition, start, end)) for life, partition in found]

@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ CONNECT_S_MAX = 3.0
 RECEIVE_BYTES = 64 * 1024
 LATEST = -1
 TOPIC, BROKER, SET = 2, 4, 0
+UNCOMMITTED, COMMITTED = 0, 1
 
 
 class Disconnected(Exception):
@@ -244,10 +245,10 @@ async def new_producer_id(link: Link, timeout_s: float) -> tuple[int, int, int]:
     return answer.error_code, answer.producer_id, answer.producer_epoch
 
 
-async def end_offset(link: Link, partition: Partition, timeout_s: float) -> tuple[int, int]:
+async def end_offset(link: Link, partition: Partition, timeout_s: float, *, isolation: int = UNCOMMITTED) -> tuple[int, int]:
     """(error, offset): what a consumer may read up to."""
     asked = list_offsets.ListOffsetsPartition(partition[1], -1, LATEST)
-    request = list_offsets.ListOffsetsRequest(-1, 0, [list_offsets.ListOffsetsTopic(partition[0], [asked])])
+    request = list_offsets.ListOffsetsRequest(-1, isolation, [list_offsets.ListOffsetsTopic(partition[0], [asked])])
     answer = await call(
         link,
         ApiKey.LIST_OFFSETS,
@@ -261,46 +262,85 @@ async def end_offset(link: Link, partition: Partition, timeout_s: float) -> tupl
     return found.error_code, found.offset
 
 
-async def produce(link: Link, partition: Partition, batch: bytes, acks: int, timeout_s: float) -> Produced:
-    return await end_produce(begin_produce(link, partition, batch, acks, timeout_s), timeout_s)
+async def produce(
+    link: Link,
+    partition: Partition,
+    batch: bytes,
+    acks: int,
+    timeout_s: float,
+    *,
+    version: int = PRODUCE_VERSION,
+    transactional_id: str | None = None,
+) -> Produced:
+    """Raises Disconnected."""
+    body = _produce_body(partition, batch, acks, timeout_s, version, transactional_id)
+    return await end_produce(link.begin(ApiKey.PRODUCE, version, body), timeout_s, version)
 
 
 def begin_produce(link: Link, partition: Partition, batch: bytes, acks: int, timeout_s: float) -> SentRequest:
     """Raises Disconnected."""
-    body = produce_body(
-        PRODUCE_VERSION, [(partition[0], [(partition[1], batch)])], acks=acks, timeout_ms=int(timeout_s * 1000 * 0.8)
-    )
+    body = _produce_body(partition, batch, acks, timeout_s, PRODUCE_VERSION, None)
     return link.begin(ApiKey.PRODUCE, PRODUCE_VERSION, body)
 
 
-async def end_produce(asked: SentRequest, timeout_s: float) -> Produced:
+async def end_produce(asked: SentRequest, timeout_s: float, version: int = PRODUCE_VERSION) -> Produced:
     """Raises Disconnected."""
-    return read_produced(await asked.answer(timeout_s), PRODUCE_VERSION)[0][0]
+    return read_produced(await asked.answer(timeout_s), version)[0][0]
+
+
+def _produce_body(
+    partition: Partition, batch: bytes, acks: int, timeout_s: float, version: int, transactional_id: str | None
+) -> bytes:
+    topics: list[tuple[str | bytes, list[tuple[int, bytes | None]]]] = [(partition[0], [(partition[1], batch)])]
+    timeout_ms = int(timeout_s * 1000 * 0.8)
+    return produce_body(version, topics, acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id)
 
 
 async def fetch(
-    link: Link, positions: dict[Partition, int], timeout_s: float, *, max_wait_ms: int, max_bytes: int
+    link: Link,
+    positions: dict[Partition, int],
+    timeout_s: float,
+    *,
+    max_wait_ms: int,
+    max_bytes: int,
+    isolation: int = UNCOMMITTED,
 ) -> list[Fetched]:
     by_topic: dict[str, list[tuple[int, int]]] = {}
     for (topic, index), offset in positions.items():
         by_topic.setdefault(topic, []).append((index, offset))
-    body = fetch_body(FETCH_VERSION, list(by_topic.items()), max_wait_ms=max_wait_ms, max_bytes=max_bytes)
+    topics = list(by_topic.items())
+    body = fetch_body(FETCH_VERSION, topics, max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
     reader = await link.ask(ApiKey.FETCH, FETCH_VERSION, body, timeout_s)
     return read_fetched(reader, FETCH_VERSION)[1]
 
 
 def records_of(fetched: Fetched, position: int) -> list[tuple[int, int]]:
     """(offset, value), from the position on. The last batch may be cut short. Raises AssertionError for a CRC."""
-    data, found, start = fetched.records, [], 0
+    records = (record for batch in batches_of(fetched) for record in iter_records(batch))
+    return [(record.offset, int(record.value)) for record in records if record.offset >= position and record.value is not None]
+
+
+def batches_of(fetched: Fetched) -> Iterator[bytes]:
+    """The whole batches. Raises AssertionError for a CRC."""
+    data, start = fetched.records, 0
     while len(data) - start >= HEADER_SIZE:
         end = start + LENGTH_END + int.from_bytes(data[start + 8 : start + LENGTH_END], "big")
         if end > len(data):
             break
         batch = data[start:end]
         assert crc32c(batch[CRC_START:]) == int.from_bytes(batch[17:CRC_START], "big"), f"CRC of the batch at byte {start}"
-        for record in iter_records(batch):
-            if record.offset >= position and record.value is not None:
-                found.append((record.offset, int(record.value)))
+        yield batch
+        start = end
+
+
+def end_of(batches: bytes | memoryview) -> int:
+    """Behind the last whole one; 0 if there is none."""
+    data, start, found = memoryview(batches), 0, 0
+    while len(data) - start >= HEADER_SIZE:
+        end = start + LENGTH_END + int.from_bytes(data[start + 8 : start + LENGTH_END], "big")
+        if end > len(data):
+            break
+        found = int.from_bytes(data[start : start + 8], "big") + int.from_bytes(data[start + 23 : start + 27], "big") + 1
         start = end
     return found
 

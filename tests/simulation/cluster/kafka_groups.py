@@ -30,6 +30,7 @@ from tests.simulation.cluster.kafka_client import Disconnected, Link, Partition,
 FIND_COORDINATOR_VERSION = 3
 COMMIT_VERSION, FETCH_VERSION = 9, 9
 ASSIGNOR = "taking-turns"
+GROUP, TRANSACTION = 0, 1
 
 _CALLS: dict[type, tuple[ApiKey, int, Callable[..., object], Callable[..., Any]]] = {
     join_group.JoinGroupRequest: (ApiKey.JOIN_GROUP, 7, join_group.write_request, join_group.read_response),
@@ -60,9 +61,9 @@ async def ask(link: Link, request: Any, timeout_s: float) -> Any:
     return await call(link, key, version, write, request, read, timeout_s)
 
 
-async def coordinator(link: Link, group: str, timeout_s: float) -> tuple[str, int]:
-    """Its address. Raises Disconnected."""
-    request = find_coordinator.FindCoordinatorRequest(group)
+async def coordinator(link: Link, key: str, timeout_s: float, key_type: int = GROUP) -> tuple[str, int]:
+    """The address of a group's coordinator, or of a transactional id's. Raises Disconnected."""
+    request = find_coordinator.FindCoordinatorRequest(key, key_type)
     found = await call(
         link,
         ApiKey.FIND_COORDINATOR,
@@ -115,8 +116,7 @@ def assigned(data: bytes | memoryview) -> frozenset[Partition]:
 
 
 def _assignment(partitions: Iterable[Partition]) -> bytes:
-    by_topic = _by_topic(partitions)
-    named = tuple(TopicPartition(topic, tuple(indexes)) for topic, indexes in by_topic.items())
+    named = tuple(TopicPartition(topic, tuple(indexes)) for topic, indexes in by_topic(partitions).items())
     return write_assignment(ConsumerProtocolAssignment(named))
 
 
@@ -127,7 +127,7 @@ def commit(
         offset_commit.OffsetCommitRequestTopic(
             name=topic, partitions=[offset_commit.OffsetCommitRequestPartition(i, offsets[topic, i]) for i in indexes]
         )
-        for topic, indexes in _by_topic(offsets).items()
+        for topic, indexes in by_topic(offsets).items()
     ]
     return offset_commit.OffsetCommitRequest(group, generation, member_id, instance_id, topics=topics)
 
@@ -136,12 +136,15 @@ def commit_errors(answer: offset_commit.OffsetCommitResponse) -> dict[Partition,
     return {(topic.name, one.partition_index): one.error_code for topic in answer.topics for one in topic.partitions}
 
 
-def fetch(group: str, partitions: Iterable[Partition], member_id: str | None = None, epoch: int = -1) -> Any:
+def fetch(
+    group: str, partitions: Iterable[Partition], member_id: str | None = None, epoch: int = -1, *, require_stable: bool = False
+) -> Any:
     topics = [
         offset_fetch.OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
-        for topic, indexes in _by_topic(partitions).items()
+        for topic, indexes in by_topic(partitions).items()
     ]
-    return offset_fetch.OffsetFetchRequest([offset_fetch.OffsetFetchRequestGroup(group, member_id, epoch, topics)])
+    groups = [offset_fetch.OffsetFetchRequestGroup(group, member_id, epoch, topics)]
+    return offset_fetch.OffsetFetchRequest(groups, require_stable=require_stable)
 
 
 def fetched(answer: offset_fetch.OffsetFetchResponse) -> tuple[int, dict[Partition, int]]:
@@ -152,7 +155,7 @@ def fetched(answer: offset_fetch.OffsetFetchResponse) -> tuple[int, dict[Partiti
     return error, {partition: one.committed_offset for partition, one in found.items()}
 
 
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         found.setdefault(topic, []).append(index)

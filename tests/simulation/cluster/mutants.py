@@ -13,6 +13,7 @@ from unittest.mock import patch
 from libs.cluster.records import InSync, PartitionState
 from libs.commitlog.files.page_cache import NonblockingLookup
 from libs.commitlog.model.errors import DirectoryDamaged
+from libs.commitlog.partition_log.log import Log
 from libs.commitlog.producers.producer_state import FRESH, ProducerState
 from libs.coordinator.client_requests import ClientRequests
 from libs.coordinator.driver import ShardDriver
@@ -32,13 +33,18 @@ from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.consumer import commits as consumer_commits
 from services.group_coordinator.core.consumer import reconciliation
 from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets
 from services.storage.cleanup.log_cleaner import LogCleaner
 from services.storage.core.produce.ownership import Ownership
 from services.storage.core.replication.follower import following as deciding
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.partition.leader_checks import LeaderChecks
+from services.storage.produce.transaction_verification import TransactionVerification
 from services.storage.replication.follower import applying
 from services.storage.replication.follower.followed_partition import FollowedPartition
+from services.transaction_coordinator.core import ending
+from services.transaction_coordinator.core.transaction_machine import TransactionMachine
+from services.transaction_coordinator.markers.marker_writer import MarkerWriter
 from tests.simulation.cluster import invariants
 from tests.simulation.cluster.passed_files import SimulatedPassedFiles
 from tests.simulation.cluster.seeds import run_one
@@ -165,6 +171,11 @@ def nobody_is_awaited_after_a_takeover() -> Any:
     return patch.object(GroupMachine, "timers", lambda self, now_ms: ())
 
 
+def new_owners_write_no_markers() -> Any:
+    """A coordinator that takes over a shard forgets the transactions that it finds prepared."""
+    return patch.object(TransactionMachine, "prepared", ())
+
+
 def line(where: Callable[..., Any], right: str, wrong: str) -> Plant:
     """One line that somebody might write."""
     return Mutant(where, right, wrong).planted
@@ -257,6 +268,43 @@ MUTANTS: dict[str, Bug] = {
         range(1, 11),
     ),
     "nobody is awaited after a takeover": Bug(nobody_is_awaited_after_a_takeover, range(1, 11)),
+    "a leader stores batches of transactions unasked": Bug(
+        line(TransactionVerification.is_granted, "self._granted ==", "True or"),
+        range(1, 4),
+    ),
+    "one partition gets no marker": Bug(
+        line(MarkerWriter.write, "set(prepared.partitions))", "set(sorted(prepared.partitions)[1:]))"),
+        range(1, 4),
+    ),
+    "a transaction does not wait for its markers": Bug(
+        line(
+            MarkerWriter.write,
+            "for partition in sorted(ending.missing)])",
+            "for partition in sorted(ending.missing)]); self._loop.call_soon(self._finish, ending)",
+        ),
+        range(1, 4),
+    ),
+    "a new owner writes no markers": Bug(new_owners_write_no_markers, range(1, 11)),
+    "a producer that was replaced may end the transaction": Bug(
+        line(ending.decide, "if not retried and request.producer.epoch != current.producer.epoch:", "if False:"),
+        range(1, 11),
+    ),
+    "open transactions are stable": Bug(
+        line(Log.last_stable_offset, "self.producers.transactions.first_unstable(high_watermark)", "None"),
+        range(1, 4),
+    ),
+    "fetches list no aborted transactions": Bug(
+        line(Log.aborted_transactions, "if not self.aborted.has_any:", "if True:"),
+        range(1, 4),
+    ),
+    "offsets of aborted transactions take effect": Bug(
+        line(PendingOffsets.end, "if not ended.commits:", "if False:"),
+        range(1, 4),
+    ),
+    "pending offsets are not waited for": Bug(
+        line(PendingOffsets.is_pending, "return partitions is not None and (topic, partition) in partitions", "return False"),
+        range(1, 11),
+    ),
 }
 """Each with the seeds within which it is caught."""
 

@@ -1,35 +1,32 @@
 """One seed of the whole cluster: it is born, clients work while things go wrong, everything heals, and then it must be well."""
 
 import asyncio
-import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libs.cluster import keys
 from libs.cluster.codec import decode
-from libs.cluster.membership import Superseded
 from libs.cluster.records import Topic
-from libs.cluster.topic_names import GROUP_TOPIC
-from libs.commitlog.model.errors import DirectoryRetired
+from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from services.storage.partition.partition import Key
 from tests.history.judge import judge
 from tests.history.report import format_verdict
-from tests.simulation.cluster import kafka_client
+from tests.simulation.cluster import groups, kafka_client, transactions
 from tests.simulation.cluster.administrator import Administrator
 from tests.simulation.cluster.clients import REQUEST_S, Client, Consumer, Producer, Values, key_of
 from tests.simulation.cluster.compacted_topic import Names, NamesProducer, NamesReader
-from tests.simulation.cluster.coordinator_process import CoordinatorProcess
+from tests.simulation.cluster.coordinator_process import CoordinatorProcess, TransactionCoordinatorProcess
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.final_disks import look_at_disks
-from tests.simulation.cluster.groups import POINTS, SHARDS, Groups
+from tests.simulation.cluster.groups import Groups
 from tests.simulation.cluster.hostile_client import HostileClient
 from tests.simulation.cluster.invariants import Invariants, hosted_by
 from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.lasting_offsets import LastingOffsets
 from tests.simulation.cluster.local_reader import LocalReader
-from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
+from tests.simulation.cluster.loop import Deadlock, Spinning
 from tests.simulation.cluster.pipelining import PipeliningProducer
 from tests.simulation.cluster.processes import (
     KAFKA_PORT,
@@ -43,6 +40,8 @@ from tests.simulation.cluster.reassigner import Reassigner
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.recreated_topic import RecreatedTopic
 from tests.simulation.cluster.resources import Resources
+from tests.simulation.cluster.service_logs import ServiceLogs
+from tests.simulation.cluster.transactions import Transactions
 from tests.simulation.cluster.world import World
 
 FAULTY_S = 120.0
@@ -55,6 +54,7 @@ CONSUMER_PAUSE_S = 0.1
 PRODUCER_PAUSE_S = 0.28
 FAULTS_LEAST, OPERATIONS_LEAST = 20, 5_000
 COMPACTED = "names"
+COMPACTED_TOPICS = (COMPACTED, GROUP_TOPIC, TRANSACTION_TOPIC)
 TOPICS = {"orders": 3, "clicks": 2, "pages": 2}
 """Partitions by name. Orders are acknowledged by all of the ISR, clicks by the leader alone; pages by the page caches of all.
 """
@@ -89,7 +89,7 @@ class Report:
 def configs_of(topic: str) -> list[tuple[str, str]]:
     durability = "replicated" if topic == "pages" else "synced"
     configs = [("segment.ms", "20000"), ("segment.index.bytes", "4096"), ("durability", durability)]
-    if topic in (COMPACTED, GROUP_TOPIC):
+    if topic in COMPACTED_TOPICS:
         segment_ms = "8000" if topic == COMPACTED else "25000"
         configs += [("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.01"), ("segment.ms", segment_ms)]
     return configs
@@ -103,11 +103,13 @@ class ClusterRun:
         self.gateways = [GatewayProcess(world, node) for node in (1, 2)]
         share_kernel(self.storage[0], self.gateways[0])
         coordinators = [CoordinatorProcess(world, node) for node in (1, 2)]
+        transaction_coordinators = [TransactionCoordinatorProcess(world, node) for node in (1, 2)]
         self.processes: list[Process] = [
             *(ControllerProcess(world, node) for node in (1, 2, 3)),
             *self.storage,
             *self.gateways,
             *coordinators,
+            *transaction_coordinators,
         ]
         bootstrap = [(gateway.host, KAFKA_PORT) for gateway in self.gateways]
         world.broker_configs = BROKER_CONFIGS
@@ -118,10 +120,10 @@ class ClusterRun:
         self.invariants = Invariants(world, self.storage, self._name_of)
         self.resources = Resources(world, self.processes)
         world.links.applied.append(self.invariants.applied)
-        self.invariants.paged, self.invariants.compacted = ("pages",), (COMPACTED, GROUP_TOPIC)
+        self.invariants.paged, self.invariants.compacted = ("pages",), COMPACTED_TOPICS
         world.before_cleaning.append(self.invariants.cleaning)
         world.before_power_cut.append(self.invariants.power_cut)
-        self._logs = _Logs(world, verbose=verbose)
+        self._logs = ServiceLogs(world, verbose=verbose)
         values = Values()
         sure = [partition for partition in self.partitions if partition[0] != "clicks"]
         loose = [partition for partition in self.partitions if partition[0] == "clicks"]
@@ -137,7 +139,12 @@ class ClusterRun:
         self.names = Names(world, (COMPACTED, 0))
         hosts = [client.name for client in self.clients]
         self.groups = Groups(world, self.clients[0], coordinators, self.storage, bootstrap, hosts, self.partitions)
-        self.every_partition = [*self.partitions, self.names.partition, *self.groups.partitions]
+        self.transactions = Transactions(
+            *(world, self.recorder, values, transaction_coordinators, self.storage, bootstrap, hosts, self.invariants),
+        )
+        self.every_partition = [
+            *(*self.partitions, self.names.partition, *self.groups.partitions, *self.transactions.partitions),
+        ]
         self.producers += [NamesProducer(client, self.recorder, self.names, values) for client in self.clients[1:3]]
         self.names_reader = NamesReader(self.clients[0], self.names)
         self.consumers = [Consumer(client, self.recorder, self.partitions) for client in self.clients[:2]]
@@ -165,7 +172,7 @@ class ClusterRun:
         finally:
             self._logs.end()
         if not world.violations:
-            look_at_disks(world, self.storage, (COMPACTED, GROUP_TOPIC))
+            look_at_disks(world, self.storage, COMPACTED_TOPICS)
         report = Report(
             world.seed,
             world.loop.digest(),
@@ -177,7 +184,7 @@ class ClusterRun:
             self.faults.kinds,
             self.invariants.changes,
             self.invariants.cleanings,
-            {name: world.sometimes.counts[name] for name in POINTS},
+            {name: world.sometimes.counts[name] for name in (*groups.POINTS, *transactions.POINTS)},
             [*world.violations, *world.loop.failures, *self._logs.failures],
             "",
             world.story,
@@ -217,6 +224,7 @@ class ClusterRun:
             self._start(self._compare),
             self._start(self._supervise),
             self._start(self.faults.operate),
+            self._start(self.transactions.look),
         ]
         for process in self.processes:
             process.start()
@@ -228,6 +236,7 @@ class ClusterRun:
         working = [self._start(lambda producer=producer: producer.run(PRODUCER_PAUSE_S)) for producer in self.producers]  # type: ignore[misc]
         reading = [self._start(lambda consumer=consumer: consumer.run(CONSUMER_PAUSE_S)) for consumer in self.consumers]  # type: ignore[misc]
         reading += [self._start(other.run) for other in self.others]
+        reading += self.transactions.start()
         members = self.groups.start()
         faulty = self._start(self.faults.run)
         await asyncio.sleep(self.faulty_s)
@@ -237,6 +246,7 @@ class ClusterRun:
         world.log_event("everything heals")
         await self.faults.heal()
         self.groups.steady()
+        self.transactions.stop()
         for client in (*self.producers, *self.consumers, *self.others):
             client.stopping = True
         await self._ended([*working, *reading], "a client")
@@ -274,6 +284,7 @@ class ClusterRun:
                 world.violation(f"15: {behind} cannot be read to their ends {ends}: {reader.positions}")
                 break
             await reader.poll(behind)
+        await self._end_transactions()
         self.names.left(await self.names_reader.read_all(await self._end(self.names.partition)))
         if await self._until(lambda: self.groups.unsettled(ends), LIVE_S, "groups do not settle"):
             await self.groups.look(ends, self._end)
@@ -283,6 +294,18 @@ class ClusterRun:
         await self._until(self._same_ends, LIVE_S, "followers do not reach their leaders' ends")
         await self._until(self.resources.leaks, LIVE_S, "descriptors are left behind")
         self.invariants.compare_logs(whole=True)
+
+    async def _end_transactions(self) -> None:
+        transactions = self.transactions
+        await transactions.transfer_at_last()
+        await self._until(transactions.outcomes.unfinished, LIVE_S, "transactions do not end")
+        await self._until(transactions.uncopied, LIVE_S, "copiers do not come to the end")
+        for copier in transactions.copiers:
+            copier.stop()
+        await self._ended(transactions.copying, "a copier")
+        await self._until(transactions.outcomes.unfinished, LIVE_S, "copies do not end")
+        await transactions.read_all()
+        await self._until(transactions.not_as_in_the_log, LIVE_S, "shards of transactions cannot be compared with their logs")
 
     async def _end(self, partition: Partition) -> int:
         client = self.clients[0]
@@ -367,10 +390,15 @@ class ClusterRun:
             await asyncio.sleep(0.1)
         return True
 
+    def _topics(self) -> dict[str, int]:
+        """Partitions by name."""
+        shards = {GROUP_TOPIC: groups.SHARDS, TRANSACTION_TOPIC: transactions.SHARDS}
+        return {**TOPICS, **transactions.TOPICS, COMPACTED: 1, **shards}
+
     async def _create_topics(self) -> None:
         topics = [
             CreatableTopic(name, count, self.factor, configs=[CreatableTopicConfig(*config) for config in configs_of(name)])
-            for name, count in (*TOPICS.items(), (COMPACTED, 1), (GROUP_TOPIC, SHARDS))
+            for name, count in self._topics().items()
         ]
         deadline = self.world.loop.time() + BIRTH_S
         while self.world.loop.time() < deadline:
@@ -393,43 +421,3 @@ class ClusterRun:
             if bytes.fromhex(topic.topic_id) == key[0]:
                 return f"{topic.name}-{key[1]}"
         return f"{key[0].hex()[:8]}-{key[1]}"
-
-
-ENDED = "stopping after a failure"
-EXPECTED_ENDS = (OSError, DirectoryRetired, Superseded)
-"""Of processes: a full or failed disk, or another one in their place."""
-
-
-class _Logs(logging.Handler):
-    """The services' own log lines belong to the story; one with a traceback that nobody expected is a failure."""
-
-    def __init__(self, world: World, *, verbose: bool) -> None:
-        super().__init__(logging.INFO if verbose else logging.WARNING)
-        self._world = world
-        self.failures: list[str] = []
-
-    def begin(self) -> None:
-        root = logging.getLogger()
-        self._before = root.handlers[:], root.level
-        root.handlers[:] = [self]
-        root.setLevel(self.level)
-
-    def end(self) -> None:
-        root = logging.getLogger()
-        root.handlers[:], level = self._before
-        root.setLevel(level)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        life = LIFE.get()
-        if life is not None and life.dead:
-            return
-        fields = getattr(record, "fields", {})
-        said = ", ".join(f"{name}={value}" for name, value in fields.items())
-        who = life.name if life is not None else "world"
-        self._world.log_event(f"{who} [{record.levelname.lower()}] {record.getMessage()}" + (f" ({said})" if said else ""))
-        if record.exc_info and record.exc_info[1] is not None:
-            error = record.exc_info[1]
-            if record.getMessage() == ENDED and isinstance(error, EXPECTED_ENDS):
-                return
-            trace = "".join(traceback.format_exception(error))
-            self.failures.append(f"{who}: {record.getMessage()}: {error!r}\n{trace}")

@@ -10,11 +10,11 @@ from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequ
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from libs.wire.record_batches.key_values import latest_values
 from services.group_coordinator.coordinator import GroupCoordinator, MachineInputs, group_machine
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.storage.partition.partition import Partition
-from tests.simulation.cluster.compacted_topic import entries_in
 from tests.simulation.cluster.invariants import content
 
 OFFSET_FETCH, DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, LIST_GROUPS = 9, 5, 1, 5
@@ -39,12 +39,19 @@ def loaded_from(coordinator: GroupCoordinator, partition: Partition) -> GroupMac
     journal = Journal()
     machine = group_machine(journal, known)
     journal.recording = False
-    entries = entries_in(content(partition, partition.log_start_offset, partition.log_end_offset))
-    for _, entry in sorted(entries.items()):
-        record = machine.decode(entry.key, entry.value, None)
-        if record is not None:
-            machine.replay(record)
+    replay_log(machine, partition)
     return machine
+
+
+def replay_log(machine: Any, partition: Partition) -> None:
+    """Replays all that the log has, as an owner that loads the shard does."""
+    start, end = partition.log_start_offset, partition.log_end_offset
+    found, _ = latest_values(content(partition, start, end), start, end)
+    for values, transaction in found:
+        for key, value in values.items():
+            record = machine.decode(key, value, transaction)
+            if record is not None:
+                machine.replay(record)
 
 
 def _questions(names: Sequence[str]) -> Iterator[tuple[Any, int]]:

@@ -104,7 +104,7 @@ class TransactionalClient:
 
     async def add(self, topic: str, *indexes: int) -> list[int]:
         wanted = [AddPartitionsToTxnTopic(topic, list(indexes))]
-        answer = await self.ask(AddPartitionsToTxnRequest(self._id, *self.producer, wanted), 3)
+        answer = await self.ask(AddPartitionsToTxnRequest([], self._id, *self.producer, wanted), 3)
         (results,) = answer.results_by_topic_v3_and_below
         return [result.partition_error_code for result in results.results_by_partition]
 

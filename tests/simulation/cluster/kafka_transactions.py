@@ -63,7 +63,7 @@ class Session:
 
     def add(self, partition: Partition) -> add_partitions_to_txn.AddPartitionsToTxnRequest:
         topic = add_partitions_to_txn.AddPartitionsToTxnTopic(partition[0], [partition[1]])
-        return add_partitions_to_txn.AddPartitionsToTxnRequest(self.transactional_id, self.producer_id, self.epoch, [topic])
+        return add_partitions_to_txn.AddPartitionsToTxnRequest([], self.transactional_id, self.producer_id, self.epoch, [topic])
 
     def add_offsets(self, group: str) -> add_offsets_to_txn.AddOffsetsToTxnRequest:
         return add_offsets_to_txn.AddOffsetsToTxnRequest(self.transactional_id, self.producer_id, self.epoch, group)

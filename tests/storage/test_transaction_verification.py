@@ -12,6 +12,7 @@ from libs.rpc.contracts.transactions import WRITE_MARKERS, Marker, WriteMarkers
 from libs.transactions import question
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
+from services.storage.produce import transaction_verification
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, partition_of
 from tests.storage.fake_transaction_coordinator import FakeTransactionCoordinator
 from tests.support.polling import until
@@ -148,6 +149,32 @@ async def test_a_failover_of_the_coordinator_is_hidden_for_a_bounded_time(
     coordinator.errors = [int(ErrorCode.NOT_COORDINATOR)]
     monkeypatch.setattr(question, "UNAVAILABLE_S_MAX", 0.1)
     assert (await send(cluster, topic, 1)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+async def test_batches_that_are_to_come_again_hold_up_no_newer_producer(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first batch was refused since the coordinator could not answer, and is never sent again."""
+    topic = await cluster.topic("returning")
+    monkeypatch.setattr(question, "UNAVAILABLE_S_MAX", 0)
+    coordinator.errors = [int(ErrorCode.NOT_COORDINATOR)]
+    assert (await send(cluster, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    coordinator.errors = [0]
+    assert (await send(cluster, topic, 1)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [(await send(cluster, topic, sequence, epoch=1)).error for sequence in range(2)] == [0, 0]
+
+
+async def test_only_so_many_producers_whose_batches_are_to_come_again_are_remembered(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [await cluster.topic(name) for name in ("older", "newer")]
+    monkeypatch.setattr(question, "UNAVAILABLE_S_MAX", 0)
+    monkeypatch.setattr(transaction_verification, "RETURNING_MAX", 1)
+    coordinator.errors = [int(ErrorCode.NOT_COORDINATOR)]
+    for topic in topics:
+        assert (await send(cluster, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    coordinator.errors = [0]
+    assert [(await send(cluster, topic, 1)).error for topic in topics] == [0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
 
 
 async def test_a_batch_without_a_transactional_id_begins_no_transaction(

@@ -118,3 +118,26 @@ def test_kafka_20357_a_retry_by_the_former_producer_id_is_known(stage: Transacti
     answered = stage.init(expected=exhausted).producer
     stage.fail_over()
     assert stage.init(expected=exhausted).producer == answered
+
+
+def test_kafka_20310_the_next_producer_id_outlives_the_coordinator(stage: TransactionStage, exhausted: Producer) -> None:
+    """The log did not have the next producer id. After a failover the exhausted epoch stayed for ever."""
+    stage.add(exhausted, ("a", 0), version=2)
+    following = stage.end(exhausted, version=2).producer
+    stage.fail_over()
+    stage.write_markers()
+    assert stage.transactions["t"].producer == following
+    assert stage.end(exhausted, version=2).producer == following, "a retry"
+
+
+def test_kafka_20090_a_late_abort_gets_no_epoch_that_only_fences_have(stage: TransactionStage, exhausted: Producer) -> None:
+    """The transaction of the last epoch took too long. Its fence had the largest epoch, and a late EndTxn was answered with that.
+    A transaction with it could not be fenced any more, and stayed open."""
+    stage.add(exhausted, ("a", 0), version=2)
+    stage.wait(60_000)
+    assert stage.end(exhausted, commit=False, version=2).error_code == ErrorCode.PRODUCER_FENCED
+    stage.write_markers()
+    assert stage.end(exhausted, commit=False, version=2).error_code == ErrorCode.PRODUCER_FENCED
+    following = stage.init().producer
+    assert following.epoch == 0
+    assert following.producer_id != exhausted.producer_id

@@ -10,6 +10,7 @@ from services.transaction_coordinator.core.decisions import Decided, answered, d
 from services.transaction_coordinator.core.requests import PRODUCER_ID_NEEDED, EndTransaction, ProducerReply
 from services.transaction_coordinator.core.states import PREPARED, Fact, State
 from services.transaction_coordinator.core.transaction import (
+    EPOCH_MAX,
     EXHAUSTED_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -66,7 +67,9 @@ def completed(prepared: Transaction, now_ms: int) -> Transaction:
 def _is_retry(current: Transaction, producer: Producer) -> bool:
     """Whether an EndTxn has raised this epoch before, or replaced this producer id since its epochs were exhausted."""
     if producer.producer_id == current.producer.producer_id:
-        return producer.epoch + 1 == current.producer.epoch
+        # KAFKA-20090: no producer may get the largest epoch. It could not be fenced any more.
+        is_fence = current.producer.epoch == EPOCH_MAX and current.next_producer_id == NO_PRODUCER_ID
+        return producer.epoch + 1 == current.producer.epoch and not is_fence
     replaced = producer.producer_id == current.previous_producer_id and current.producer.epoch == 0
     return replaced and producer.epoch == EXHAUSTED_EPOCH
 

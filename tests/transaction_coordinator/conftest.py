@@ -6,7 +6,7 @@ import pytest
 from tests.coordinator.storage_node import disk as disk
 from tests.coordinator.storage_node import node as node
 from tests.storage.cluster import StorageCluster
-from tests.transaction_coordinator.data_topic import DATA, SHARDS, take_all
+from tests.transaction_coordinator.data_topic import DATA, SHARDS, Generation, GenerationClient, MakeClient, take_all
 from tests.transaction_coordinator.processes import Coordinator, ProducerIdController
 
 
@@ -43,3 +43,15 @@ async def owner(node: StorageCluster, topic: bytes, data: bytes, begin: Callable
     coordinator = await begin()
     await take_all(node, topic, coordinator, 1)
     return coordinator
+
+
+@pytest.fixture
+def make_client(node: StorageCluster, data: bytes, owner: Coordinator) -> MakeClient:
+    """Makes a producer of a generation, with a producer id."""
+
+    async def make(generation: Generation, timeout_ms: int = 60_000) -> GenerationClient:
+        client = GenerationClient(node, owner, data, generation)
+        assert await client.init(timeout_ms) == 0
+        return client
+
+    return make

@@ -21,6 +21,7 @@ SHARD = shard_of(ID, SHARDS)
 DATA = "data"
 
 Begin = Callable[..., Awaitable[Coordinator]]
+MakeClient = Callable[..., Awaitable["GenerationClient"]]
 
 
 class Generation(NamedTuple):
@@ -113,3 +114,10 @@ async def markers(node: StorageCluster, data: bytes) -> list[tuple[int, Marker]]
 
 def is_open(node: StorageCluster, data: bytes) -> bool:
     return bool(partition_of(node, data).log.producers.transactions.ongoing)
+
+
+def is_stable(node: StorageCluster, data: bytes) -> bool:
+    """Whether readers of committed records come to the end."""
+    partition = partition_of(node, data)
+    end = partition.log.log_end_offset
+    return not is_open(node, data) and partition.log.last_stable_offset(partition.high_watermark) == end

@@ -4,7 +4,6 @@ The coordinator and the storage node are whole processes. What the network delay
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -13,7 +12,7 @@ from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.markers import Marker
 from services.transaction_coordinator.gauges import open_transactions
-from tests.storage.cluster import StorageCluster, partition_of
+from tests.storage.cluster import StorageCluster
 from tests.support.polling import until
 from tests.transaction_coordinator.data_topic import (
     GENERATIONS,
@@ -24,7 +23,9 @@ from tests.transaction_coordinator.data_topic import (
     Begin,
     Generation,
     GenerationClient,
+    MakeClient,
     is_open,
+    is_stable,
     markers,
     take_all,
 )
@@ -34,27 +35,8 @@ from tests.transaction_coordinator.processes import Coordinator, Refused
 LATE = ErrorCode.INVALID_REQUEST
 COMMIT, ABORT = Marker(False, 1), Marker(True, 1)
 
-MakeClient = Callable[..., Awaitable[GenerationClient]]
-
 each_generation = pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.name)
 old_generations = pytest.mark.parametrize("generation", OLD_GENERATIONS, ids=lambda generation: generation.name)
-
-
-@pytest.fixture
-def make_client(node: StorageCluster, data: bytes, owner: Coordinator) -> MakeClient:
-    async def make(generation: Generation, timeout_ms: int = 60_000) -> GenerationClient:
-        client = GenerationClient(node, owner, data, generation)
-        assert await client.init(timeout_ms) == 0
-        return client
-
-    return make
-
-
-def is_stable(node: StorageCluster, data: bytes) -> bool:
-    """Whether readers of committed records come to the end."""
-    partition = partition_of(node, data)
-    end = partition.log.log_end_offset
-    return not is_open(node, data) and partition.log.last_stable_offset(partition.high_watermark) == end
 
 
 # -- batches that come late

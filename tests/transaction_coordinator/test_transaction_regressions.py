@@ -1,14 +1,16 @@
 """Bugs of other systems' transactions, one test each: here, or where the table says."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core import record_codec
 from services.transaction_coordinator.core.requests import InitProducerId
 from services.transaction_coordinator.core.states import State
-from services.transaction_coordinator.core.transaction import EXHAUSTED_EPOCH, Producer
+from services.transaction_coordinator.core.transaction import EXHAUSTED_EPOCH, Producer, TransactionChanged
 from tests.transaction_coordinator.stage import TransactionStage
 
 TRACES = "transaction_coordinator/test_published_traces.py"
@@ -72,10 +74,12 @@ def test_kafka_9666_a_fence_that_is_not_in_the_log_raises_no_epoch(stage: Transa
 @pytest.fixture
 def exhausted(stage: TransactionStage) -> Producer:
     """A producer with the last epoch of its producer id."""
-    producer = stage.init().producer
-    while producer.epoch < EXHAUSTED_EPOCH:
-        producer = stage.init(expected=producer).producer
-    return producer
+    stage.init()
+    known = stage.transactions["t"]
+    last = replace(known, producer=Producer(known.producer.producer_id, EXHAUSTED_EPOCH))
+    stage.log.append(record_codec.encode(TransactionChanged(last)))
+    stage.fail_over()
+    return last.producer
 
 
 def test_kafka_18660_the_next_producer_id_waits_for_the_markers_of_the_former(

@@ -24,7 +24,7 @@ PASSING = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
     KafkaError._TIMED_OUT,
-    KafkaError._UNKNOWN_PARTITION,  # librdkafka says so of a partition that has no leader at that moment, too
+    KafkaError._UNKNOWN_PARTITION,  # librdkafka says so of one without a leader, too
 )
 Record = tuple[int, str]
 """Its offset and its value."""
@@ -111,7 +111,16 @@ class CommittedReader:
                 return int(self._consumer.get_watermark_offsets(partition, ASK_S)[1])
             except KafkaException as failure:
                 _expect_passing(failure.args[0])
+            self._refresh(partition.topic)
         raise AssertionError("unreachable: rounds() ends by raising")
+
+    def _refresh(self, topic: str) -> None:
+        """Asks for Metadata. To librdkafka a partition without a leader stays unknown until its next regular refresh."""
+        try:
+            self._consumer.list_topics(topic, ASK_S)
+        except KafkaException as failure:
+            _expect_passing(failure.args[0])
+        self._consumer.poll(POLL_S)
 
     def _poll(self, reading: Reading, reached: list[int]) -> None:
         for message in self._consumer.consume(BATCH, POLL_S):

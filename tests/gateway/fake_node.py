@@ -49,6 +49,7 @@ class FakeNode:
         self.file_gone = False
         self.inline = False
         self.aborted: tuple[tuple[int, int], ...] = ()  # in each answer to a reader of committed records
+        self.aborted_ahead: tuple[tuple[int, int, int], ...] | None = None  # in the same answers; None: nobody reads on
         self.backlog: dict[int, int] = {}  # offset → position in `file`, from which fetches are answered
         self.fetches: list[Fetch] = []
         self.holding_fetches = False
@@ -161,9 +162,15 @@ class FakeNode:
             self.parked_fetches.append(call)
             return
         ranges = (FileRange(1, position, min(request.max_bytes, size - position)),)
-        aborted = self.aborted if request.isolation else ()
         end = len(self.backlog)
-        call.reply(FetchReply((Fetched(0, end, end, 0, ranges, aborted=aborted, readable_to=size),)))
+        if not request.isolation:
+            result = Fetched(0, end, end, 0, ranges, readable_to=size)
+        elif self.aborted_ahead is None:
+            result = Fetched(0, end, end, 0, ranges, aborted=self.aborted)
+        else:
+            ahead = self.aborted_ahead
+            result = Fetched(0, end, end, 0, ranges, aborted=self.aborted, readable_to=size, aborted_ahead=ahead)
+        call.reply(FetchReply((result,)))
 
     def _open(self, call: Call) -> None:
         file_id = unpack(OpenFile, call.body).file_id

@@ -1,4 +1,4 @@
-"""Readers of committed records: each answer comes from the leader, and names the aborted transactions."""
+"""Readers of committed records: the leader names the aborted transactions of its answer, and those ahead of it."""
 
 import pytest
 
@@ -31,7 +31,7 @@ async def test_aborted_transactions_are_listed_for_committed_readers_alone(rig: 
     assert (await ask(client, version, 0, isolation=COMMITTED)).aborted == []
 
 
-async def test_a_committed_reader_of_a_backlog_gets_each_answer_from_the_leader(rig: Rig) -> None:
+async def test_a_committed_reader_asks_its_leader_where_that_names_no_transactions_ahead(rig: Rig) -> None:
     """Regression 57: the list and the records come from one state, which is the leader's."""
     await rig.start()
     written = fill(rig, 12)
@@ -58,3 +58,41 @@ async def test_answers_to_others_take_a_committed_reader_no_further(rig: Rig) ->
     assert whole((await ask(client, 12, 4, isolation=COMMITTED, max_bytes=1 << 20)).records)[1] == 8
     client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 8)])], isolation=COMMITTED))
     await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+
+
+@pytest.mark.parametrize("version", [5, 11, 12, 16])
+async def test_a_committed_reader_reads_on_with_the_transactions_ahead(rig: Rig, version: int) -> None:
+    """One that ended before an answer is not named there: it would hide what its producer committed since."""
+    await rig.start()
+    written = fill(rig, 12)
+    rig.nodes[1].aborted = ((7, 0),)
+    rig.nodes[1].aborted_ahead = ((7, 0, 3), (8, 2, 9), (7, 12, 15))
+    client = await rig.client(1)
+    offset = 0
+    named: dict[int, list[tuple[int, int]]] = {}
+    while offset < 24:
+        fetched = await ask(client, version, offset, isolation=COMMITTED)
+        assert fetched.aborted is not None
+        named[offset] = fetched.aborted
+        batches, following = whole(fetched.records)
+        assert batches == b"".join(written[offset // 2 : following // 2])
+        offset = following
+    assert named == {
+        0: [(7, 0)],
+        4: [(7, 0)],  # the leader's, too: the first request with a template
+        8: [(8, 2), (7, 12)],
+        12: [(7, 12)],
+        16: [],
+        20: [],
+    }
+    assert len(rig.nodes[1].fetches) == 2
+
+
+async def test_a_committed_reader_that_jumps_asks_its_leader(rig: Rig) -> None:
+    await rig.start()
+    fill(rig, 12)
+    rig.nodes[1].aborted_ahead = ()
+    client = await rig.client(1)
+    for offset in (0, 4, 16, 0, 16, 0):
+        assert (await ask(client, 12, offset, isolation=COMMITTED)).aborted == []
+    assert [fetch.partitions[0].fetch_offset for fetch in rig.nodes[1].fetches] == [0, 4, 16, 0, 16, 0]

@@ -14,9 +14,11 @@ VERSIONS = st.integers(5, 18)
 OFFSETS = st.integers(0, 2**62) | st.sampled_from((0, 1, 500, (1 << 30), -1))
 
 
-def request_frame(version: int, correlation_id: int, offset: int, *, partitions: int = 1, client: bytes = b"me") -> memoryview:
+def request_frame(
+    version: int, correlation_id: int, offset: int, *, partitions: int = 1, client: bytes = b"me", isolation: int = 0
+) -> memoryview:
     topic: str | bytes = bytes(range(16)) if version >= 13 else "lines"
-    body = fetch_body(version, [(topic, [(index, offset) for index in range(partitions)])])
+    body = fetch_body(version, [(topic, [(index, offset) for index in range(partitions)])], isolation=isolation)
     return memoryview(frame(FETCH, version, correlation_id, body, client))[4:]
 
 
@@ -58,25 +60,24 @@ def test_whatever_matches_parses_to_the_same(version: int, offset: int, data: st
     assert (template.version, template.client_id, template.at(matched.offset)) == expected
 
 
-@given(VERSIONS, st.integers(0, 2**31 - 1), st.integers(0, 2**62), st.integers(0, 300_000))
-def test_the_answer_is_the_codecs(version: int, correlation_id: int, high_watermark: int, length: int) -> None:
-    template = learnt(request_frame(version, 1, 0))
+@given(VERSIONS, st.booleans(), st.integers(0, 2**31 - 1), st.integers(0, 2**62), st.integers(0, 300_000))
+def test_the_answer_is_the_codecs(version: int, committed: bool, correlation_id: int, high_watermark: int, length: int) -> None:
+    template = learnt(request_frame(version, 1, 0, isolation=int(committed)))
     assert template is not None
     records = memoryview(bytes(length))
     writer: FetchResponseWriter[memoryview] = FetchResponseWriter(version, correlation_id, 1)
     topic = template.request.topics[0]
     writer.begin_topic(topic.name, topic.topic_id, 1)
-    writer.partition(FetchedPartition(0, 0, high_watermark, high_watermark, 5), [records] if length else [], length)
+    partition = FetchedPartition(0, 0, high_watermark, high_watermark, 5, () if committed else None)
+    writer.partition(partition, [records] if length else [], length)
     writer.end_topic()
     before, after = template.answer(correlation_id, high_watermark, high_watermark, 5, length)
     assert before + records + after == b"".join(writer.finish().pieces)
 
 
-def test_reads_of_several_partitions_and_of_committed_records_have_no_template() -> None:
+def test_reads_of_several_partitions_and_of_unknown_isolation_have_no_template() -> None:
     assert learnt(request_frame(12, 1, 0, partitions=2)) is None
-    body = bytearray(fetch_body(12, [("lines", [(0, 0)])]))
-    body[16] = 1  # isolation level
-    assert learnt(memoryview(frame(FETCH, 12, 1, bytes(body)))[4:]) is None
+    assert learnt(request_frame(12, 1, 0, isolation=2)) is None
 
 
 def test_a_client_id_that_looks_like_the_offset_makes_no_template_of_its_own() -> None:

@@ -1,6 +1,9 @@
 """A partition whose log holds transactions: what readers of committed records get."""
 
 from collections.abc import Callable
+from functools import partial
+
+import pytest
 
 from libs.commitlog.partition_log.log import Log
 from libs.rpc.contracts.storage import (
@@ -12,6 +15,7 @@ from libs.rpc.contracts.storage import (
 )
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
+from services.storage.partition import partition as partition_module
 from services.storage.partition.partition import Partition
 from tests.commitlog.harness import append_some
 from tests.commitlog.transactional import end, produce
@@ -91,6 +95,34 @@ async def test_the_list_goes_no_further_than_the_read(cluster: StorageCluster) -
     await committed(cluster, topic)
     assert (await read(cluster, topic)).aborted == ((1, 0), (1, 2), (1, 4))
     assert (await read(cluster, topic, max_bytes=1)).aborted == ((1, 0),)
+
+
+async def test_a_committed_reader_hears_of_the_transactions_ahead(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads on without its leader, as far as the list goes."""
+    topic = await cluster.topic("ahead", index_interval_bytes="1")
+    for producer in (1, 2, 1):
+        write(cluster, topic, partial(produce, producer_id=producer, size=500))
+        write(cluster, topic, partial(end, producer_id=producer, commit=False))
+    write(cluster, topic, lambda log: produce(log, 3))
+    await committed(cluster, topic)
+    everything = await read(cluster, topic)
+    size = everything.ranges[0].length
+    answer = await read(cluster, topic, max_bytes=1)
+    assert answer.aborted == ((1, 0),)
+    assert answer.aborted_ahead == ((1, 0, 1), (2, 2, 3), (1, 4, 5))
+    assert answer.readable_to == size
+    assert (await read(cluster, topic, 3, max_bytes=1)).aborted_ahead == ((2, 2, 3), (1, 4, 5))
+    assert (await cluster.fetch(topic, 0)).aborted_ahead == ()
+    monkeypatch.setattr(partition_module, "READ_ON_ABORTED_MAX", 2)
+    answer = await read(cluster, topic, max_bytes=1)
+    assert (answer.aborted, answer.aborted_ahead, answer.readable_to) == (((1, 0),), (), -1)
+    monkeypatch.setattr(partition_module, "READ_ON_BYTES", 0)
+    monkeypatch.setattr(partition_module, "READ_ON_TIMES", 2)
+    answer = await read(cluster, topic, max_bytes=1)
+    assert answer.aborted_ahead == ((1, 0, 1), (2, 2, 3))
+    assert answer.ranges[0].length < answer.readable_to < size
 
 
 async def test_a_waiting_committed_reader_wakes_when_the_marker_is_committed(cluster: StorageCluster, disk: HeldDisk) -> None:

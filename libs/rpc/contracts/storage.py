@@ -116,6 +116,9 @@ class Fetched:
     leader_epoch: int = -1
     readable_to: int = -1  # the last range's file has committed batches up to this position, for a caller that reads on
     preferred_read_replica: int = -1  # read there instead
+    # For readers of committed records: (producer id, first offset, marker's offset) of each aborted transaction that may have
+    # batches before `readable_to`, for a caller that reads on.
+    aborted_ahead: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ _STATE = struct.Struct(">hqqq")  # error, high watermark, last stable offset, lo
 FULL_FETCHES = (0, -1)
 """The session epochs of requests that name all their partitions. Any other epoch continues a session."""
 FIRST_WITH_LOG_START = 5
+READ_COMMITTED: Final = 1
 FIRST_FLEXIBLE: Final = first_flexible(ApiKey.FETCH)
 _MARK = 0x5AA5_5AA5_5AA5_5AA5
 
@@ -63,7 +64,8 @@ class FetchTemplate:
         """Cuts the template of the answer from one that the codec wrote, so that only the codec knows the format."""
         writer: FetchResponseWriter[memoryview] = FetchResponseWriter(self.version, 0, 1)
         writer.begin_topic(topic.name, topic.topic_id, 1)
-        marked = FetchedPartition(topic.partitions[0].partition_index, 0, _MARK, _MARK, _MARK)
+        aborted = () if self.reads_committed else None
+        marked = FetchedPartition(topic.partitions[0].partition_index, 0, _MARK, _MARK, _MARK, aborted)
         writer.partition(marked, [memoryview(b"r")], 1)
         writer.end_topic()
         pieces = writer.finish().pieces
@@ -73,6 +75,10 @@ class FetchTemplate:
         length_bytes = 1 if self.version >= FIRST_FLEXIBLE else 4
         self._before_length = before[state_at + _STATE.size : -length_bytes]
         self._after_records = b"".join(pieces[2:])
+
+    @property
+    def reads_committed(self) -> bool:
+        return self.request.isolation_level == READ_COMMITTED
 
     def match(self, frame: memoryview) -> Match | None:
         """The values in which the frame differs. None: it differs in more, and must be parsed."""
@@ -93,7 +99,7 @@ class FetchTemplate:
     def answer(
         self, correlation_id: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, length: int
     ) -> tuple[bytes, bytes]:
-        """The frame of a success, before and after its records, which have `length` bytes."""
+        """The frame of a success without aborted transactions, before and after its records, which have `length` bytes."""
         state = _STATE.pack(0, high_watermark, last_stable_offset, log_start_offset)
         if self.version >= FIRST_FLEXIBLE:
             writer = Writer()
@@ -107,7 +113,7 @@ class FetchTemplate:
 
 def learn(frame: memoryview, version: int, client_id: str, request: FetchRequest) -> FetchTemplate | None:
     """The template of a plain read of one partition, which was parsed from `frame`. None for any other request."""
-    if version < FIRST_WITH_LOG_START or request.isolation_level or request.replica_id >= 0:
+    if version < FIRST_WITH_LOG_START or request.isolation_level not in (0, READ_COMMITTED) or request.replica_id >= 0:
         return None
     if request.session_epoch not in FULL_FETCHES:
         return None

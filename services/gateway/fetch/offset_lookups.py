@@ -19,12 +19,12 @@ ANY_EPOCH = -1
 
 
 def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offset: int) -> bool:
-    """Answers a Fetch that jumped to that offset. False: the leader must be asked; nothing was answered, and no file is
-    pinned."""
+    """Answers a Fetch that jumped to that offset. False: the leader must be asked; nothing was answered, and no file is pinned.
+    Readers of committed records ask it always: layouts do not tell which transactions were aborted."""
     request = template.request
     partition = request.topics[0].partitions[0]
     topic, route = _route(data_path, template)
-    if topic is None or route is None:
+    if topic is None or route is None or template.reads_committed:
         return False
     known_layout = data_path.log_layouts.fresh((topic.topic_id, partition.partition_index), route)
     if known_layout is None:
@@ -68,7 +68,7 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
 def note_jump(data_path: DataPath, template: FetchTemplate) -> None:
     """Notes that the template's consumer asked its leader for records out of sequence."""
     topic, route = _route(data_path, template)
-    if topic is not None and route is not None:
+    if topic is not None and route is not None and not template.reads_committed:
         data_path.log_layouts.note_jump((topic.topic_id, template.request.topics[0].partitions[0].partition_index), route)
 
 

@@ -249,12 +249,12 @@ def _row(result: PartitionRead, *, inline: bool) -> list[object]:
     ranges: list[tuple[int, int, int]] = []
     length = 0
     readable_to = -1
-    piece = result.slice
+    piece, aborted = result.slice, result.aborted
     if piece is not None and inline:
         length = piece.length
     elif piece is not None:
         ranges = [(piece.file.file_id, piece.position, piece.length)]
-        readable_to = piece.readable_to
+        readable_to = piece.readable_to if aborted is None else aborted.readable_to
     divergence = result.divergence
     return [
         result.error,
@@ -263,11 +263,12 @@ def _row(result: PartitionRead, *, inline: bool) -> list[object]:
         result.log_start_offset,
         ranges,
         length,
-        result.aborted,
+        aborted.here if aborted is not None else (),
         divergence.epoch if divergence is not None else -1,
         divergence.end_offset if divergence is not None else -1,
         result.leader,
         result.leader_epoch,
         readable_to,
         result.preferred_read_replica,
+        aborted.ahead if aborted is not None and not inline else (),
     ]

@@ -9,7 +9,7 @@ from services.storage.core.produce.admission import Refusal
 from services.storage.partition.failed_reads import FailedReads
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
-from services.storage.partition.partition_view import PartitionView
+from services.storage.partition.partition_view import AbortedInRead, PartitionView
 from services.storage.partition.topic_traffic import TopicTraffic
 
 SELECTOR = "replica.selector.class"
@@ -66,7 +66,7 @@ class FollowerView:
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Slice | None:
         return self._partition.read(offset, max_bytes, end_offset, at_least_one_batch=at_least_one_batch)
 
-    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> AbortedInRead:
         return self._partition.aborted_transactions(piece, offset, end_offset)
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from libs.rpc.contracts.storage import Fetch, FetchPartition
 from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset
 from services.storage.core.produce.admission import NO_EPOCH, Refusal, refuse_client_epoch
-from services.storage.partition.partition_view import PartitionView
+from services.storage.partition.partition_view import AbortedInRead, PartitionView
 from services.storage.partition.topic_traffic import TopicTraffic
 
 READ_COMMITTED = 1
@@ -36,8 +36,8 @@ class PartitionRead:
     slice: Slice | None = None
     traffic: TopicTraffic | None = None
     """The counts that take the bytes of `slice` once they are answered."""
-    aborted: tuple[tuple[int, int], ...] = ()
-    """(producer id, first offset) of transactions whose batches in `slice` are hidden from readers of committed records."""
+    aborted: AbortedInRead | None = None
+    """What readers of committed records leave out. None for all others."""
     divergence: Divergence | None = None
     leader: int = -1
     leader_epoch: int = -1

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 from weakref import ref
 
 from libs.cluster.configs.resolve import TopicConfig
@@ -12,6 +13,7 @@ from libs.wire.record_batches.opened_batches import OpeningRules
 from services.storage.core.produce.parked_produces import ParkedProduces
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.partition.failed_reads import FailedReads
+from services.storage.partition.partition_view import AbortedInRead
 from services.storage.partition.pending_append import Staged
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.partition.topic_settings import log_config, opening_rules, produce_limits
@@ -19,6 +21,13 @@ from services.storage.partition.topic_traffic import TopicTraffic
 
 Key = tuple[bytes, int]
 """(topic id, partition index)."""
+
+READ_ON_BYTES: Final = 1 << 20
+READ_ON_TIMES: Final = 4
+"""How far a reader of committed records may read on without its leader, where transactions were aborted: so many bytes, or so
+many times what it read."""
+READ_ON_ABORTED_MAX: Final = 100
+"""The most aborted transactions on that way. With more, it asks its leader each time."""
 
 
 class Partition:
@@ -161,9 +170,20 @@ class Partition:
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Slice | None:
         return self.log.read(offset, max_bytes, end_offset, at_least_one_batch=at_least_one_batch)
 
-    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        transactions = self.log.aborted_transactions(piece, offset, end_offset)
-        return tuple([(aborted.producer_id, aborted.first_offset) for aborted in transactions])
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> AbortedInRead:
+        log = self.log
+        if not log.aborted.has_any:
+            return AbortedInRead(readable_to=piece.readable_to)
+        here = tuple([(each.producer_id, each.first_offset) for each in log.aborted_transactions(piece, offset, end_offset)])
+        length = max(READ_ON_BYTES, READ_ON_TIMES * piece.length)
+        wider = piece._replace(length=min(length, piece.readable_to - piece.position))
+        if wider.length <= piece.length:
+            return AbortedInRead(here)
+        ahead = log.aborted_transactions(wider, offset, end_offset)
+        if len(ahead) > READ_ON_ABORTED_MAX:
+            return AbortedInRead(here)
+        described = tuple([(each.producer_id, each.first_offset, each.last_offset) for each in ahead])
+        return AbortedInRead(here, described, wider.position + wider.length)
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)

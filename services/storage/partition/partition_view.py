@@ -4,12 +4,23 @@ Today they come from the leader's own memory (`Partition`). A gateway on the sam
 watermark page and the mapped indexes. So nothing here may need more than that page and the files.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from libs.commitlog.segments.reading import Slice
 from libs.commitlog.segments.segment import SegmentFile
 from services.storage.partition.failed_reads import FailedReads
 from services.storage.partition.topic_traffic import TopicTraffic
+
+
+class AbortedInRead(NamedTuple):
+    """Aborted transactions that may have batches in a read, and in what follows it in its file."""
+
+    here: tuple[tuple[int, int], ...] = ()
+    """(producer id, first offset)"""
+    ahead: tuple[tuple[int, int, int], ...] = ()
+    """(producer id, first offset, marker's offset): those of the read, and of all before `readable_to`."""
+    readable_to: int = -1
+    """The position up to which `ahead` is complete. -1: nobody reads on."""
 
 
 class PartitionView(Protocol):
@@ -61,11 +72,9 @@ class PartitionView(Protocol):
         """
         ...
 
-    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        """(producer id, first offset) of aborted transactions with batches in `piece`, which was just read with these bounds.
-
-        Raises LogDamaged, OSError.
-        """
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> AbortedInRead:
+        """What a reader of committed records leaves out of `piece`, which was just read with these bounds. Raises LogDamaged,
+        OSError."""
         ...
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:

@@ -97,27 +97,30 @@ class Copier:
 
     async def _find_positions(self) -> bool:
         """Whether it knows where to read."""
-        if self.positions:
-            return True
-        self._process = self._recorder.process()
-        begun = self._recorder.begin(self._process, "offsets")
+        if not self.positions:
+            self._process = self._recorder.process()
+            self.positions = await self._committed() or {}
+        return bool(self.positions)
+
+    async def _committed(self) -> dict[Partition, int] | None:
+        """The group's offsets. None: they are not stable, or nobody says."""
+        begun = self._recorder.begin(self._recorder.process(), "offsets")
         request = kafka_groups.fetch(GROUP, self._sources, require_stable=True)
         try:
             answer = await kafka_groups.ask(await self._client.any_gateway(), request, REQUEST_S)
         except Disconnected:
             self._recorder.end(begun, "fail")
-            return False
+            return None
         error, offsets = kafka_groups.fetched(answer)
         if error:
             self._sometimes("a group's offsets were not stable", error == ErrorCode.UNSTABLE_OFFSET_COMMIT)
             if error not in ELSEWHERE and error != ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 self._client.world.violation(f"10: group {GROUP}: OffsetFetch is answered {ErrorCode(error).name}")
             self._recorder.end(begun, "fail")
-            return False
-        self.positions = {partition: max(offset, 0) for partition, offset in offsets.items()}
-        position = Position(GROUP, {key_of(partition): offset for partition, offset in self.positions.items()})
-        self._recorder.end(begun, "ok", (position,))
-        return True
+            return None
+        positions = {partition: max(offset, 0) for partition, offset in offsets.items()}
+        self._recorder.end(begun, "ok", (Position(GROUP, {key_of(one): at for one, at in positions.items()}),))
+        return positions
 
     async def _poll(self) -> dict[Partition, list[Record]]:
         """Committed records of one partition, and its position moves."""
@@ -161,6 +164,8 @@ class Copier:
                 if offset >= 0:
                     sends = [Send(each.key, each.value, offset + at) for at, each in enumerate(sends)]
             await producer.send_offsets(GROUP, {one: self.positions[one] for one in found})
+            if dies:
+                await self._committed()  # somebody looks how far the group is
             aborts = not self.steady and self._random.random() < ABORTED_SHARE
             outcome: Type = "fail" if dies else await producer.end(commit=not aborts)
         except Abortable:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextvars import Context
 from dataclasses import replace
 
 from libs.cluster.records import PartitionState
@@ -88,6 +89,7 @@ class Transactions:
         self.reader = CommittedReader(self._client, recorder, self._written)
         self.outcomes = Outcomes(world, storage, invariants, (*TOPICS, GROUP_TOPIC))
         self._owners = ShardOwners(world, TRANSACTION_TOPIC, self._moved)
+        world.before_cleaning.append(lambda _host, _job: self._look_now())
 
     @property
     def partitions(self) -> list[Partition]:
@@ -95,11 +97,16 @@ class Transactions:
         return [*self._written, *((TRANSACTION_TOPIC, index) for index in range(SHARDS))]
 
     def _moved(self, shard: int, _state: PartitionState) -> None:
+        self._look_now()
         sometimes = self._world.sometimes
         sometimes("a shard of transactions was taken over")
         found = [one.state for one in self.outcomes.transactions_of(shard, SHARDS)]
         sometimes("a shard was taken over amid a transaction", TransactionState.ONGOING in found)
         sometimes("a shard was taken over while markers were due", any(state in PREPARED for state in found))
+
+    def _look_now(self) -> None:
+        """Looks at the logs in nobody's name: before compaction takes a decision from one of them, or amid a change of owners."""
+        Context().run(self.outcomes.look)
 
     # --- phases
 

@@ -17,7 +17,7 @@ from tests.simulation.cluster.transactional_producer import Abortable, Fenced, T
 TIMEOUT_MS = 8_000
 PAUSE_S = 1.9
 THINK_S = 0.1
-FATES = {"commits": 66, "aborts": 16, "is replaced": 8, "dies": 5, "stands still": 5}
+FATES = {"commits": 61, "aborts": 16, "is replaced": 8, "dies": 5, "dies committing": 5, "stands still": 5}
 """Weights of what becomes of a transaction, unless something goes wrong."""
 
 
@@ -78,9 +78,21 @@ class Teller:
             if fate == "dies":
                 self._leave(producer)
                 return "fail"  # nobody has asked to commit it
+            if fate == "dies committing":
+                return await self._commit_and_die(producer)
             return await producer.end(commit=fate != "aborts")
         except Abortable:
             return await producer.end(commit=False)
+
+    async def _commit_and_die(self, producer: TransactionalProducer) -> Type:
+        """The client asks for the commit, and hears no answer unless that comes soon."""
+        committing = asyncio.get_running_loop().create_task(producer.end(commit=True))
+        await asyncio.wait([committing], timeout=self._random.choice((0.0, 0.005, 0.05)))
+        if committing.done():
+            return committing.result()
+        committing.cancel()
+        self._leave(producer)
+        return "info"
 
     async def _send(self, producer: TransactionalProducer, sends: list[Send], leg: int) -> None:
         partition = next(one for one in self._partitions if key_of(one) == sends[leg].key)

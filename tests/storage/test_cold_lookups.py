@@ -80,6 +80,43 @@ async def test_a_fetch_of_a_cold_offset_holds_up_nobody_else(cluster: StorageClu
         assert first_offset((await fetch).payload) == offset
 
 
+def close_files(cluster: StorageCluster, disk: HeldDisk) -> None:
+    """Closes all files of segments but those that a writer holds."""
+    files, capacity = cluster.open_files, cluster.open_files.capacity
+    files.capacity = 0
+    with pytest.raises(OSError, match="too many files"):
+        files.open(disk, "/dev/null", "nobody")
+    files.capacity = capacity
+
+
+async def test_a_fetch_from_a_file_that_was_closed_waits_for_a_thread_to_open_it(cluster: StorageCluster, disk: HeldDisk) -> None:
+    """A coordinator that loads a shard takes an empty answer below the high watermark for a log without records."""
+    topic = await cluster.topic("cold")
+    await fill(cluster, topic)
+    await restart(cluster, topic)
+    for _ in range(2):
+        (found,) = fetched(await cluster.fetching(topic, 0, inline=True))
+        assert found.error == 0
+        assert found.inline_length
+        close_files(cluster, disk)
+        disk.evict()
+
+
+async def test_a_stopping_node_calls_what_its_disk_has_not_brought_no_empty_log(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("cold")
+    await fill(cluster, topic)
+    await restart(cluster, topic)
+    disk.hold_reads(str(directory(cluster, "cold")))
+    waiting = cluster.fetching(topic, 3, inline=True)
+    await until(lambda: reads_under_way(cluster))
+    assert cluster.node is not None
+    cluster.node.fetches.close()
+    for fetch in (waiting, cluster.fetching(topic, 5, inline=True)):
+        (found,) = fetched(await fetch)
+        assert (found.error, found.inline_length) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    disk.release()
+
+
 async def test_a_fetch_is_answered_with_what_there_is_while_one_of_its_partitions_waits_for_its_disk(
     cluster: StorageCluster, disk: HeldDisk
 ) -> None:

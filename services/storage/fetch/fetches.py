@@ -7,8 +7,6 @@ looked up on the disk counts as one without bytes, until a thread of that disk h
 import asyncio
 from functools import partial
 
-from libs.commitlog.files.filesystem import OpenFile
-from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import Fetch
 from libs.rpc.errors import ContractError
@@ -141,10 +139,6 @@ class Fetches:
             self._wait_until(fetch, ends_at)
             return
         self._forget(fetch)
-        if _waits_for_disk(reading) and not self._stopping:
-            for result in reading.partitions:
-                if result.needed is not None:  # the disk took too long
-                    result.error = KAFKA_STORAGE_ERROR
         self._answer(fetch.call, fetch.request, reading)
 
     def _wait_until(self, fetch: PendingFetch, ends_at: float) -> None:
@@ -166,6 +160,10 @@ class Fetches:
 
     def _answer(self, call: Call, request: Fetch, reading: Reading) -> None:
         failed = False
+        if _waits_for_disk(reading):  # it took too long, or the node stops: an empty answer would tell of an empty log
+            for result in reading.partitions:
+                if result.needed is not None:
+                    result.error = KAFKA_STORAGE_ERROR
         for index, result in enumerate(reading.partitions):
             if result.error:
                 failed = True
@@ -204,9 +202,12 @@ class Fetches:
 
     def _reply(self, call: Call, request: Fetch, reading: Reading) -> None:
         """Answers with file ranges, or with bytes behind the body if the caller shares no kernel with us."""
-        inline = request.inline
-        files = _open_files(reading) if inline else []
-        rows = [_row(result, inline=inline) for result in reading.partitions]
+        rows = [_row(result, inline=request.inline) for result in reading.partitions]
+        files = [
+            (result.handle, result.slice.position, result.slice.length)
+            for result in reading.partitions
+            if result.slice is not None and result.handle is not None
+        ]
         if files:
             call.reply_in_any_order([rows], [(handle.fd, position, length) for handle, position, length in files])
         else:
@@ -224,24 +225,6 @@ def _wait_s(request: Fetch, reading: Reading) -> float:
 def _waits_for_disk(reading: Reading) -> bool:
     """Whether there is nothing to answer yet but what a disk has been asked for."""
     return not (reading.complete or reading.taken) and any(result.needed is not None for result in reading.partitions)
-
-
-def _open_files(reading: Reading) -> list[tuple[OpenFile, int, int]]:
-    """The files of a reading, held open together: any of them may close when another opens.
-
-    A file that cannot be opened (it has just left the log, or there is no descriptor) is an error of its partition.
-    """
-    files = []
-    for result in reading.partitions:
-        if result.slice is not None:
-            try:
-                with FIRST_ATTEMPT:
-                    files.append((result.slice.file.handle, result.slice.position, result.slice.length))
-            except NotInPageCache:
-                result.slice = None  # the file was closed meanwhile, and another fetch finds it
-            except OSError:
-                result.slice, result.error = None, KAFKA_STORAGE_ERROR
-    return files
 
 
 def _row(result: PartitionRead, *, inline: bool) -> list[object]:

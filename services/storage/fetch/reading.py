@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from libs.commitlog.files.filesystem import OpenFile
 from libs.commitlog.files.page_cache import ColdRead, NonblockingLookup, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.segments.reading import Slice
@@ -34,6 +35,8 @@ class PartitionRead:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     slice: Slice | None = None
+    handle: OpenFile | None = None
+    """The file of `slice`, where the fetch is answered with its bytes. It may close once nobody holds it."""
     traffic: TopicTraffic | None = None
     """The counts that take the bytes of `slice` once they are answered."""
     aborted: AbortedInRead | None = None
@@ -68,7 +71,7 @@ def read(request: Fetch, lookup: Lookup, attempt: Attempt, select: SelectReplica
             result = _error(view.error, leader=view.leader, leader_epoch=view.leader_epoch)
         else:
             lookup_of = attempt(read_name(wanted, committed=committed))
-            result = _read_partition(view, wanted, budget, lookup_of, committed=committed, rack=request.rack, select=select)
+            result = _read_partition(view, wanted, request, budget, lookup_of, select)
         final = final or result.final
         partitions.append(result)
     return Reading(partitions, budget.taken, budget.enough or final)
@@ -86,11 +89,9 @@ def _error(error: int, *, leader: int = -1, leader_epoch: int = -1) -> Partition
 def _read_partition(
     view: PartitionView,
     wanted: FetchPartition,
+    request: Fetch,
     budget: FetchBudget,
     attempt: NonblockingLookup,
-    *,
-    committed: bool,
-    rack: str,
     select: SelectReplica | None,
 ) -> PartitionRead:
     # Epochs come before offsets: an offset means nothing in an epoch that the client does not know. Any negative epoch is none,
@@ -109,11 +110,12 @@ def _read_partition(
                 return result
             case int() as error:
                 return _error(error)
-    if rack and select is not None and view.leading:
-        result.preferred_read_replica = select((wanted.topic_id, wanted.partition), rack, offset)
+    if request.rack and select is not None and view.leading:
+        result.preferred_read_replica = select((wanted.topic_id, wanted.partition), request.rack, offset)
         if result.preferred_read_replica >= 0:
             result.final = True
             return result
+    committed = request.isolation == READ_COMMITTED
     end = result.last_stable_offset if committed else result.high_watermark
     limit = budget.limit(wanted.max_bytes)
     if offset >= end and (view.is_behind or (offset > result.high_watermark and not view.leading)):
@@ -125,6 +127,8 @@ def _read_partition(
             piece = view.read(offset, limit, end, at_least_one_batch=budget.owes_a_batch)
             if piece is not None and committed:
                 result.aborted = view.aborted_transactions(piece, offset, end)
+            if piece is not None and request.inline:
+                result.handle = _opened(piece)
     except NotInPageCache as miss:
         result.needed = miss.read
         return result
@@ -133,9 +137,19 @@ def _read_partition(
     except (LogDamaged, OSError) as failure:
         view.failed_reads.report(view, failure, offset=offset)
         return _error(KAFKA_STORAGE_ERROR)
+    if piece is not None and request.inline and result.handle is None:
+        return _error(KAFKA_STORAGE_ERROR)
     if piece is not None:
         budget.take(piece.length)
         result.slice = piece
         result.traffic = view.traffic
         result.final = piece.file is not view.active_file
     return result
+
+
+def _opened(piece: Slice) -> OpenFile | None:
+    """The file of a piece. None: it has just left the log, or there is no descriptor. Raises NotInPageCache."""
+    try:
+        return piece.file.handle
+    except OSError:
+        return None

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from libs.wire.headers import read_request_header
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, read_fetch
 from libs.wire.primitives import ProtocolError, Reader
-from services.gateway.core.fetch_template import FetchTemplate, learn
+from services.gateway.core.fetch_template import READ_COMMITTED, FetchTemplate, learn
 from tests.gateway.damaged_frames import damaged_once
 from tests.gateway.kafka_client import FETCH, fetch_body, frame
 
@@ -60,18 +60,24 @@ def test_whatever_matches_parses_to_the_same(version: int, offset: int, data: st
     assert (template.version, template.client_id, template.at(matched.offset)) == expected
 
 
-@given(VERSIONS, st.booleans(), st.integers(0, 2**31 - 1), st.integers(0, 2**62), st.integers(0, 300_000))
-def test_the_answer_is_the_codecs(version: int, committed: bool, correlation_id: int, high_watermark: int, length: int) -> None:
-    template = learnt(request_frame(version, 1, 0, isolation=int(committed)))
+ABORTED = st.none() | st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)), max_size=130)
+"""None: the reader wants all records."""
+
+
+@given(VERSIONS, ABORTED, st.integers(0, 2**31 - 1), st.integers(0, 2**62), st.integers(0, 300_000))
+def test_the_answer_is_the_codecs(
+    version: int, aborted: list[tuple[int, int]] | None, correlation_id: int, high_watermark: int, length: int
+) -> None:
+    template = learnt(request_frame(version, 1, 0, isolation=0 if aborted is None else READ_COMMITTED))
     assert template is not None
     records = memoryview(bytes(length))
     writer: FetchResponseWriter[memoryview] = FetchResponseWriter(version, correlation_id, 1)
     topic = template.request.topics[0]
     writer.begin_topic(topic.name, topic.topic_id, 1)
-    partition = FetchedPartition(0, 0, high_watermark, high_watermark, 5, () if committed else None)
+    partition = FetchedPartition(0, 0, high_watermark, high_watermark, 5, aborted)
     writer.partition(partition, [records] if length else [], length)
     writer.end_topic()
-    before, after = template.answer(correlation_id, high_watermark, high_watermark, 5, length)
+    before, after = template.answer(correlation_id, high_watermark, high_watermark, 5, length, aborted or ())
     assert before + records + after == b"".join(writer.finish().pieces)
 
 

@@ -6,6 +6,7 @@ markers.
 """
 
 import logging
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -55,13 +56,15 @@ class AbortedTransactions:
         saved = {base: self._checksums[base] for base in self._counts if base not in self._indexes}
         return saved | {base: crc32c(self._indexes[base].content) for base in self._counts if base in self._indexes}
 
-    def between(self, segments: Sequence[Segment], start_offset: int, upper_bound: int) -> list[AbortedTransaction]:
-        """The transactions that may have a batch in [start_offset, upper_bound), in the order of their markers. Raises OSError,
-        LogDamaged."""
+    def between(
+        self, segments: Sequence[Segment], start_offset: int, upper_bound: int, count_max: int = sys.maxsize
+    ) -> list[AbortedTransaction]:
+        """The transactions that may have a batch in [start_offset, upper_bound), in the order of their markers. Of more than
+        `count_max`, one more is told. Raises OSError, LogDamaged."""
         transactions: list[AbortedTransaction] = []
         bases = list(self._counts)
         for base in bases[max(0, bisect_right(bases, start_offset) - 1) :]:
-            if self._index(segments, base).collect(start_offset, upper_bound, transactions):
+            if self._index(segments, base).collect(start_offset, upper_bound, transactions, count_max):
                 break
         return transactions
 

@@ -7,6 +7,7 @@ watermark. Offsets are absolute, sizes bytes.
 import contextlib
 import errno
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
@@ -289,13 +290,15 @@ class Log:
         unstable = self.producers.transactions.first_unstable(high_watermark)
         return high_watermark if unstable is None else max(min(unstable, high_watermark), self.log_start_offset)
 
-    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> list[AbortedTransaction]:
+    def aborted_transactions(
+        self, piece: Slice, offset: int, end_offset: int, count_max: int = sys.maxsize
+    ) -> list[AbortedTransaction]:
         """The aborted transactions that may have batches in `piece`, which was just read from `offset` and not past `end_offset`.
-        Raises OSError, LogDamaged."""
+        Of more than `count_max`, one more is told. Raises OSError, LogDamaged."""
         if not self.aborted.has_any:
             return []
         upper_bound = self._reader.upper_bound(piece, min(end_offset, self.log_end_offset))
-        return self.aborted.between(self._segments, offset, upper_bound)
+        return self.aborted.between(self._segments, offset, upper_bound, count_max)
 
     # --- durability
 

@@ -5,6 +5,7 @@ point behind the marker. Entries that a crash loses are found again in the batch
 """
 
 import struct
+import sys
 from bisect import bisect_left
 from typing import NamedTuple
 
@@ -75,14 +76,16 @@ class TransactionIndex:
         del self._content[keep:]
         return True
 
-    def collect(self, start_offset: int, upper_bound: int, transactions: list[AbortedTransaction]) -> bool:
+    def collect(
+        self, start_offset: int, upper_bound: int, transactions: list[AbortedTransaction], count_max: int = sys.maxsize
+    ) -> bool:
         """Adds the transactions that may have a batch in [start_offset, upper_bound). True: no later marker ends such a
-        transaction."""
+        transaction, or there are more than `count_max`."""
         for slot in range(self._slot_from(start_offset), len(self)):
             entry = self.entry(slot)
             if entry.first_offset < upper_bound:
                 transactions.append(entry)
-            if entry.last_stable_offset >= upper_bound:
+            if entry.last_stable_offset >= upper_bound or len(transactions) > count_max:
                 return True
         return False
 

@@ -5,6 +5,7 @@ the length of the records and the records. A comparison costs less than parsing,
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from libs.wire.api_keys import ApiKey, first_flexible
@@ -18,6 +19,7 @@ _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _HEAD = struct.Struct(">ii")  # length, correlation id
 _STATE = struct.Struct(">hqqq")  # error, high watermark, last stable offset, log start offset
+_ABORTED = struct.Struct(">qq")  # producer id, first offset
 FULL_FETCHES = (0, -1)
 """The session epochs of requests that name all their partitions. Any other epoch continues a session."""
 FIRST_WITH_LOG_START = 5
@@ -73,7 +75,11 @@ class FetchTemplate:
         state_at = before.index(_INT64.pack(_MARK)) - 2
         self._before_state = before[8:state_at]
         length_bytes = 1 if self.version >= FIRST_FLEXIBLE else 4
-        self._before_length = before[state_at + _STATE.size : -length_bytes]
+        behind_state = state_at + _STATE.size
+        if self.reads_committed:
+            self._before_length = before[behind_state + length_bytes : -length_bytes]  # without the empty list of transactions
+        else:
+            self._before_length = before[behind_state:-length_bytes]
         self._after_records = b"".join(pieces[2:])
 
     @property
@@ -97,18 +103,32 @@ class FetchTemplate:
         return _with_offset(self.request, offset)
 
     def answer(
-        self, correlation_id: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, length: int
+        self,
+        correlation_id: int,
+        high_watermark: int,
+        last_stable_offset: int,
+        log_start_offset: int,
+        length: int,
+        aborted: Sequence[tuple[int, int]] = (),
     ) -> tuple[bytes, bytes]:
-        """The frame of a success without aborted transactions, before and after its records, which have `length` bytes."""
+        """The frame of a success, before and after its records, which have `length` bytes. `aborted`: (producer id, first offset)
+        of transactions, for a reader of committed records."""
         state = _STATE.pack(0, high_watermark, last_stable_offset, log_start_offset)
-        if self.version >= FIRST_FLEXIBLE:
-            writer = Writer()
-            writer.uvarint(length + 1)
-            size = bytes(writer.buffer)
-        else:
-            size = _INT32.pack(length)
-        body = self._before_state + state + self._before_length + size
+        body = self._before_state + state
+        if self.reads_committed:
+            behind_entry = b"\0" if self.version >= FIRST_FLEXIBLE else b""  # no tagged fields
+            entries = b"".join([_ABORTED.pack(*each) + behind_entry for each in aborted])
+            body += self._array_length(len(aborted)) + entries
+        body += self._before_length + self._array_length(length)
         return _HEAD.pack(4 + len(body) + length + len(self._after_records), correlation_id) + body, self._after_records
+
+    def _array_length(self, length: int) -> bytes:
+        """Of an array, or of records."""
+        if self.version < FIRST_FLEXIBLE:
+            return _INT32.pack(length)
+        writer = Writer()
+        writer.uvarint(length + 1)
+        return bytes(writer.buffer)
 
 
 def learn(frame: memoryview, version: int, client_id: str, request: FetchRequest) -> FetchTemplate | None:

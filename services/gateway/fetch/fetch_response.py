@@ -53,7 +53,7 @@ def frame(
 
 def is_plain(result: Fetched) -> bool:
     """Whether the result has only records and their bounds, so that a template can answer it."""
-    return result.error == 0 and result.diverging_epoch < 0 and result.preferred_read_replica < 0 and not result.aborted
+    return result.error == 0 and result.diverging_epoch < 0 and result.preferred_read_replica < 0
 
 
 def _state(version: int, request: FetchRequest, index: int, result: Fetched) -> FetchedPartition:

@@ -274,9 +274,8 @@ class PendingFetch:
         if self._template is not None and fetch_response.is_plain(results[0]):
             result, sole_records = results[0], records.get(0, ())
             length = length_of(sole_records)
-            before, after = self._template.answer(
-                exchange.correlation_id, result.high_watermark, result.last_stable_offset, result.log_start_offset, length
-            )
+            bounds = result.high_watermark, result.last_stable_offset, result.log_start_offset
+            before, after = self._template.answer(exchange.correlation_id, *bounds, length, result.aborted)
             exchange.finish((before, *sole_records, after))
             return
         exchange.finish(fetch_response.frame(self._data_path, exchange, self._request, error, results, records))

@@ -7,7 +7,6 @@ asks the leader as soon as offset, leader, epoch, process or topic differs, and 
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from libs.rpc.contracts.storage import Fetched
@@ -17,8 +16,7 @@ from services.gateway.core.fetch_template import FetchTemplate
 from services.gateway.core.routing import TopicRoute
 from services.gateway.core.sequential_reads import FRESH_S, HEADER, ReadHeader, SequentialRead, end_of_batches, readable_bytes
 from services.gateway.data_path.data_path import DataPath
-from services.gateway.exchange.exchange import Answer, Exchange, FilePart
-from services.gateway.fetch import fetch_response
+from services.gateway.exchange.exchange import Exchange, FilePart
 from services.gateway.fetch.record_ranges import Part, part_of
 from services.gateway.peers.file_descriptors import OpenedFile
 from services.gateway.peers.storage_nodes import StorageNode
@@ -86,12 +84,17 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     if part is None or not _begins_with_a_batch(data_path.files.passed, part, length):
         file.release()
         return False
+    last = sequential_read.last_result
+    # A transaction that ended before these batches would hide its producer's next one.
+    aborted = [(producer, first) for producer, first, marker in last.aborted_ahead if marker >= offset]
+    bounds = last.high_watermark, last.last_stable_offset, last.log_start_offset
+    before, behind = template.answer(exchange.correlation_id, *bounds, length, aborted)
     if isinstance(part, FilePart):
         file.users += 1  # keeps the file until its end is known
         part.cached = length if _is_cached(file, part) else 0
     # The client receives the answer while the end is computed. A request that begins meanwhile finds no kept position.
     template.sequential_read = None
-    exchange.finish(_answer(data_path, exchange, template, sequential_read, part, length))
+    exchange.finish((before, part, behind))
     if not isinstance(part, FilePart):
         end = end_of_batches(length, partial(HEADER.unpack_from, part))
     elif part.cached:
@@ -102,21 +105,6 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
         template.sequential_read = sequential_read._replace(offset=end[0], position=sequential_read.position + end[1])
     file.release()
     return True
-
-
-def _answer(
-    data_path: DataPath, exchange: Exchange, template: FetchTemplate, read: SequentialRead, part: Part, length: int
-) -> Answer:
-    last = read.last_result
-    # A transaction that ended before these batches would hide its producer's next one.
-    aborted = tuple([(producer, first) for producer, first, marker in last.aborted_ahead if marker >= read.offset])
-    if aborted:
-        result = replace(last, aborted=aborted)
-        return fetch_response.frame(data_path, exchange, template.at(read.offset), 0, [result], {0: (part,)})
-    before, behind = template.answer(
-        exchange.correlation_id, last.high_watermark, last.last_stable_offset, last.log_start_offset, length
-    )
-    return before, part, behind
 
 
 def _is_cached(file: OpenedFile, part: FilePart) -> bool:

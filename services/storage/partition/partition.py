@@ -22,12 +22,11 @@ from services.storage.partition.topic_traffic import TopicTraffic
 Key = tuple[bytes, int]
 """(topic id, partition index)."""
 
+READ_ON_ABORTED_MAX: Final = 20
 READ_ON_BYTES: Final = 1 << 20
 READ_ON_TIMES: Final = 4
-"""How far a reader of committed records may read on without its leader, where transactions were aborted: so many bytes, or so
-many times what it read."""
-READ_ON_ABORTED_MAX: Final = 100
-"""The most aborted transactions on that way. With more, it asks its leader each time."""
+"""A reader of committed records may read on in a file without its leader, if no more transactions than that were aborted there.
+If more were, it may read on for so many bytes, or so many times what it read. With more there too, it asks each time."""
 
 
 class Partition:
@@ -175,15 +174,15 @@ class Partition:
         if not log.aborted.has_any:
             return AbortedInRead(readable_to=piece.readable_to)
         here = tuple([(each.producer_id, each.first_offset) for each in log.aborted_transactions(piece, offset, end_offset)])
-        length = max(READ_ON_BYTES, READ_ON_TIMES * piece.length)
-        wider = piece._replace(length=min(length, piece.readable_to - piece.position))
-        if wider.length <= piece.length:
-            return AbortedInRead(here)
-        ahead = log.aborted_transactions(wider, offset, end_offset)
-        if len(ahead) > READ_ON_ABORTED_MAX:
-            return AbortedInRead(here)
-        described = tuple([(each.producer_id, each.first_offset, each.last_offset) for each in ahead])
-        return AbortedInRead(here, described, wider.position + wider.length)
+        most = piece.readable_to - piece.position
+        for length in (most, min(most, max(READ_ON_BYTES, READ_ON_TIMES * piece.length))):
+            wider = piece._replace(length=length)
+            if wider.length > piece.length:
+                ahead = log.aborted_transactions(wider, offset, end_offset, READ_ON_ABORTED_MAX)
+                if len(ahead) <= READ_ON_ABORTED_MAX:
+                    described = tuple([(each.producer_id, each.first_offset, each.last_offset) for each in ahead])
+                    return AbortedInRead(here, described, wider.position + wider.length)
+        return AbortedInRead(here)
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)

@@ -19,7 +19,7 @@ from tests.simulation.cluster.transactional_producer import ELSEWHERE, Abortable
 
 GROUP = "copiers"
 TIMEOUT_MS = 8_000
-PAUSE_S = 2.0
+PAUSE_S = 2.3
 ABORTED_SHARE, DEAD_SHARE = 0.12, 0.06
 RECORDS_MAX = 20
 

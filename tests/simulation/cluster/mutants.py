@@ -276,14 +276,6 @@ MUTANTS: dict[str, Bug] = {
         line(MarkerWriter.write, "set(prepared.partitions))", "set(sorted(prepared.partitions)[1:]))"),
         range(1, 4),
     ),
-    "a transaction does not wait for its markers": Bug(
-        line(
-            MarkerWriter.write,
-            "for partition in sorted(ending.missing)])",
-            "for partition in sorted(ending.missing)]); self._loop.call_soon(self._finish, ending)",
-        ),
-        range(1, 4),
-    ),
     "a new owner writes no markers": Bug(new_owners_write_no_markers, range(1, 11)),
     "a producer that was replaced may end the transaction": Bug(
         line(ending.decide, "if not retried and request.producer.epoch != current.producer.epoch:", "if False:"),

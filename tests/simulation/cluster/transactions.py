@@ -31,7 +31,7 @@ from tests.simulation.cluster.transaction_outcomes import Outcomes
 from tests.simulation.cluster.transfers import Teller
 from tests.simulation.cluster.world import World
 
-SHARDS = 4
+SHARDS = 3
 TRANSFERS, COPIES = "transfers", "copies"
 TOPICS = {TRANSFERS: 3, COPIES: 1}
 """Partitions by name."""
@@ -39,7 +39,7 @@ TELLERS = {"1": TV2, "2": TV2, "3": TV1, "4": TV0}
 COPIERS = {"1": (TV2, (0,)), "2": (TV1, (1, 2))}
 """Generations of clients, and the partitions that each copies."""
 LOOK_S = 1.0
-READER_PAUSE_S = 0.8
+READER_PAUSE_S = 1.0
 ATTEMPTS_MAX = 5
 UNDER_WAY = (TransactionState.ONGOING, *PREPARED)
 

@@ -15,7 +15,7 @@ from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.transactional_producer import Abortable, Fenced, TransactionalProducer
 
 TIMEOUT_MS = 8_000
-PAUSE_S = 1.9
+PAUSE_S = 2.3
 THINK_S = 0.1
 FATES = {"commits": 61, "aborts": 16, "is replaced": 8, "dies": 5, "dies committing": 5, "stands still": 5}
 """Weights of what becomes of a transaction, unless something goes wrong."""
@@ -42,17 +42,19 @@ class Teller:
         while not self.stopping:
             fate = self._random.choices(list(FATES), list(FATES.values()))[0]
             await self.transfer(fate)
+            if self._successors:
+                await asyncio.wait(self._successors)
+                self._successors.clear()
             await rest(self._random.expovariate(1 / PAUSE_S), lambda: self.stopping)
-        if self._successors:
-            await asyncio.wait(self._successors)
 
     async def transfer(self, fate: str = "commits") -> Type | None:
         """One transaction. Its outcome; None if none was begun."""
         producer = await self._opened()
-        if producer is None:
-            return None
+        return None if producer is None else await self._transact(producer, self._process, fate)
+
+    async def _transact(self, producer: TransactionalProducer, process: int, fate: str) -> Type:
         sends = [Send(key_of(one), self._values.next()) for one in self._random.sample(self._partitions, 2)]
-        begun = self._recorder.begin(self._process, "txn", tuple(sends))
+        begun = self._recorder.begin(process, "txn", tuple(sends))
         try:
             outcome = await self._legs(producer, sends, fate)
         except Fenced:
@@ -102,19 +104,20 @@ class Teller:
             sends[leg] = Send(sends[leg].key, sends[leg].value, offset)
 
     async def _replace(self, former: TransactionalProducer) -> None:
-        """Another client takes the transactional id, and the former goes on, before or after that is done."""
+        """Another client takes the transactional id, and begins a transaction. The former goes on, before or after that."""
         taking = asyncio.get_running_loop().create_task(self._take_over(former))
         self._successors.append(taking)
-        await asyncio.wait([taking], timeout=self._random.choice((0.0, 0.05, 0.3, None)))
+        await asyncio.wait([taking], timeout=self._random.choice((0.0, 0.05, 0.2, 0.3, 0.5)))
 
     async def _take_over(self, former: TransactionalProducer) -> None:
         successor = self._new()
         is_open = await successor.open()
         former.superseded = is_open
-        if is_open and self._producer in (former, None):
-            self._producer = successor
-        else:
+        if not is_open:
             successor.close()
+            return
+        self._producer = successor
+        await self._transact(successor, self._recorder.process(), "commits")
 
     async def _opened(self) -> TransactionalProducer | None:
         """A producer that can begin a transaction."""

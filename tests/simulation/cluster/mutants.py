@@ -42,7 +42,6 @@ from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.produce.transaction_verification import TransactionVerification
 from services.storage.replication.follower import applying
 from services.storage.replication.follower.followed_partition import FollowedPartition
-from services.transaction_coordinator.core import ending
 from services.transaction_coordinator.core.transaction_machine import TransactionMachine
 from services.transaction_coordinator.markers.marker_writer import MarkerWriter
 from tests.simulation.cluster import invariants
@@ -277,10 +276,6 @@ MUTANTS: dict[str, Bug] = {
         range(1, 4),
     ),
     "a new owner writes no markers": Bug(new_owners_write_no_markers, range(1, 11)),
-    "a producer that was replaced may end the transaction": Bug(
-        line(ending.decide, "if not retried and request.producer.epoch != current.producer.epoch:", "if False:"),
-        range(1, 11),
-    ),
     "open transactions are stable": Bug(
         line(Log.last_stable_offset, "self.producers.transactions.first_unstable(high_watermark)", "None"),
         range(1, 4),
@@ -292,10 +287,6 @@ MUTANTS: dict[str, Bug] = {
     "offsets of aborted transactions take effect": Bug(
         line(PendingOffsets.end, "if not ended.commits:", "if False:"),
         range(1, 4),
-    ),
-    "pending offsets are not waited for": Bug(
-        line(PendingOffsets.is_pending, "return partitions is not None and (topic, partition) in partitions", "return False"),
-        range(1, 11),
     ),
 }
 """Each with the seeds within which it is caught."""

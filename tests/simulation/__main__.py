@@ -1,8 +1,9 @@
 """`make simulate SEED=7` replays one seed; `make simulate SEEDS=1000` runs many, from FIRST on.
 
 KIND=disk: one disk whose power is cut everywhere. KIND=component: the replication of one partition. KIND=groups: one consumer
-group and its coordinator. KIND=cluster: a whole cluster. Without it all of these, one after the other. KIND=planted: do
-KIND=component and KIND=groups catch the bugs that they should?
+group and its coordinator. KIND=transactions: two transactional ids, their coordinators and partitions. KIND=cluster: a whole
+cluster. Without it all of these, one after the other. KIND=planted: do KIND=component, KIND=groups and KIND=transactions catch
+the bugs that they should?
 """
 
 import argparse
@@ -16,6 +17,7 @@ from tests.simulation.replication import seeds as component
 from tests.simulation.run import STEPS
 from tests.simulation.seeds import run_many, run_one, story_of
 from tests.simulation.sometimes import POINTS, Sometimes
+from tests.simulation.transactions import seeds as transactions
 
 STORY_LINES = 60
 
@@ -30,20 +32,23 @@ def main() -> int:
     parser.add_argument("--cluster", action="store_true", help="a whole cluster only")
     parser.add_argument("--component", action="store_true", help="the replication of one partition only")
     parser.add_argument("--groups", action="store_true", help="one consumer group and its coordinator only")
-    parser.add_argument("--planted", action="store_true", help="only bugs planted into replication and into group coordination")
+    parser.add_argument("--transactions", action="store_true", help="transactions, their coordinators and partitions only")
+    parser.add_argument("--planted", action="store_true", help="only bugs planted into replication, groups and transactions")
     parser.add_argument("--disk", action="store_true", help="one disk only")
     parser.add_argument("--story", action="store_true", help="with --seed: tell everything that happened")
     chosen = parser.parse_args()
     if chosen.planted:
-        return print_seeds_to_catch("component") | print_seeds_to_catch("groups")
+        return print_seeds_to_catch("component") | print_seeds_to_catch("groups") | print_seeds_to_catch("transactions")
     failed = 0
-    all_kinds = not (chosen.disk or chosen.component or chosen.groups or chosen.cluster)
+    all_kinds = not (chosen.disk or chosen.component or chosen.groups or chosen.transactions or chosen.cluster)
     if chosen.disk or all_kinds:
         failed |= simulate_disks(chosen)
     if chosen.component or all_kinds:
         failed |= simulate_components(chosen)
     if chosen.groups or all_kinds:
         failed |= simulate_groups(chosen)
+    if chosen.transactions or all_kinds:
+        failed |= simulate_transactions(chosen)
     if chosen.cluster or all_kinds:
         failed |= simulate_clusters(chosen)
     return failed
@@ -59,6 +64,12 @@ def simulate_groups(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
         return groups.RUNS.replay(chosen.seed, everything=chosen.story)
     return groups.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
+
+
+def simulate_transactions(chosen: argparse.Namespace) -> int:
+    if chosen.seed is not None:
+        return transactions.RUNS.replay(chosen.seed, everything=chosen.story)
+    return transactions.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
 
 
 def simulate_clusters(chosen: argparse.Namespace) -> int:

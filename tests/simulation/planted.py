@@ -26,6 +26,7 @@ KINDS = {
     "disk": "tests.simulation.mutants",
     "component": "tests.simulation.replication.mutants",
     "groups": "tests.simulation.groups.mutants",
+    "transactions": "tests.simulation.transactions.mutants",
     "cluster": "tests.simulation.cluster.mutants",
     "repairs": "tests.simulation.cluster.repair_mutants",
 }

@@ -5,8 +5,16 @@ from typing import Any
 import pytest
 
 from libs.wire.errors import ErrorCode
-from services.transaction_coordinator.core.requests import PRODUCER_ID_NEEDED, AddPartitions, InitProducerId, MarkersWritten
+from services.transaction_coordinator.core.requests import (
+    PRODUCER_ID_NEEDED,
+    AddPartitions,
+    EndTransaction,
+    InitProducerId,
+    MarkersWritten,
+    VerifyPartitions,
+)
 from services.transaction_coordinator.core.states import State
+from services.transaction_coordinator.core.transaction import Producer
 from services.transaction_coordinator.core.transaction_machine import EXPIRED_AT_ONCE, TransactionMachine, TransactionSettings
 from tests.transaction_coordinator.stage import TransactionStage
 
@@ -62,6 +70,27 @@ def test_partitions_are_not_added_before_that_is_committed(stage: TransactionSta
     stage.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert added.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert stage.transactions["t"].state is State.EMPTY
+
+
+def test_a_former_owner_answers_nobody_from_memory(stage: TransactionStage) -> None:
+    """Its successor may know a newer epoch, or a transaction that an older client has begun with the same one."""
+    producer = stage.init().producer
+    stage.add(producer, ("a", 0))
+    stage.end(producer)
+    stage.write_markers()
+    unknown = Producer(producer.producer_id, producer.epoch + 1)
+    stage.holds = True
+    asked = [
+        stage.ask(EndTransaction("t", producer, True, 0)),
+        stage.ask(EndTransaction("t", producer, False, 0)),
+        stage.ask(EndTransaction("t", unknown, True, 0)),
+        stage.ask(AddPartitions("t", unknown, frozenset({("a", 0)}), 2)),
+        stage.ask(VerifyPartitions("t", unknown, frozenset({("a", 0)}))),
+        stage.ask(InitProducerId("t", 1000, unknown)),
+    ]
+    assert [each.waits for each in asked] == [True] * len(asked)
+    stage.refuse(ErrorCode.NOT_COORDINATOR)
+    assert [each.error for each in asked] == [ErrorCode.NOT_COORDINATOR] * len(asked)
 
 
 def test_many_unused_ids_are_removed_in_turns(stage: TransactionStage) -> None:

@@ -14,6 +14,7 @@ from services.transaction_coordinator.core.transaction import (
     EXHAUSTED_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
+    TRANSACTION_VERSION_2,
     Producer,
     Transaction,
 )
@@ -65,7 +66,13 @@ def completed(prepared: Transaction, now_ms: int) -> Transaction:
 
 
 def _is_retry(current: Transaction, producer: Producer) -> bool:
-    """Whether an EndTxn has raised this epoch before, or replaced this producer id since its epochs were exhausted."""
+    """Whether an EndTxn has raised this epoch before, or replaced this producer id since its epochs were exhausted.
+
+    An older client has ended its transaction with the epoch that InitProducerId gave it. The epoch before is then a zombie's, and
+    a repeated reply would give the zombie its successor's epoch.
+    """
+    if current.client_version < TRANSACTION_VERSION_2:
+        return False
     if producer.producer_id == current.producer.producer_id:
         # KAFKA-20090: no producer may get the largest epoch. It could not be fenced any more.
         is_fence = current.producer.epoch == EPOCH_MAX and current.next_producer_id == NO_PRODUCER_ID
@@ -92,8 +99,8 @@ def _end(current: Transaction, request: EndTransaction, now_ms: int) -> Decided:
         started_ms=now_ms if fact is Fact.ABORTED_EMPTY else current.started_ms,
         client_version=request.client_version,
     )
-    answered = prepared.producer if next_producer_id == NO_PRODUCER_ID else Producer(next_producer_id, 0)
-    return decided(prepared, ProducerReply(ErrorCode.NONE, answered))
+    told = prepared.producer if next_producer_id == NO_PRODUCER_ID else Producer(next_producer_id, 0)
+    return decided(prepared, ProducerReply(ErrorCode.NONE, told))
 
 
 def _fact(current: Transaction, request: EndTransaction) -> Fact:

@@ -1,0 +1,172 @@
+"""One seed of transactions. Producers, coordinators and leaders live through faults; all heals, and it must come to rest."""
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.simulation.cluster.loop import Deadlock, Spinning
+from tests.simulation.transactions.applications import Application
+from tests.simulation.transactions.checks import Checks
+from tests.simulation.transactions.coordinator_process import CoordinatorProcess
+from tests.simulation.transactions.faults import Faults
+from tests.simulation.transactions.readers import Reader
+from tests.simulation.transactions.storage_node import StorageNode
+from tests.simulation.transactions.world import World
+
+FAULTY_S, HEALED_S = 4.0, 30.0
+LAST_S = 1.0
+"""Between the end of all faults and the end of the producers: they write through what faults left."""
+
+
+@dataclass(slots=True)
+class Report:
+    seed: int
+    digest: str = ""
+    steps: int = 0
+    sent: int = 0
+    acknowledged: int = 0
+    committed: int = 0
+    aborted: int = 0
+    read: int = 0
+    owners: int = 0
+    elections: int = 0
+    dropped_late: int = 0
+    generations: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+
+
+class TransactionRun:
+    def __init__(self, seed: int, *, verbose: bool = False) -> None:
+        self.seed = seed
+        world = self.world = World(seed, verbose=verbose)
+        world.checks = self.checks = Checks(world)
+        world.make_node = lambda node_id, incarnation: StorageNode(world, node_id, incarnation)
+        world.make_coordinator = lambda node_id, incarnation: CoordinatorProcess(world, node_id, incarnation)
+        self.applications = [Application(world, f"t{number}") for number in range(world.random.choice((1, 2, 2)))]
+        self.readers = [Reader(world, history.key) for history in world.data]
+        self.faults = Faults(self, world)
+
+    def run(self) -> Report:
+        simulator = self.world.simulator
+        heard = _Heard()
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        root.handlers[:] = [heard]
+        root.setLevel(logging.ERROR)
+        try:
+            simulator.loop.run(self._run())
+        except (Deadlock, Spinning) as error:
+            simulator.violation(f"15: {error!r}")
+        finally:
+            root.handlers[:] = handlers
+            root.setLevel(level)
+        return self._reported(heard.failures)
+
+    async def _run(self) -> None:
+        world, loop = self.world, self.world.simulator.loop
+        world.begin()
+        for reader in self.readers:
+            reader.begin()
+        for application in self.applications:
+            application.start()
+        self.faults.begin()
+        await asyncio.sleep(FAULTY_S)
+        self._heal()
+        await asyncio.sleep(LAST_S)
+        for application in self.applications:
+            application.retire(crash=world.random.random() < 0.5)
+        deadline = loop.time() + HEALED_S
+        while missing := self._missing():
+            if loop.time() > deadline:
+                world.simulator.violation(f"15: {missing}, after {HEALED_S:.0f} s without faults")
+                return
+            await asyncio.sleep(0.1)
+        self.checks.at_rest()
+        for history in world.data:  # from the beginning, and to the end
+            reader = Reader(world, history.key)
+            reader.read_from(world.nodes[history.leader])
+            self.checks.has_read(history.key, reader.seen, reader.position)
+
+    def _heal(self) -> None:
+        world = self.world
+        world.simulator.log_event("everything heals")
+        self.faults.end()
+        for process in world.processes:
+            process.deaf_until = 0.0
+        for node_id in list(world.nodes):
+            world.start_node(node_id)
+            self.elect_anew(node_id, dead_only=True)
+        for node_id in list(world.coordinators):
+            world.start_coordinator(node_id)
+        for shard, (owner, _) in world.owners.items():
+            if all(str(process.owner) != owner for process in world.coordinators.values()):
+                world.assign(shard)
+        world.changed()
+
+    def elect_anew(self, node_id: int, *, dead_only: bool = False) -> None:
+        """Has others lead what a node led that is dead, or taken for dead."""
+        node = self.world.nodes[node_id]
+        for history in self.world.histories.values():
+            dead = not node.alive or history.leader_incarnation != node.incarnation
+            if history.leader == node_id and (dead or not dead_only):
+                self.world.elect(history)
+
+    def restart_node(self, node_id: int) -> None:
+        self.world.start_node(node_id)
+        self.elect_anew(node_id, dead_only=True)
+
+    def _missing(self) -> str:
+        world, log = self.world, self.checks.log
+        for application in self.applications:
+            if application.runs:
+                return f"{application.newest.name} has not ended"
+        for transactional_id, newest in log.newest.items():
+            if newest.state.value not in ("Empty", "CompleteCommit", "CompleteAbort"):
+                return f"{transactional_id} is {newest.state.value}"
+        for history in world.histories.values():
+            node = world.nodes[history.leader]
+            partition = node.partitions.by_key.get(history.key)
+            if partition is None or partition.leader_epoch != history.leader_epoch:
+                return f"nobody leads {history}"
+            if history in world.data and partition.last_stable_offset < partition.log_end_offset:
+                return f"{history} is stable up to {partition.last_stable_offset}, and ends at {partition.log_end_offset}"
+        return ""
+
+    def _reported(self, heard: list[str]) -> Report:
+        world, checks = self.world, self.checks
+        loop = world.simulator.loop
+        report = Report(self.seed, loop.digest(), loop.steps, checks.sent, len(checks.acked))
+        report.committed = sum(checks.answered.values())
+        report.aborted = len(checks.answered) - report.committed
+        report.read = checks.reads
+        report.owners = sum(epoch for _, epoch in world.owners.values())
+        report.elections = sum(history.leader_epoch for history in world.histories.values())
+        report.dropped_late = world.network.dropped_late
+        report.faults = self.faults.counts
+        report.generations.update(name for application in self.applications for name in application.generations)
+        report.violations = [*world.simulator.violations, *loop.failures, *heard]
+        report.story = world.simulator.story
+        return report
+
+
+class _Heard(logging.Handler):
+    """A log handler: a service's traceback is a mistake of ours."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.failures: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[0] is not None:
+            self.failures.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+def run_one(seed: int, *, verbose: bool = False) -> Report:
+    run = TransactionRun(seed, verbose=verbose)
+    try:
+        return run.run()
+    finally:
+        run.world.simulator.discard()

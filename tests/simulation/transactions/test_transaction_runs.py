@@ -1,0 +1,59 @@
+"""Short: `make simulate KIND=transactions` makes thousands of runs."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.transactions.mutants import BUGS
+from tests.simulation.transactions.run import run_one
+
+REPOSITORY = Path(__file__).parents[3]
+SEEDS = 120
+
+
+def test_transactions_keep_their_promises_through_faults() -> None:
+    generations: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    committed = aborted = read = owners = 0
+    for seed in range(SEEDS):
+        report = run_one(seed)
+        assert report.violations == [], f"make simulate KIND=transactions SEED={seed} STORY=1"
+        generations.update(report.generations)
+        faults.update(report.faults)
+        committed, aborted = committed + report.committed, aborted + report.aborted
+        read, owners = read + report.read, owners + report.owners
+    assert set(generations) == {"TV0", "TV1", "TV2"}
+    assert len(faults) == 19
+    assert min(faults.values()) > SEEDS // 10
+    assert committed > 6 * SEEDS
+    assert aborted > 2 * SEEDS
+    assert read > 40 * SEEDS
+    assert owners > 2 * SEEDS
+
+
+def test_two_processes_replay_a_transaction_seed_step_by_step() -> None:
+    """The hash order differs between the processes: nothing may depend on it."""
+    program = "from tests.simulation.transactions.run import run_one; print([run_one(seed).digest for seed in (1, 2, 3)])"
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "77")
+    ]
+    assert len(digests[0]) > 3 * 64
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("name", BUGS.caught)
+def test_a_bug_planted_into_transactions_is_caught(name: str) -> None:
+    """`make simulate KIND=planted` has those that take more seeds, too."""
+    assert BUGS.seeds_to_catch(name).violation is not None

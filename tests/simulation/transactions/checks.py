@@ -1,16 +1,20 @@
 """What must hold at each commit, each answer and each read. Numbers are those of docs/simulation.md."""
 
 from bisect import insort
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from libs.wire.record_batches.records import iter_records
 from services.storage.partition.partition import Key, Partition
+from tests.simulation.replication.simulator import Simulator
 from tests.simulation.transactions.labels import BatchName, Label, name_in
 from tests.simulation.transactions.network import Process
 from tests.simulation.transactions.partition_history import PartitionHistory
 from tests.simulation.transactions.record_log import StoredBatch
 from tests.simulation.transactions.transaction_log import TransactionLog
-from tests.simulation.transactions.world import DATA, World
+
+DATA = "data"
+"""The topic to which producers write."""
 
 
 @dataclass(slots=True)
@@ -23,18 +27,20 @@ class OpenTransaction:
 class Checks:
     """Knows each committed batch, each marker and each answer."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self._violation = world.simulator.violation
-        self.log = TransactionLog(world.simulator)
+    def __init__(self, simulator: Simulator, histories: Mapping[Key, PartitionHistory]) -> None:
+        self._simulator, self._histories = simulator, histories
+        self._violation = simulator.violation
+        self.log = TransactionLog(simulator)
         self.open: dict[tuple[Key, int], OpenTransaction] = {}
         """By partition and producer id, in the committed logs."""
         self.ended_in: dict[tuple[Key, Label], bool] = {}
         """Whether the transaction was committed there."""
         self.outcomes: dict[Label, bool] = {}
-        self.stored: dict[Key, dict[BatchName, int]] = {history.key: {} for history in world.data}
+        self.stored: dict[Key, dict[BatchName, int]] = {
+            history.key: {} for history in histories.values() if history.topic == DATA
+        }
         """The offset of each committed batch."""
-        self.visible: dict[Key, list[tuple[int, BatchName]]] = {history.key: [] for history in world.data}
+        self.visible: dict[Key, list[tuple[int, BatchName]]] = {key: [] for key in self.stored}
         """The offsets and names of the batches of committed transactions, in the order of the log."""
         self.acked: dict[BatchName, Key] = {}
         self.commits_asked: set[Label] = set()
@@ -81,7 +87,7 @@ class Checks:
         assert batch.marker is not None
         header, commits = batch.header, not batch.marker.aborts
         story = f"a marker of producer {header.producer_id}, epoch {header.producer_epoch} in {key[1]} at {header.base_offset}"
-        self.world.simulator.log_event("  %s %s", story, "commits" if commits else "aborts")
+        self._simulator.log_event("  %s %s", story, "commits" if commits else "aborts")
         if not self.log.decisions[header.producer_id, header.producer_epoch, commits]:
             self._violation(f"10: {story}, and that was never decided: commits={commits}")
         ended = self.open.pop((key, header.producer_id), None)
@@ -151,7 +157,7 @@ class Checks:
 
     def stable(self, process: Process, partition: Partition) -> None:
         """Looks at the last stable offset of a partition that a node leads."""
-        stable, history = partition.last_stable_offset, self.world.histories[partition.key]
+        stable, history = partition.last_stable_offset, self._histories[partition.key]
         if not stable <= partition.high_watermark <= min(partition.log_end_offset, history.committed_end):
             self._violation(f"3: stable {stable}, high watermark {partition.high_watermark}, end {partition.log_end_offset}")
         place = process.name, partition.key, partition.leader_epoch
@@ -174,7 +180,7 @@ class Checks:
 
     def has_read(self, key: Key, seen: int, position: int) -> None:
         """A reader that began at 0 has read to the end."""
-        end = self.world.histories[key].committed_end
+        end = self._histories[key].committed_end
         if (seen, position) != (len(self.visible[key]), end):
             self._violation(f"a reader has {seen} of {len(self.visible[key])} batches of {key[1]}, up to {position} of {end}")
 

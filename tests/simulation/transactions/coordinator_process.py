@@ -6,13 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import GROUP_COORDINATOR, STORAGE
-from libs.cluster.shard_owners import Owner
+from libs.cluster.records import GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.protocol.leader_requests import LeaderRequests
 from services.transaction_coordinator.protocol.transaction_requests import TransactionRequests
-from tests.simulation.transactions.network import Call, Clients, Connection, Process
+from tests.simulation.transactions.network import Call, Clients, Connection, Server
 from tests.simulation.transactions.world import World
 
 
@@ -26,11 +25,10 @@ class _ProducerIds:
         return next(self._numbers)
 
 
-class CoordinatorProcess(Process):
+class CoordinatorProcess(Server):
     def __init__(self, world: World, node_id: int, incarnation: int) -> None:
-        self.owner = Owner(node_id, incarnation)
-        super().__init__(world.simulator, f"coordinator {self.owner}")
-        self.world, self.node_id, self.incarnation = world, node_id, incarnation
+        super().__init__(world.simulator, TRANSACTION_COORDINATOR, node_id, incarnation)
+        self.world = world
         self._skew_ms = world.random.randint(-300, 300)
         self._booted = False
 

@@ -41,6 +41,8 @@ class Faults:
             ),
             *(self.crash_producer, self.pause_producer, self.another_instance),
         ]
+        self._loss = world.network.loss = self.random.choice((0.0, 0.03, 0.1))
+        """At all times, until everything heals."""
         self.kinds = [kind for kind in kinds if self.random.random() < 0.5] or [self.kill_coordinator]
 
     def begin(self) -> None:
@@ -73,9 +75,13 @@ class Faults:
     def _seconds(self) -> float:
         return self.random.choice((0.1, 1.0)) * (0.5 + self.random.random())
 
-    def _for_a_while(self, thing: object, name: str, value: float) -> None:
+    def _for_a_while(self, thing: object, name: str, value: float, usual: float = 0.0) -> None:
         setattr(thing, name, value)
-        self.world.later(self._seconds(), setattr, thing, name, 0.0)
+        self.world.later(self._seconds(), self._back, thing, name, usual)
+
+    def _back(self, thing: object, name: str, usual: float) -> None:
+        if not self.ended:
+            setattr(thing, name, usual)
 
     def _pause(self, process: Process, seconds: float) -> None:
         if process.alive and not process.life.paused:
@@ -174,7 +180,7 @@ class Faults:
     # -- lines ------------------------------------------------------------------------------------------------------------
 
     def lossy_lines(self) -> None:
-        self._for_a_while(self.world.network, "loss", self.random.choice((0.1, 0.4)))
+        self._for_a_while(self.world.network, "loss", self.random.choice((0.1, 0.4)), self._loss)
 
     def late_lines(self) -> None:
         self._for_a_while(self.world.network, "late_s", self.random.choice((0.1, 1.0, 4.0)))
@@ -186,10 +192,15 @@ class Faults:
                     connection.reset()
 
     def stalled_connections(self) -> None:
-        """What one process sends comes late, when it has sent it again over the next connection."""
-        process = self.random.choice([*self.world.coordinators.values(), *self.world.processes])
+        """What one process sends comes late, perhaps when it has sent it again over the next connection. Or answers to it do."""
+        processes = self.random.choice((self.world.coordinators, self.world.nodes, dict(enumerate(self.world.clients))))
+        process = self.random.choice(list(processes.values()))
+        seconds = self.random.choice((0.2, 1.0, 2.5)) * (0.5 + self.random.random())
+        is_lost, answers = self.random.random() < 0.6, self.random.random() < 0.3
         for connection in process.connections:
-            connection.stall(self.random.choice((0.2, 1.0, 2.5)) * (0.5 + self.random.random()), 0.2 * self.random.random())
+            connection.stall(seconds, answers=answers)
+            if is_lost:
+                process.soon(0.3 * self.random.random(), connection.reset)
 
     def stale_images(self) -> None:
         self._for_a_while(self.world, "image_lateness_s", self.random.choice((0.1, 1.0)))

@@ -74,6 +74,11 @@ MUTANTS: dict[str, Mutant] = {
         init_producer_id._with_epoch, "Producer(current.producer.producer_id, epoch)", "current.producer"
     ),
     "a retried end is refused": M(ending._is_retry, "producer.epoch + 1 == current.producer.epoch", "False"),
+    "marker numbers are not compared": M(MarkerNumbers.is_late, "number < newest", "False"),
+    "an owner answers from memory": M(decisions.answered, "current=True", "current=False"),
+    "any partition is verified": M(
+        adding.decide_verification, "ErrorCode.NONE if partition in known else", "ErrorCode.NONE if True else"
+    ),
 }
 
 GUARDED: dict[str, Mutant] = {
@@ -83,7 +88,6 @@ GUARDED: dict[str, Mutant] = {
         "self._granted == (partition.key, header.producer_id, header.producer_epoch)",
         "self._granted is not None",
     ),
-    "marker numbers are not compared": M(MarkerNumbers.is_late, "number < newest", "False"),
     "a marker for another leader epoch is taken": M(
         TransactionMarkers._stage, "or wanted.leader_epoch != partition.replica.leader_epoch", ""
     ),
@@ -93,10 +97,6 @@ GUARDED: dict[str, Mutant] = {
     "markers wait for a newer producer's partition": M(MarkerWriter._send_some, "if error in FINAL:", "if error == 0:"),
     "markers are begun anew": M(MarkerWriter.write, "continue", "pass"),
     "markers have one number": M(MarkerWriter._answers, "next(self._numbers)", "1"),
-    "an owner answers from memory": M(decisions.answered, "current=True", "current=False"),
-    "any partition is verified": M(
-        adding.decide_verification, "ErrorCode.NONE if partition in known else", "ErrorCode.NONE if True else"
-    ),
 }
 """Not caught within 100 seeds. Other tests notice them: what they let in takes rarer races, or another line refuses it."""
 

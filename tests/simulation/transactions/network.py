@@ -24,6 +24,9 @@ from tests.simulation.replication.simulator import Simulator, life_of
 
 OnReply = Callable[[Response | Exception], None]
 Wanted = Callable[[], bool]
+LOST = ("request lost", "request late", "answer lost")
+"""The caller hears soon that the connection is lost."""
+FATES = (*LOST, "answer late")
 NOBODY = SimpleNamespace(address="a gateway")
 
 
@@ -65,13 +68,26 @@ class Process:
         self.simulator.loop.call_later(seconds, callback, *args, context=self.context)
 
 
+class Server(Process):
+    """A process that is registered, and that others connect to."""
+
+    def __init__(self, simulator: Simulator, role: str, node_id: int, incarnation: int) -> None:
+        super().__init__(simulator, f"{role} {node_id}@{incarnation}")
+        self.role, self.node_id, self.incarnation = role, node_id, incarnation
+
+    @property
+    def owner(self) -> Owner:
+        """The name by which it owns shards."""
+        return Owner(self.node_id, self.incarnation)
+
+
 class Network:
     """What the lines do at the moment."""
 
     def __init__(self, simulator: Simulator) -> None:
         self._random = simulator.stream("lines")
         self.loss = 0.0
-        """The share of requests that never arrive, or whose answers do not."""
+        """The share of requests whose connection is lost before they arrive or are answered, or whose answers come late."""
         self.late_s = 0.0
         """Some messages, and those behind them, are so late at most."""
         self.dropped_late = 0
@@ -85,9 +101,11 @@ class Network:
         return delay
 
     def fate(self) -> str:
-        if self.loss and self._random.random() < self.loss:
-            return self._random.choice(("request lost", "answer lost"))
-        return ""
+        return self._random.choice(FATES) if self.loss and self._random.random() < self.loss else ""
+
+    def lateness(self) -> float:
+        """Of what a lost connection still brings, or of an answer."""
+        return self._random.choice((0.05, 0.3, 1.0)) * (0.5 + self._random.random())
 
 
 class Call:
@@ -149,24 +167,35 @@ class Connection:
         *,
         timeout_s: float,
         wanted: Wanted = lambda: True,
+        silent: bool = False,
     ) -> int:
-        """A request that is not `wanted` any more when it arrives is dropped."""
+        """A request that is not `wanted` any more when it arrives is dropped. `silent`: the receiver is not told that the caller
+        has given up, as where a gateway goes on waiting for its client."""
         self._last_id = request_id = self._last_id + 1
         self._waiting[request_id] = on_reply
         fate = self._network.fate()
-        if not self._receiver.alive or fate:
+        if not self._receiver.alive or fate in LOST:
             self._later(self._sender, self._network.delay() * 20, self._fail, request_id)
         deadline = self._loop.time() + timeout_s
-        self._loop.call_at(deadline, self._expire, request_id, context=self._sender.context)
+        self._loop.call_at(deadline, self._expire, request_id, silent, context=self._sender.context)
         if self._receiver.alive and fate != "request lost":
-            self._there_at = max(self._loop.time() + self._network.delay(), self._there_at + 1e-6)
+            arrives_at = self._there_at = max(self._loop.time() + self._network.delay(), self._there_at + 1e-6)
+            if fate == "request late":
+                arrives_at += self._network.lateness()
             frame = msgpack.unpackb(pack_any(body)), b"".join(payload)
             arrived = request_id, method, *frame, deadline, wanted, fate
-            self._loop.call_at(self._there_at, self._arrive, *arrived, context=self._receiver.context)
+            self._loop.call_at(arrives_at, self._arrive, *arrived, context=self._receiver.context)
         return request_id
 
     async def call(
-        self, method: str, body: Any, payload: Sequence[Any] = (), *, timeout_s: float, wanted: Wanted = lambda: True
+        self,
+        method: str,
+        body: Any,
+        payload: Sequence[Any] = (),
+        *,
+        timeout_s: float,
+        wanted: Wanted = lambda: True,
+        silent: bool = False,
     ) -> Response:
         """Raises RpcFailure."""
         future: asyncio.Future[Response] = self._loop.create_future()
@@ -179,7 +208,7 @@ class Connection:
             else:
                 future.set_result(outcome)
 
-        request_id = self.send(method, body, payload, take, timeout_s=timeout_s, wanted=wanted)
+        request_id = self.send(method, body, payload, take, timeout_s=timeout_s, wanted=wanted, silent=silent)
         try:
             return await future
         finally:
@@ -198,10 +227,12 @@ class Connection:
             self._later(self._receiver, self._network.delay(), call.cancel)
         self._there_at = self._back_at = 0.0
 
-    def stall(self, seconds: float, lost_after: float) -> None:
-        """What is sent from now on comes late. Before that the connection is lost."""
-        self._there_at = max(self._there_at, self._loop.time() + seconds)
-        self._later(self._sender, lost_after, self.reset)
+    def stall(self, seconds: float, *, answers: bool) -> None:
+        """What is sent from now on comes late, or what is answered."""
+        if answers:
+            self._back_at = max(self._back_at, self._loop.time() + seconds)
+        else:
+            self._there_at = max(self._there_at, self._loop.time() + seconds)
 
     async def close(self) -> None:
         self.reset()
@@ -226,11 +257,13 @@ class Connection:
 
     def _answer(self, request_id: int, fate: str, body: Any, payload: bytes, error: Exception | None) -> None:
         self._calls.pop(request_id, None)
-        if fate:
+        if fate in LOST:
             return
-        self._back_at = max(self._loop.time() + self._network.delay(), self._back_at + 1e-6)
+        arrives_at = self._back_at = max(self._loop.time() + self._network.delay(), self._back_at + 1e-6)
+        if fate == "answer late":
+            arrives_at += self._network.lateness()
         outcome = error or Response(body, memoryview(payload), ())
-        self._loop.call_at(self._back_at, self._answered, request_id, outcome, context=self._sender.context)
+        self._loop.call_at(arrives_at, self._answered, request_id, outcome, context=self._sender.context)
 
     def _answered(self, request_id: int, outcome: Response | Exception) -> None:
         if (on_reply := self._waiting.pop(request_id, None)) is not None:
@@ -239,11 +272,11 @@ class Connection:
     def _fail(self, request_id: int) -> None:
         self._answered(request_id, Disconnected("the connection was lost", sent=True))
 
-    def _expire(self, request_id: int) -> None:
+    def _expire(self, request_id: int, silent: bool) -> None:
         if request_id in self._waiting:
             call = self._calls.pop(request_id, None)
             self._answered(request_id, DeadlineExceeded("no answer in time", sent=True))
-            if call is not None:
+            if call is not None and not silent:
                 self._later(self._receiver, self._network.delay(), call.cancel)
 
 

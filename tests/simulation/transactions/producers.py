@@ -1,4 +1,4 @@
-"""Transactional producers of each generation, with their gateway. They begin, write, commit or abort, are fenced, and return."""
+"""Transactional producers of each generation, with their gateway: they write, commit or abort, retry, and are fenced."""
 
 import asyncio
 from typing import Any, NamedTuple
@@ -14,9 +14,10 @@ from libs.wire.errors import ErrorCode
 from libs.wire.messages import add_partitions_to_txn, end_txn, init_producer_id
 from libs.wire.primitives import Reader, Writer
 from libs.wire.record_batches.records import Record, build_batch
+from tests.simulation.transactions.checks import DATA
 from tests.simulation.transactions.labels import BatchName, Label
 from tests.simulation.transactions.network import Clients, Connection, Process
-from tests.simulation.transactions.world import DATA, DATA_ID, SHARDS_ID, World
+from tests.simulation.transactions.world import DATA_ID, SHARDS_ID, World
 
 REQUEST_S_MAX = 0.8
 RETRY_S = 0.02
@@ -74,7 +75,7 @@ class Producer(Process):
         self.world, self.number, self.transactional_id, self.generation = world, number, transactional_id, generation
         self.random = world.simulator.stream(f"producer {number}")
         self.timeout_ms = self.random.choice((500, 1200, 2500))
-        self._delivery_s_max = self.random.choice((0.2, 0.6, 2.5))
+        self._delivery_s_max = self.random.choice((0.0, 0.2, 0.6, 2.5))
         self._aborts: tuple[int, int] | None = None
         """The producer id and epoch that it has asked to abort last."""
         self.ends = False
@@ -214,9 +215,11 @@ class Producer(Process):
             return NO_ANSWER
         part = [DATA_ID, index, state.leader_epoch, len(batch)]
         revision = self.image.revision
-        body = [-1, int(self._delivery_s_max * 1000), [part], self.transactional_id, revision, self.generation.produce]
+        body = [-1, 2500, [part], self.transactional_id, revision, self.generation.produce]
         try:
-            response: Any = await leader.call(APPEND, body, (batch,), timeout_s=REQUEST_S_MAX * self.random.choice((1, 1, 3)))
+            response: Any = await leader.call(
+                APPEND, body, (batch,), timeout_s=self.random.choice((0.15, 0.8, 2.4)), silent=self.random.random() < 0.5
+            )
         except RpcFailure:
             return NO_ANSWER
         error: int = response.body[0][0][0]
@@ -240,7 +243,7 @@ class Producer(Process):
         self.world.checks.given(self.number, self.transactional_id, self.producer)
 
     async def _add(self, index: int) -> None:
-        """Raises Fenced or Failed."""
+        """Raises Fenced."""
         topic = add_partitions_to_txn.AddPartitionsToTxnTopic(DATA, [index])
         request = add_partitions_to_txn.AddPartitionsToTxnRequest([], self.transactional_id, *self.producer, [topic])
         self._added.add(index)
@@ -264,7 +267,7 @@ class Producer(Process):
             self._takes(response.producer_id, response.producer_epoch)
 
     async def _coordinate(self, key: ApiKey, codec: Any, version: int, request: Any) -> Any:
-        """The response to a request, which is sent until there is one. Raises Fenced, or Failed where that helps."""
+        """The response to a request, which is sent until there is one. Raises Fenced."""
         writer = Writer()
         codec.write_request(writer, request, version)
         label, old = self._label, key != ApiKey.INIT_PRODUCER_ID and not self.generation.raises_epoch
@@ -276,14 +279,16 @@ class Producer(Process):
                 if not error:
                     return response
             if error not in TRIED_AGAIN:
-                if error == E.TRANSACTION_ABORTABLE:
-                    raise Failed(E(error).name)
-                if key != ApiKey.INIT_PRODUCER_ID:  # a retry of that is not known by an owner that has loaded the shard since
-                    asked = self.generation.raises_epoch and self.producer == self._aborts
-                    story = f"{key.name} answers {E(error).name} to {self.name}, which is {self.producer}"
-                    self.world.checks.fenced(story, self.producer, asked_to_abort=asked)
-                raise Fenced(f"{key.name} answers {E(error).name}")
+                raise self._fenced(key, error)
             await asyncio.sleep(RETRY_S * self.random.choice((1, 3)))
+
+    def _fenced(self, key: ApiKey, error: int) -> Fenced:
+        story = f"{key.name} answers {E(error).name} to {self.name}, which is {self.producer}"
+        # A retry of InitProducerId is not known by an owner that has loaded the shard since (`Transaction.last_epoch`).
+        if key != ApiKey.INIT_PRODUCER_ID:
+            asked = self.generation.raises_epoch and self.producer == self._aborts
+            self.world.checks.fenced(story, self.producer, asked_to_abort=asked)
+        return Fenced(story)
 
     async def _ask(self, key: int, version: int, payload: bytes, wanted: Any) -> tuple[int, bytes]:
         shard = self.world.shard_of(self.transactional_id)

@@ -1,4 +1,4 @@
-"""One seed of transactions. Producers, coordinators and leaders live through faults; all heals, and it must come to rest."""
+"""One seed of transactions: producers, coordinators and leaders live through faults, everything heals, and all must rest."""
 
 import asyncio
 import logging
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from tests.simulation.cluster.loop import Deadlock, Spinning
 from tests.simulation.transactions.applications import Application
-from tests.simulation.transactions.checks import Checks
 from tests.simulation.transactions.coordinator_process import CoordinatorProcess
 from tests.simulation.transactions.faults import Faults
 from tests.simulation.transactions.readers import Reader
@@ -42,7 +41,7 @@ class TransactionRun:
     def __init__(self, seed: int, *, verbose: bool = False) -> None:
         self.seed = seed
         world = self.world = World(seed, verbose=verbose)
-        world.checks = self.checks = Checks(world)
+        self.checks = world.checks
         world.make_node = lambda node_id, incarnation: StorageNode(world, node_id, incarnation)
         world.make_coordinator = lambda node_id, incarnation: CoordinatorProcess(world, node_id, incarnation)
         self.applications = [Application(world, f"t{number}") for number in range(world.random.choice((1, 2, 2)))]

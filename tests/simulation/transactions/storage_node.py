@@ -6,7 +6,7 @@ from typing import Any
 
 from libs.cluster.configs.resolve import effective_topic_config
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import TRANSACTION_COORDINATOR
+from libs.cluster.records import STORAGE, TRANSACTION_COORDINATOR
 from libs.commitlog.model.errors import LogWriteError
 from libs.rpc.contracts.ownership import CLAIM
 from libs.rpc.contracts.storage import APPEND, FETCH, Fetch, Fetched, FetchReply
@@ -24,7 +24,7 @@ from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.topic_traffic import TopicTraffic
 from services.storage.produce.appends import Appends
 from services.storage.produce.transaction_markers import TransactionMarkers
-from tests.simulation.transactions.network import Call, Clients, Connection, Process
+from tests.simulation.transactions.network import Call, Clients, Connection, Server
 from tests.simulation.transactions.partition_history import PartitionHistory
 from tests.simulation.transactions.record_log import RecordLog
 from tests.simulation.transactions.world import World
@@ -94,10 +94,10 @@ class _Sync:
         self.start_round()
 
 
-class StorageNode(Process):
+class StorageNode(Server):
     def __init__(self, world: World, node_id: int, incarnation: int) -> None:
-        super().__init__(world.simulator, f"node {node_id} #{incarnation}")
-        self.world, self.node_id, self.incarnation = world, node_id, incarnation
+        super().__init__(world.simulator, STORAGE, node_id, incarnation)
+        self.world = world
         self.partitions = PartitionTable(node_id, incarnation, 1)
         self._booted = False
 

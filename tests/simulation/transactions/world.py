@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.partition_table import TopicPartitions, Versions
@@ -11,39 +11,43 @@ from libs.cluster.topic_names import TRANSACTION_TOPIC
 from libs.coordinator.shard_hashing import shard_of
 from services.storage.partition.partition import Key
 from tests.simulation.replication.simulator import NO_PROCESS, Simulator
-from tests.simulation.transactions.network import Network, Process
+from tests.simulation.transactions.checks import DATA, Checks
+from tests.simulation.transactions.network import Network, Process, Server
 from tests.simulation.transactions.partition_history import PartitionHistory
 
-DATA, DATA_ID, SHARDS_ID = "data", b"d" * 16, b"s" * 16
+if TYPE_CHECKING:
+    from tests.simulation.transactions.storage_node import StorageNode
+
+DATA_ID, SHARDS_ID = b"d" * 16, b"s" * 16
 NODES, COORDINATORS = (1, 2, 3), (11, 12)
 BEGAN_MS = 1_700_000_000_000
 TOPIC_NAMES = {DATA_ID: DATA, SHARDS_ID: TRANSACTION_TOPIC}
 
 
 class World:
-    """`make_node` makes a life of a process, a `StorageNode`, and `make_coordinator` a `CoordinatorProcess`."""
+    """`make_node` and `make_coordinator` make lives of processes."""
 
     def __init__(self, seed: int, *, verbose: bool = False) -> None:
         self.simulator = Simulator(seed, verbose=verbose)
         self.random = self.simulator.random
         self.network = Network(self.simulator)
         self.producer_ids = itertools.count(100)
-        self.checks: Any
-        self.make_node: Callable[[int, int], Any]
-        self.make_coordinator: Callable[[int, int], Any]
+        self.make_node: Callable[[int, int], StorageNode]
+        self.make_coordinator: Callable[[int, int], Server]
         counts = {DATA_ID: self.random.randint(2, 4), SHARDS_ID: self.random.choice((1, 1, 2))}
         self.topics = {topic_id: Topic(TOPIC_NAMES[topic_id], topic_id.hex(), count) for topic_id, count in counts.items()}
         self.histories: dict[Key, PartitionHistory] = {
             (topic_id, index): PartitionHistory(
-                (topic_id, index), TOPIC_NAMES[topic_id], self.random, lambda *committed: self.checks.committed(*committed)
+                (topic_id, index), TOPIC_NAMES[topic_id], self.random, lambda *batches: self.checks.committed(*batches)
             )
             for topic_id, count in counts.items()
             for index in range(count)
         }
+        self.checks = Checks(self.simulator, self.histories)
         self.disk_slowness: dict[Key, float] = {}
         self.image_lateness_s = 0.0
-        self.nodes: dict[int, Any] = {}
-        self.coordinators: dict[int, Any] = {}
+        self.nodes: dict[int, StorageNode] = {}
+        self.coordinators: dict[int, Server] = {}
         self.clients: list[Process] = []
         self.owners = dict.fromkeys(range(counts[SHARDS_ID]), ("", 0))
         """The owner and owner epoch of each shard."""
@@ -138,11 +142,8 @@ class World:
         for topic_id, topic in self.topics.items():
             states = tuple(self._state(self.histories[topic_id, index]) for index in range(topic.partitions))
             table[topic_id] = TopicPartitions(states, (Versions(1, revision),) * len(states))
-        nodes = {node.node_id: _member(STORAGE, node.node_id, node.incarnation) for node in self.nodes.values()}
-        coordinators = {
-            process.node_id: _member(TRANSACTION_COORDINATOR, process.node_id, process.incarnation)
-            for process in self.coordinators.values()
-        }
+        nodes = {node_id: _registration(node) for node_id, node in self.nodes.items()}
+        coordinators = {node_id: _registration(process) for node_id, process in self.coordinators.items()}
         return ClusterImage(
             revision=revision,
             topics={topic.name: topic for topic in self.topics.values()},
@@ -160,5 +161,5 @@ class World:
         return PartitionState(replicas, leader, incarnation, *epochs, isr, owner, owner_epoch)
 
 
-def _member(role: str, node_id: int, incarnation: int) -> Member:
-    return Member(role, node_id, incarnation, "", tcp_address=f"tcp:{node_id}")
+def _registration(server: Server) -> Member:
+    return Member(server.role, server.node_id, server.incarnation, "", tcp_address=f"tcp:{server.node_id}")

@@ -80,3 +80,14 @@ async def test_partitions_with_late_transactions_are_counted(
     assert count() == 0
     clock.now_ms += 1
     assert count() == 1
+
+
+async def test_a_transaction_without_timestamps_is_not_late(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator
+) -> None:
+    """As in Kafka: its last batch does not say how old it is."""
+    topic = await cluster.topic("timeless")
+    await begin(cluster, topic, 7, -1)
+    assert cluster.node is not None
+    (family,) = LateTransactions(cluster.node.partitions, SetClock()).collect()
+    assert family.samples[0].value == 0

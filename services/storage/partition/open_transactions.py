@@ -25,6 +25,7 @@ def shown(partition: Partition) -> list[dict[str, int]]:
 
 
 def has_late_one(partition: Partition, now_ms: int, timeout_ms_max: int) -> bool:
+    """As in Kafka, a transaction is as old as its producer's last batch here says. One without a timestamp is not late."""
     producers = partition.log.producers
     oldest = now_ms - timeout_ms_max - LATE_AFTER_MS
-    return any(producers.entries[producer_id].last_timestamp < oldest for _, producer_id in producers.transactions.ongoing)
+    return any(0 < producers.entries[producer_id].last_timestamp < oldest for _, producer_id in producers.transactions.ongoing)

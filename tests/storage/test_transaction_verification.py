@@ -9,6 +9,7 @@ import pytest
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
 from libs.rpc.contracts.transactions import WRITE_MARKERS, Marker, WriteMarkers
+from libs.rpc.errors import DeadlineExceeded
 from libs.transactions import question
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
@@ -37,13 +38,14 @@ def sending(
     epoch: int = 0,
     version: int = OLD,
     transactional_id: str | None = "t",
+    timeout_s: float = WAIT_S,
 ) -> "asyncio.Future[Response]":
     """One transactional record on its way."""
     assert cluster.client is not None
     record = Record(None, b"x", 1_700_000_000_000)
     sent = bytes(build_batch([record], producer_id=PRODUCER, producer_epoch=epoch, base_sequence=sequence, transactional=True))
     request = Append(-1, 5000, (AppendPartition(topic, 0, -1, len(sent)),), transactional_id, -1, version)
-    return cluster.client.call(APPEND, request, [sent], timeout_s=WAIT_S)
+    return cluster.client.call(APPEND, request, [sent], timeout_s=timeout_s)
 
 
 async def send(cluster: StorageCluster, topic: bytes, sequence: int, **how: int) -> Appended:
@@ -175,6 +177,76 @@ async def test_only_so_many_producers_whose_batches_are_to_come_again_are_rememb
         assert (await send(cluster, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS
     coordinator.errors = [0]
     assert [(await send(cluster, topic, 1)).error for topic in topics] == [0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+
+
+async def test_the_producer_whose_batches_were_refused_last_is_forgotten_last(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = [await cluster.topic(name) for name in ("first", "second", "third")]
+    monkeypatch.setattr(question, "UNAVAILABLE_S_MAX", 0)
+    monkeypatch.setattr(transaction_verification, "RETURNING_MAX", 2)
+    coordinator.errors = [int(ErrorCode.NOT_COORDINATOR)]
+    for topic in (first, second, first, third):
+        assert (await send(cluster, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    coordinator.errors = [0]
+    assert (await send(cluster, first, 1)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await send(cluster, second, 1)).error == 0
+
+
+async def test_a_zombies_refused_batch_lets_none_of_its_successors_overtake(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await cluster.topic("outlived")
+    monkeypatch.setattr(question, "UNAVAILABLE_S_MAX", 0)
+    coordinator.errors = [int(ErrorCode.NOT_COORDINATOR)]
+    for epoch in (1, 0):
+        assert (await send(cluster, topic, 0, epoch=epoch)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    coordinator.errors = [0]
+    assert (await send(cluster, topic, 1, epoch=1)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [(await send(cluster, topic, sequence, epoch=1)).error for sequence in range(2)] == [0, 0]
+
+
+@pytest.mark.parametrize("version", [OLD, ADDING])
+async def test_no_batch_overtakes_one_whose_caller_gave_up(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator, version: int
+) -> None:
+    """The first batch was left out when the answer came, and the second one stored. Then the first was out of order for ever."""
+    topic = await cluster.topic("given-up")
+    coordinator.held.clear()
+    given_up = sending(cluster, topic, 0, version=version, timeout_s=0.2)
+    later = sending(cluster, topic, 1, version=version)
+    with pytest.raises(DeadlineExceeded):
+        await given_up
+    assert (await cluster.append(topic, batch(b"of somebody else"))).error == 0, "the node knows that its caller gave up"
+    coordinator.held.set()
+    assert appended(await later)[0].error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert not is_open(cluster, topic)
+    assert [(await send(cluster, topic, sequence, version=version)).error for sequence in range(2)] == [0, 0]
+
+
+async def test_a_batch_that_comes_again_while_its_first_copy_waits_is_stored(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator
+) -> None:
+    topic = await cluster.topic("twice")
+    coordinator.held.clear()
+    given_up = sending(cluster, topic, 0, timeout_s=0.2)
+    with pytest.raises(DeadlineExceeded):
+        await given_up
+    again = [sending(cluster, topic, sequence) for sequence in range(2)]
+    assert (await cluster.append(topic, batch(b"of somebody else"))).base_offset == 0
+    coordinator.held.set()
+    assert [appended(reply)[0].base_offset for reply in await asyncio.gather(*again)] == [1, 2]
+
+
+async def test_no_batch_overtakes_one_that_found_no_room_to_wait(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await cluster.topic("no-room")
+    with monkeypatch.context() as patched:
+        patched.setattr(transaction_verification, "WAITING_BYTES_MAX", 1)
+        assert (await send(cluster, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await send(cluster, topic, 1)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [(await send(cluster, topic, sequence)).error for sequence in range(2)] == [0, 0]
 
 
 async def test_a_batch_without_a_transactional_id_begins_no_transaction(

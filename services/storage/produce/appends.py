@@ -232,19 +232,16 @@ class Appends:
             if type(verdict) is Duplicate:
                 self._answer_duplicate(partition, request, slot, verdict)
                 return
-            if (
-                header.attributes & TRANSACTIONAL
-                and not producers.in_transaction(header)
-                and not self.verification.is_granted(partition, header)
-            ):
-                if not producers.knows(header.producer_id):
-                    if request.produce_version >= FIRST_THAT_ADDS and header.base_sequence:
+            if header.attributes & TRANSACTIONAL and not producers.in_transaction(header):
+                is_known = producers.knows(header.producer_id)
+                if not is_known and self.verification.overtakes(partition, header):
+                    raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "batches before it are to come again")
+                if not self.verification.is_granted(partition, header):
+                    if not is_known and request.produce_version >= FIRST_THAT_ADDS and header.base_sequence:
                         reason = "a transaction of an unknown producer begins with 0"
                         raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)
-                    if self.verification.overtakes(partition, header):
-                        raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "batches before it are to come again")
-                self._verify(partition, request, slot, view, header)
-                return
+                    self._verify(partition, request, slot, view, header)
+                    return
             producers.record_stamped(header, base, max_timestamp)
         self._put(partition, request, slot, view, base + header.last_offset_delta + 1, max_timestamp, time_ms)
 

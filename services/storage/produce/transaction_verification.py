@@ -5,8 +5,8 @@ ever. Clients with Produce 12 or later leave it to the leader to add the partiti
 did.
 
 Later batches of that producer for the partition wait behind the first, in order. A marker that comes meanwhile ends the wait: the
-answer is about the transaction that it ended. If the coordinator cannot answer, the client sends again what waited. No later
-batch that is on its way overtakes it (KAFKA-14920).
+answer is about the transaction that it ended. If the coordinator cannot answer, no room is left, or the caller has given up, the
+client sends again what waited. No later batch that is on its way overtakes it (KAFKA-14920).
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from services.storage.partition.pending_append import AppendCall
 
 WAITING_BYTES_MAX: Final = 64 << 20
 RETURNING_MAX: Final = 10_000
-"""Most producers whose refused batches are remembered. The oldest are forgotten."""
+"""Most producers whose batches are remembered that are to come again. Those that were refused first are forgotten."""
 
 NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -85,7 +85,7 @@ class TransactionVerification:
         """Partition, producer id and epoch of the batches that `stage` has at the moment."""
         self._bytes = 0
         self._returning: dict[tuple[Key, int], tuple[int, int]] = {}
-        """The epoch and first sequence of what was refused and is to come again."""
+        """The epoch and first sequence of what was refused or left out, and is to come again."""
 
     def __bool__(self) -> bool:
         """Whether any batch waits."""
@@ -111,9 +111,11 @@ class TransactionVerification:
         if request.transactional_id is None:
             error = not_in_transaction(producer(request.produce_version))
             return Refusal(error, "a transactional batch needs a transactional id")
-        if self._bytes + size > WAITING_BYTES_MAX:
-            return Refusal(NOT_ENOUGH_REPLICAS, "too many batches wait for their transaction coordinators")
         key = partition.key, header.producer_id
+        if self._bytes + size > WAITING_BYTES_MAX:
+            if key not in self._verifications:
+                self._remember(key, header)
+            return Refusal(NOT_ENOUGH_REPLICAS, "too many batches wait for their transaction coordinators")
         if size <= COPIED_BYTES_MAX:
             view = memoryview(bytearray(view))
         request.written()
@@ -178,17 +180,19 @@ class TransactionVerification:
     # -- answers --------------------------------------------------------------------------------------------------------------
 
     def _answered(self, verification: _Verification, error: int) -> None:
-        asked = verification.request
+        asked, first = verification.request, verification.batches[0]
         key = verification.partition.key, asked.producer_id
         if error:
             if error in UNAVAILABLE or error == CONCURRENT:
-                self._remember(key, verification.batches[0].header)
+                self._remember(key, first.header)
             message = f"the transaction coordinator answers {ErrorCode(error).name}" if error in [*ErrorCode] else None
             refusal = Refusal(int(clients_error(error, verification.client)), message)
             self._refuse_some(verification, refusal, lambda epoch: epoch == asked.producer_epoch)
         else:
             del self._verifications[key]
             self._returning.pop(key, None)
+            if first.request.cancelled:
+                self._remember(key, first.header)  # `stage` leaves it out
             self._granted = (*key, asked.producer_epoch)
             try:
                 self._stage(self._out(verification))
@@ -196,7 +200,8 @@ class TransactionVerification:
                 self._granted = None
 
     def _remember(self, key: tuple[Key, int], header: BatchHeader) -> None:
-        self._returning[key] = header.producer_epoch, header.base_sequence
+        place, known = (header.producer_epoch, header.base_sequence), self._returning.pop(key, None)
+        self._returning[key] = known if known is not None and known[0] > header.producer_epoch else place
         if len(self._returning) > RETURNING_MAX:
             del self._returning[next(iter(self._returning))]
 

@@ -289,6 +289,20 @@ async def test_a_marker_of_the_last_transaction_leaves_the_next_ones_batches_wai
     assert is_open(cluster, topic)
 
 
+async def test_a_question_that_is_asked_anew_behind_a_marker_names_its_owner(
+    cluster: StorageCluster, coordinator: FakeTransactionCoordinator
+) -> None:
+    """A former owner trusts its memory by that epoch. So it must not hear the one before."""
+    topic = await cluster.topic("anew")
+    coordinator.held.clear()
+    waiting = sending(cluster, topic, 0, epoch=1)
+    await until(lambda: bool(coordinator.requests))
+    assert await end(cluster, topic, epoch=0, commits=False) == 0
+    coordinator.held.set()
+    assert appended(await waiting)[0].error == 0
+    assert [request.coordinator_epoch for request in coordinator.requests] == [-1, OWNER_EPOCH]
+
+
 async def test_a_zombies_batch_fails_none_of_its_successors(
     cluster: StorageCluster, coordinator: FakeTransactionCoordinator
 ) -> None:

@@ -294,11 +294,12 @@ class Appends:
         """Gives a transaction's marker its offset. Raises BatchError, with nothing changed."""
         producers = partition.log.producers
         producers.check_marker(header, marker, raises_epoch=raises_epoch)
+        base = partition.next_offset
+        producers.record_marker(header, base, marker)
+        # Behind the record: questions that are asked anew name this marker's owner.
         self.verification.ended(
             partition, header.producer_id, header.producer_epoch - 1 if raises_epoch else header.producer_epoch
         )
-        base = partition.next_offset
-        producers.record_marker(header, base, marker)
         self._put(partition, request, slot, view, base + 1, header.max_timestamp, -1)
 
     # -- batches that wait for a transaction coordinator ------------------------------------------------------------------

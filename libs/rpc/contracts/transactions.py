@@ -21,8 +21,8 @@ class AddPartitions:
     producer_epoch: int
     verify_only: bool
     partitions: tuple[tuple[str, int], ...]  # topic name, index
-    # Of the producer's last marker there; -1: none is known. An owner of that epoch or a later one has ended what a former one
-    # may still take for open. So it answers without asking whether it still is the owner.
+    # Of the producer's last marker there; -1: none is known. An owner of that epoch or a later one answers from memory: had its
+    # successor ended the transaction, the last marker would be the successor's.
     coordinator_epoch: int = -1
 
 

@@ -32,7 +32,7 @@ from services.storage.threads.quiet_times import quiet_s
 ROUNDS_MAX = 3
 """Sync rounds to wait for: the running one may have begun before the resume point was requested."""
 DISK_S_MAX = 60.0
-"""The limit of waiting for the disk of one log. The cleaner then leaves that disk's other logs for later, too."""
+"""The limit of waiting for the disk of one log. A look at logs then passes over that disk's others; a run fails."""
 _NOT_THE_DISKS_FAULT = (*NO_ROOM, *NO_DESCRIPTORS, errno.ENOENT)
 
 
@@ -107,7 +107,7 @@ class Compaction:
             raise LogChanged("no resume point lies beyond it yet")
 
     async def _aborted(self, partition: Partition, plan: CleanPlan) -> Sequence[AbortedTransaction]:
-        """The aborted transactions among the sources. Raises LogDamaged, OSError, TooManyReads."""
+        """The aborted transactions among the sources. Raises LogDamaged, OSError (TimeoutError is one), TooManyReads."""
 
         def lookup() -> Sequence[AbortedTransaction]:
             partition_log = partition.log

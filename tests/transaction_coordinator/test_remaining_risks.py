@@ -5,7 +5,17 @@ import pytest
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.gauges import open_transactions
 from tests.storage.cluster import StorageCluster
-from tests.transaction_coordinator.data_topic import ID, OLD_GENERATIONS, Generation, MakeClient, is_open, is_stable
+from tests.support.polling import until
+from tests.transaction_coordinator.data_topic import (
+    ID,
+    OLD_GENERATIONS,
+    Generation,
+    MakeClient,
+    is_open,
+    is_stable,
+    markers,
+    produce,
+)
 from tests.transaction_coordinator.processes import Coordinator
 
 old_generations = pytest.mark.parametrize("generation", OLD_GENERATIONS, ids=lambda generation: generation.name)
@@ -26,6 +36,27 @@ async def test_a_late_end_ends_the_next_transaction_where_it_stands_and_the_rest
     assert (await client.send(2)).error == generation.not_in_transaction
     assert await client.end(commit=not commit) == ErrorCode.INVALID_TXN_STATE
     assert is_stable(node, data)
+
+
+@old_generations
+async def test_a_late_commit_tears_a_transaction_that_goes_on_in_another_partition(
+    node: StorageCluster, data: bytes, owner: Coordinator, make_client: MakeClient, generation: Generation
+) -> None:
+    """The addition of that partition begins a transaction of its own, and the client's abort ends only that one."""
+    client = await make_client(generation)
+    other = await node.topic("other")
+    await until(lambda: "other" in owner.running.image.topics)
+    assert await client.begin() == [0]
+    assert (await client.send(0)).error == 0
+    await client.finish(commit=True)
+    assert await client.begin() == [0]
+    assert (await client.send(1)).error == 0
+    await client.finish(commit=True)  # the late one
+    assert await client.add("other", 0) == [0]
+    assert (await produce(node, other, client.producer, 0, generation.produce_version)).error == 0
+    await client.finish(commit=False)
+    assert [marker.aborts for _, marker in await markers(node, data)] == [False, False]
+    assert [marker.aborts for _, marker in await markers(node, other)] == [True]
 
 
 @old_generations

@@ -13,7 +13,7 @@ from libs.rpc.errors import DeadlineExceeded
 from libs.transactions import question
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
-from services.storage.produce import transaction_verification
+from services.storage.produce import returning_batches, transaction_verification
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, partition_of
 from tests.storage.fake_transaction_coordinator import FakeTransactionCoordinator
 from tests.support.polling import until
@@ -171,7 +171,7 @@ async def test_only_so_many_producers_whose_batches_are_to_come_again_are_rememb
 ) -> None:
     topics = [await cluster.topic(name) for name in ("older", "newer")]
     monkeypatch.setattr(question, "UNAVAILABLE_S_MAX", 0)
-    monkeypatch.setattr(transaction_verification, "RETURNING_MAX", 1)
+    monkeypatch.setattr(returning_batches, "PRODUCERS_MAX", 1)
     coordinator.errors = [int(ErrorCode.NOT_COORDINATOR)]
     for topic in topics:
         assert (await send(cluster, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -184,7 +184,7 @@ async def test_the_producer_whose_batches_were_refused_last_is_forgotten_last(
 ) -> None:
     first, second, third = [await cluster.topic(name) for name in ("first", "second", "third")]
     monkeypatch.setattr(question, "UNAVAILABLE_S_MAX", 0)
-    monkeypatch.setattr(transaction_verification, "RETURNING_MAX", 2)
+    monkeypatch.setattr(returning_batches, "PRODUCERS_MAX", 2)
     coordinator.errors = [int(ErrorCode.NOT_COORDINATOR)]
     for topic in (first, second, first, third):
         assert (await send(cluster, topic, 0)).error == ErrorCode.NOT_ENOUGH_REPLICAS

@@ -26,14 +26,13 @@ from libs.transactions.verification_errors import (
     producer,
 )
 from libs.wire.errors import ErrorCode
-from libs.wire.record_batches.batches import MAX_SEQUENCE, BatchHeader
+from libs.wire.record_batches.batches import BatchHeader
 from services.storage.core.produce.admission import Refusal
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.pending_append import AppendCall
+from services.storage.produce.returning_batches import ReturningBatches
 
 WAITING_BYTES_MAX: Final = 64 << 20
-RETURNING_MAX: Final = 10_000
-"""Most producers whose batches are remembered that are to come again. Those that were refused first are forgotten."""
 
 NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -84,8 +83,7 @@ class TransactionVerification:
         self._granted: tuple[Key, int, int] | None = None
         """Partition, producer id and epoch of the batches that `stage` has at the moment."""
         self._bytes = 0
-        self._returning: dict[tuple[Key, int], tuple[int, int]] = {}
-        """The epoch and first sequence of what was refused or left out, and is to come again."""
+        self._returning = ReturningBatches()
 
     def __bool__(self) -> bool:
         """Whether any batch waits."""
@@ -102,8 +100,7 @@ class TransactionVerification:
     def overtakes(self, partition: Partition, header: BatchHeader) -> bool:
         """Whether batches before this one are to come again. A partition that does not know their producer would take it, and
         then they are out of order for ever."""
-        epoch, sequence = self._returning.get((partition.key, header.producer_id), (-1, -1))
-        return header.producer_epoch == epoch and 0 < ((header.base_sequence - sequence) & MAX_SEQUENCE) < MAX_SEQUENCE // 2
+        return self._returning.precede(partition.key, header)
 
     def take(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader) -> Refusal | None:
         """Has a transactional batch wait. The refusal of one that cannot."""
@@ -114,7 +111,7 @@ class TransactionVerification:
         key = partition.key, header.producer_id
         if self._bytes + size > WAITING_BYTES_MAX:
             if key not in self._verifications:
-                self._remember(key, header)
+                self._returning.remember(partition.key, header)
             return Refusal(NOT_ENOUGH_REPLICAS, "too many batches wait for their transaction coordinators")
         if size <= COPIED_BYTES_MAX:
             view = memoryview(bytearray(view))
@@ -131,7 +128,7 @@ class TransactionVerification:
     def ended(self, partition: Partition, producer_id: int, epoch: int) -> None:
         """A marker ends the producer's transaction up to this epoch in this partition. What waits there for an answer about it is
         refused. Batches of a later epoch wait on: they belong to the next transaction."""
-        self._returning.pop((partition.key, producer_id), None)
+        self._returning.forget(partition.key, producer_id)
         verification = self._verifications.get((partition.key, producer_id))
         if verification is not None:
             error = not_in_transaction(verification.client)
@@ -140,7 +137,7 @@ class TransactionVerification:
     def drop(self, partition: Partition) -> list[VerifiedBatch]:
         """Takes the batches of a partition out. The caller answers them."""
         batches: list[VerifiedBatch] = []
-        self._returning = {key: place for key, place in self._returning.items() if key[0] != partition.key}
+        self._returning.forget_partition(partition.key)
         for key, verification in list(self._verifications.items()):
             if verification.partition is partition:
                 del self._verifications[key]
@@ -184,26 +181,20 @@ class TransactionVerification:
         key = verification.partition.key, asked.producer_id
         if error:
             if error in UNAVAILABLE or error == CONCURRENT:
-                self._remember(key, first.header)
+                self._returning.remember(key[0], first.header)
             message = f"the transaction coordinator answers {ErrorCode(error).name}" if error in [*ErrorCode] else None
             refusal = Refusal(int(clients_error(error, verification.client)), message)
             self._refuse_some(verification, refusal, lambda epoch: epoch == asked.producer_epoch)
         else:
             del self._verifications[key]
-            self._returning.pop(key, None)
+            self._returning.forget(*key)
             if first.request.cancelled:
-                self._remember(key, first.header)  # `stage` leaves it out
+                self._returning.remember(key[0], first.header)  # `stage` leaves it out
             self._granted = (*key, asked.producer_epoch)
             try:
                 self._stage(self._out(verification))
             finally:
                 self._granted = None
-
-    def _remember(self, key: tuple[Key, int], header: BatchHeader) -> None:
-        place, known = (header.producer_epoch, header.base_sequence), self._returning.pop(key, None)
-        self._returning[key] = known if known is not None and known[0] > header.producer_epoch else place
-        if len(self._returning) > RETURNING_MAX:
-            del self._returning[next(iter(self._returning))]
 
     def _refuse_some(self, verification: _Verification, refusal: Refusal, is_refused: Callable[[int], bool]) -> None:
         """Refuses the batches with such epochs. The others go on to wait, for an answer of their own."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 
 from libs.wire.errors import ErrorCode
@@ -81,9 +82,14 @@ class Client:
             connecting = self._connecting[address] = asyncio.get_running_loop().create_task(
                 Link.connect(self._transport, address)
             )
-            connecting.add_done_callback(lambda _done: self._connecting.pop(address, None))
+            connecting.add_done_callback(partial(self._connected, address))
         link = self._links[address] = await asyncio.shield(connecting)
         return link
+
+    def _connected(self, address: tuple[str, int], connecting: "asyncio.Task[Link]") -> None:
+        self._connecting.pop(address, None)
+        if not connecting.cancelled():
+            connecting.exception()  # retrieved: a client that died does not wait for it any more
 
     async def any_gateway(self) -> Link:
         """Raises Disconnected."""

@@ -20,7 +20,7 @@ SEEDS = range(100)
 M = Mutant
 MUTANTS: dict[str, Mutant] = {
     # leaders
-    "a leader does not verify": M(Appends._stage, "and not self.verification.is_granted(partition, header)", "and False"),
+    "a leader does not verify": M(Appends._stage, "if not self.verification.is_granted(partition, header):", "if False:"),
     "a failed write leaves the producers as they are": M(
         ProducerState.revert, "for producer_id, entry, _ in reversed(self._journal):", "for producer_id, entry, _ in ():"
     ),

@@ -2,13 +2,17 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from tests.simulation.budget import in_time
+from tests.simulation.budget import in_time, too_few
+from tests.support.requirements import ROOT
 
 TOGETHER = 50
 STORY_LINES, LINES_AFTER, LINE_LENGTH = 80, 15, 400
@@ -78,3 +82,25 @@ class SmallRuns(Generic[R]):
             at = next((at for at, line in enumerate(report.story) if "VIOLATION" in line), len(report.story))
             shown = report.story[max(0, at - lines) : at + LINES_AFTER]
             print("\n".join(f"  | {line[:LINE_LENGTH]}" for line in shown))
+
+
+def conclude(count: int, most: int, failed: int, faults: Counter[str], idle: str = "") -> int:
+    """Prints how often each fault occurred, and what is wrong with these runs as a whole. The exit code. `idle`: too little
+    happened in them, in words."""
+    for name, times in sorted(faults.items()):
+        print(f"  {times:8}  {name}")
+    if idle:
+        print(f"too little happened: {idle}")
+    if complaint := too_few(count, most):
+        print(complaint)
+    return 1 if failed or idle or complaint else 0
+
+
+def digests_of(package: str, seeds: Iterable[int], hash_seed: str) -> str:
+    """The digests of runs in a process of their own, which hashes differently."""
+    program = f"from {package}.run import run_one; print([run_one(seed).digest for seed in {list(seeds)}])"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout

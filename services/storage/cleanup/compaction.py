@@ -22,7 +22,7 @@ from libs.commitlog.model.errors import NO_ROOM, LogDamaged, LogWriteError, Sync
 from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.commitlog.segments.segment import Segment
 from libs.runtime.children import Children
-from services.storage.disks.disk_reads import DiskReads, TooManyReads
+from services.storage.disks.disk_reads import PATIENCE_S, DiskReads, TooManyReads
 from services.storage.disks.disks import Disk
 from services.storage.logs.log_start_offsets import LogStartOffsets
 from services.storage.partition.open_logs import OpenLogs
@@ -31,8 +31,6 @@ from services.storage.threads.quiet_times import quiet_s
 
 ROUNDS_MAX = 3
 """Sync rounds to wait for: the running one may have begun before the resume point was requested."""
-DISK_S_MAX = 60.0
-"""The limit of waiting for the disk of one log. A look at logs then passes over that disk's others; a run fails."""
 _NOT_THE_DISKS_FAULT = (*NO_ROOM, *NO_DESCRIPTORS, errno.ENOENT)
 
 
@@ -113,7 +111,7 @@ class Compaction:
             partition_log = partition.log
             return partition_log.aborted.between(partition_log.segments, plan.sources[0].base_offset, plan.end_offset)
 
-        return await self._reads.look_up(lookup, DISK_S_MAX)
+        return await self._reads.look_up(lookup, PATIENCE_S)
 
     async def _cleaned(
         self, partition: Partition, children: Children, job: CleanJob, on_progress: Callable[[object], None]

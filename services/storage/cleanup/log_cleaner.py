@@ -17,10 +17,10 @@ from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
 from services.storage.cleanup.believed_clock import BelievedClock
 from services.storage.cleanup.cleaner_meters import CleanerMeters
-from services.storage.cleanup.compaction import DISK_S_MAX, Allowance, Compaction, LogChanged
+from services.storage.cleanup.compaction import Allowance, Compaction, LogChanged
 from services.storage.cleanup.uncleanable_partitions import UncleanablePartitions
 from services.storage.config import BrokerConfigs
-from services.storage.disks.disk_reads import TooManyReads
+from services.storage.disks.disk_reads import PATIENCE_S, TooManyReads
 from services.storage.disks.disks import Disk
 from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition import Partition
@@ -212,7 +212,7 @@ class LogCleaner:
                     for segment in partition_log.segments[:-1]
                 ]
 
-            facts = await self._reads.look_up(facts_of_segments, DISK_S_MAX)
+            facts = await self._reads.look_up(facts_of_segments, PATIENCE_S)
         except TimeoutError:
             raise
         except TooManyReads:
@@ -243,7 +243,7 @@ class LogCleaner:
         """Rolls an old active segment without appends. Otherwise appends roll it; the active segment is never cleaned."""
         active, limit_ms = partition.log.active, min(partition.config.max_compaction_lag_ms, partition.config.segment_ms)
         if active.size and partition.log.active_age_ms > min(limit_ms, ROLL_MS_MIN):
-            first_ms = await self._reads.look_up(lambda: active.first_timestamp, DISK_S_MAX)
+            first_ms = await self._reads.look_up(lambda: active.first_timestamp, PATIENCE_S)
             if partition.log.active is not active or not self._open_logs.is_in_use(partition):
                 return
             if (now_ms - first_ms if first_ms >= 0 else partition.log.active_age_ms) > limit_ms:

@@ -11,7 +11,7 @@ from libs.commitlog.partition_log.retention import Reason, RetentionPolicy
 from libs.telemetry.logs import fields
 from services.storage.cleanup.believed_clock import BelievedClock
 from services.storage.config import BrokerConfigs
-from services.storage.disks.disk_reads import TooManyReads
+from services.storage.disks.disk_reads import PATIENCE_S, TooManyReads
 from services.storage.disks.disks import Disk
 from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition import Partition
@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 INTERVAL = "log.retention.check.interval.ms"
 FIRST_CHECK_S = 30.0
-DISK_S_MAX = 60.0
-"""The limit of waiting for the disk of one partition. Then its disk is left alone until the next check."""
 
 
 class Retention:
@@ -70,7 +68,7 @@ class Retention:
         def look_up() -> list[Reason]:
             return partition.log.expired(policy, partition.high_watermark, self._time.now_ms())
 
-        return await self._reads.look_up(look_up, DISK_S_MAX)
+        return await self._reads.look_up(look_up, PATIENCE_S)
 
     async def _expire_segments(self, partition: Partition) -> bool:
         """Whether the log gets shorter. Raises TimeoutError if the disk does not answer."""

@@ -13,6 +13,8 @@ from services.storage.threads.offload import Offload
 
 T = TypeVar("T")
 
+PATIENCE_S = 60.0
+"""How long the background work waits for the disk of one partition. Then it leaves that disk alone for this time."""
 WAITING_MAX = 1000
 """The limit of reads that one disk is asked for and has not done."""
 KEPT_S = 1.0

@@ -4,15 +4,13 @@ A partition that does not know a producer takes any sequence from it. So a later
 the refused ones, which would then be out of order for ever (KAFKA-14920).
 """
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from libs.wire.record_batches.batches import MAX_SEQUENCE, BatchHeader
+from services.storage.partition.partition import Key
 
 PRODUCERS_MAX: Final = 10_000
 """Most producers of a node that are remembered. The partition where nothing was refused for longest forgets first."""
-
-Key: TypeAlias = tuple[bytes, int]
-"""Topic id and partition index."""
 
 
 class Place(NamedTuple):

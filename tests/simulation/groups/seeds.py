@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from tests.simulation.budget import too_few
 from tests.simulation.groups.run import Report, run_one
-from tests.simulation.small_runs import SmallRuns
+from tests.simulation.small_runs import SmallRuns, conclude
 
 LEAST_ASKED = 100
 """Requests of a run, on average: runs in which nothing happens prove nothing."""
@@ -44,11 +43,5 @@ def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
         f"{totals['acknowledged']} offsets acknowledged, {totals['fetched']} fetches, {totals['generations']} generations, "
         f"{totals['converted']} changes of protocol, {totals['owners']} owners, {failed} seeds failed"
     )
-    for name, times in sorted(faults.items()):
-        print(f"  {times:8}  {name}")
     idle = totals["asked"] < LEAST_ASKED * count
-    if idle:
-        print(f"too little happened: fewer than {LEAST_ASKED} requests in a run")
-    if complaint := too_few(count, most):
-        print(complaint)
-    return 1 if failed or idle or complaint else 0
+    return conclude(count, most, failed, faults, f"fewer than {LEAST_ASKED} requests in a run" if idle else "")

@@ -1,18 +1,14 @@
 """Short: `make simulate KIND=groups` makes thousands of runs."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from tests.simulation.groups.group_world import KINDS
 from tests.simulation.groups.mutants import BUGS
 from tests.simulation.groups.run import run_one
+from tests.simulation.small_runs import digests_of
 
-REPOSITORY = Path(__file__).parents[3]
 SEEDS = 200
 
 
@@ -40,18 +36,7 @@ def test_groups_keep_their_promises_through_faults() -> None:
 
 def test_two_processes_replay_a_group_seed_step_by_step() -> None:
     """The hash order differs between the processes: nothing may depend on it."""
-    program = "from tests.simulation.groups.run import run_one; print([run_one(seed).digest for seed in range(8)])"
-    digests = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=REPOSITORY,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "77")
-    ]
+    digests = [digests_of("tests.simulation.groups", range(8), hash_seed) for hash_seed in ("1", "77")]
     assert len(digests[0]) > 8 * 64
     assert digests[0] == digests[1]
 

@@ -1,13 +1,11 @@
 """One seed of one partition on three nodes: it is written to while things go wrong, everything heals, and it must be well."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libs.wire.record_batches.records import Record, build_batch
 from services.controller.core.elections import leader_election as elections
-from tests.simulation.cluster.loop import Deadlock, Spinning
 from tests.simulation.replication.checks import HEADER_SIZE, Checks
 from tests.simulation.replication.controller import Controller
 from tests.simulation.replication.member import KEY, StorageMember, config_of
@@ -83,21 +81,10 @@ class ReplicationRun:
 
     def run(self) -> Report:
         simulator, report = self.simulator, self.report
-        heard = _Heard()
-        root = logging.getLogger()
-        handlers, level = root.handlers[:], root.level
-        root.handlers[:] = [heard]
-        root.setLevel(logging.ERROR)
-        try:
-            simulator.loop.run(self._run())
-        except (Deadlock, Spinning) as error:
-            simulator.violation(f"15: {error!r}")
-        finally:
-            root.handlers[:] = handlers
-            root.setLevel(level)
+        violations = simulator.run(self._run())
         report.digest, report.steps = simulator.loop.digest(), simulator.loop.steps
         report.acknowledged, report.elections = len(self.checks.acknowledged), self.controller.state.leader_epoch
-        report.violations, report.story = [*simulator.violations, *simulator.loop.failures, *heard.failures], simulator.story
+        report.violations, report.story = violations, simulator.story
         return report
 
     # -- the phases -------------------------------------------------------------------------------------------------------
@@ -316,18 +303,6 @@ class ReplicationRun:
         member = self.controller.members.get(node.node_id)
         if member is None or member.incarnation != node.incarnation or member.stopping:
             self._register(node, node.incarnation)
-
-
-class _Heard(logging.Handler):
-    """A log handler: a service's traceback is a mistake of ours."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.failures: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[0] is not None:
-            self.failures.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
 
 
 def run_one(seed: int, *, verbose: bool = False) -> Report:

@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from tests.simulation.budget import too_few
 from tests.simulation.replication.run import FAULTY_S, Report, run_one
-from tests.simulation.small_runs import SmallRuns
+from tests.simulation.small_runs import SmallRuns, conclude
 
 
 def summary(report: Report) -> str:
@@ -30,8 +29,4 @@ def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
         f"{count} component runs in {seconds:.0f} s ({60 * count / seconds:.0f} a minute), {totals['produced']} batches, "
         f"{totals['acknowledged']} acknowledged by all, {totals['elections']} elections, {failed} seeds failed"
     )
-    for name, times in sorted(kinds.items()):
-        print(f"  {times:8}  {name}")
-    if complaint := too_few(count, most):
-        print(complaint)
-    return 1 if failed or complaint else 0
+    return conclude(count, most, failed, kinds)

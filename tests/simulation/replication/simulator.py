@@ -1,10 +1,13 @@
 """The simulator of one run of one partition: the clock, randomness, the story, and the violations."""
 
 import gc
+import logging
+from collections.abc import Coroutine
 from contextvars import Context
 from random import Random
+from typing import Any
 
-from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
+from tests.simulation.cluster.loop import LIFE, Deadlock, Life, Spinning, VirtualLoop
 
 DISCARDED_TOGETHER = 100
 NO_PROCESS = Context()
@@ -38,6 +41,22 @@ class Simulator:
             self.violations.append(f"at {self.loop.time() - self._began:.4f}: {what}")
         self.log_event("VIOLATION " + what.replace("%", "%%"))
 
+    def run(self, work: Coroutine[Any, Any, None]) -> list[str]:
+        """Runs `work` to its end. Returns all that is wrong: violations, failed tasks, and tracebacks that services logged."""
+        logged = _LoggedFailures()
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        root.handlers[:] = [logged]
+        root.setLevel(logging.ERROR)
+        try:
+            self.loop.run(work)
+        except (Deadlock, Spinning) as error:
+            self.violation(f"15: {error!r}")
+        finally:
+            root.handlers[:] = handlers
+            root.setLevel(level)
+        return [*self.violations, *self.loop.failures, *logged.failures]
+
     def discard(self) -> None:
         """Lets go of what half-ran, without the garbage collector's price for each of thousands of runs."""
         loop = self.loop
@@ -50,6 +69,18 @@ class Simulator:
                 gc.collect()
             gc.freeze() if Simulator._discarded == 1 else None
         gc.disable()
+
+
+class _LoggedFailures(logging.Handler):
+    """A log handler: a service's traceback is a mistake of ours."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.failures: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[0] is not None:
+            self.failures.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
 
 
 def life_of(name: str) -> tuple[Life, Context]:

@@ -1,10 +1,6 @@
 """Short: `make simulate KIND=component` makes thousands of runs."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +9,8 @@ from services.storage.produce.appends import Appends
 from tests.simulation.replication.memory_log import epoch_of
 from tests.simulation.replication.mutants import BUGS, CAUGHT_WITHIN, RARE
 from tests.simulation.replication.run import FAULTY_S, ReplicationRun, run_one
+from tests.simulation.small_runs import digests_of
 
-REPOSITORY = Path(__file__).parents[3]
 SEEDS = 300
 
 
@@ -34,18 +30,7 @@ def test_replicas_keep_their_promises_through_faults() -> None:
 
 def test_two_processes_replay_a_component_seed_step_by_step() -> None:
     """The hash order differs between the processes: nothing may depend on it."""
-    program = "from tests.simulation.replication.run import run_one; print([run_one(seed).digest for seed in (1, 2, 3)])"
-    digests = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=REPOSITORY,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "77")
-    ]
+    digests = [digests_of("tests.simulation.replication", (1, 2, 3), hash_seed) for hash_seed in ("1", "77")]
     assert len(digests[0]) > 3 * 64
     assert digests[0] == digests[1]
 

@@ -17,9 +17,10 @@ from libs.cluster.records import Member
 from libs.cluster.shard_owners import Owner
 from libs.rpc.call import pack_any
 from libs.rpc.client_connection import Response
-from libs.rpc.errors import DeadlineExceeded, Disconnected, RpcError
+from libs.rpc.errors import DeadlineExceeded, Disconnected
 from libs.wire.errors import ErrorCode
 from tests.simulation.cluster.loop import Life
+from tests.simulation.replication import network as replication
 from tests.simulation.replication.simulator import Simulator, life_of
 
 OnReply = Callable[[Response | Exception], None]
@@ -108,41 +109,17 @@ class Network:
         return self._random.choice((0.05, 0.3, 1.0)) * (0.5 + self._random.random())
 
 
-class Call:
-    """The receiver's end: the part of `libs.rpc.call.Call` that services use."""
+class Call(replication.Call):
+    """As in runs of one partition, with a caller, and with answers as they are on the wire."""
 
-    __slots__ = ("_answer", "_on_cancel", "body", "cancelled", "payload", "peer")
+    __slots__ = ("peer",)
 
     def __init__(self, body: Any, payload: memoryview, answer: Callable[[Any, bytes, Exception | None], None]) -> None:
-        self.body = body
-        self.payload = payload
+        super().__init__(body, payload, answer)
         self.peer = NOBODY
-        self.cancelled = False
-        self._answer: Callable[[Any, bytes, Exception | None], None] | None = answer
-        self._on_cancel: list[Callable[[], None]] = []
-
-    @property
-    def open(self) -> bool:
-        return self._answer is not None
-
-    def on_cancel(self, callback: Callable[[], None]) -> None:
-        self._on_cancel.append(callback)
 
     def reply(self, body: Any, payload: Sequence[Any] = ()) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            answer(msgpack.unpackb(pack_any(body)), b"".join(payload), None)
-
-    def fail(self, code: int, message: str) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            answer(None, b"", RpcError(code, message))
-
-    def cancel(self) -> None:
-        if self._answer is not None:
-            self._answer, self.cancelled = None, True
-            for callback in self._on_cancel:
-                callback()
+        super().reply(msgpack.unpackb(pack_any(body)), payload)
 
 
 class Connection:

@@ -1,11 +1,9 @@
 """One seed of transactions: producers, coordinators and leaders live through faults, everything heals, and all must rest."""
 
 import asyncio
-import logging
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.simulation.cluster.loop import Deadlock, Spinning
 from tests.simulation.transactions.applications import Application
 from tests.simulation.transactions.coordinator_process import CoordinatorProcess
 from tests.simulation.transactions.faults import Faults
@@ -49,20 +47,7 @@ class TransactionRun:
         self.faults = Faults(self, world)
 
     def run(self) -> Report:
-        simulator = self.world.simulator
-        heard = _Heard()
-        root = logging.getLogger()
-        handlers, level = root.handlers[:], root.level
-        root.handlers[:] = [heard]
-        root.setLevel(logging.ERROR)
-        try:
-            simulator.loop.run(self._run())
-        except (Deadlock, Spinning) as error:
-            simulator.violation(f"15: {error!r}")
-        finally:
-            root.handlers[:] = handlers
-            root.setLevel(level)
-        return self._reported(heard.failures)
+        return self._reported(self.world.simulator.run(self._run()))
 
     async def _run(self) -> None:
         world, loop = self.world, self.world.simulator.loop
@@ -134,7 +119,7 @@ class TransactionRun:
                 return f"{history} is stable up to {partition.last_stable_offset}, and ends at {partition.log_end_offset}"
         return ""
 
-    def _reported(self, heard: list[str]) -> Report:
+    def _reported(self, violations: list[str]) -> Report:
         world, checks = self.world, self.checks
         loop = world.simulator.loop
         report = Report(self.seed, loop.digest(), loop.steps, checks.sent, len(checks.acked))
@@ -146,21 +131,9 @@ class TransactionRun:
         report.dropped_late = world.network.dropped_late
         report.faults = self.faults.counts
         report.generations.update(name for application in self.applications for name in application.generations)
-        report.violations = [*world.simulator.violations, *loop.failures, *heard]
+        report.violations = violations
         report.story = world.simulator.story
         return report
-
-
-class _Heard(logging.Handler):
-    """A log handler: a service's traceback is a mistake of ours."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.failures: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[0] is not None:
-            self.failures.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
 
 
 def run_one(seed: int, *, verbose: bool = False) -> Report:

@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from tests.simulation.budget import too_few
-from tests.simulation.small_runs import SmallRuns
+from tests.simulation.small_runs import SmallRuns, conclude
 from tests.simulation.transactions.run import Report, run_one
 
 LEAST_COMMITTED = 4
@@ -44,11 +43,5 @@ def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
         f"{totals['elections']} elections, {totals['late']} requests of old clients dropped that came in their next transaction, "
         f"{failed} seeds failed"
     )
-    for name, times in sorted(faults.items()):
-        print(f"  {times:8}  {name}")
     idle = totals["committed"] < LEAST_COMMITTED * count
-    if idle:
-        print(f"too little happened: fewer than {LEAST_COMMITTED} transactions committed in a run")
-    if complaint := too_few(count, most):
-        print(complaint)
-    return 1 if failed or idle or complaint else 0
+    return conclude(count, most, failed, faults, f"fewer than {LEAST_COMMITTED} transactions committed in a run" if idle else "")

@@ -1,17 +1,13 @@
 """Short: `make simulate KIND=transactions` makes thousands of runs."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from tests.simulation.small_runs import digests_of
 from tests.simulation.transactions.mutants import BUGS
 from tests.simulation.transactions.run import run_one
 
-REPOSITORY = Path(__file__).parents[3]
 SEEDS = 120
 
 
@@ -37,18 +33,7 @@ def test_transactions_keep_their_promises_through_faults() -> None:
 
 def test_two_processes_replay_a_transaction_seed_step_by_step() -> None:
     """The hash order differs between the processes: nothing may depend on it."""
-    program = "from tests.simulation.transactions.run import run_one; print([run_one(seed).digest for seed in (1, 2, 3)])"
-    digests = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=REPOSITORY,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "77")
-    ]
+    digests = [digests_of("tests.simulation.transactions", (1, 2, 3), hash_seed) for hash_seed in ("1", "77")]
     assert len(digests[0]) > 3 * 64
     assert digests[0] == digests[1]
 

@@ -14,7 +14,7 @@ UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter comm
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild setup test test-all check simulate chaos clients bench docs
+.PHONY: help up down wipe status backup restore rebuild setup test test-all deploy-test check simulate chaos clients bench docs
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -51,7 +51,10 @@ test: setup ## units, contracts and one cluster with one client of each kind, ab
 	$(VENV)/python -m pytest -n 2 --durations=10 $(if $(TESTS),$(TESTS),--quick)
 
 test-all: setup ## every test, about twenty minutes: also Java clients, Apache Kafka beside ours, failures of real processes, simulated clusters
-	$(VENV)/python -m pytest -n 2 --durations=15
+	$(VENV)/python -m pytest -n 2 --durations=15 --quick --rest
+
+deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
+	$(VENV)/python -m pytest --durations=15 --deploy
 
 check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/ruff check .

@@ -41,6 +41,8 @@ class Registration:
         """Opens the RPC server's addresses. Raises OSError if one is taken."""
         unix = await self.server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""
         tcp = await self.server.listen(f"tcp:{config.rpc_tcp}") if config.rpc_tcp else ""
+        if tcp and config.rpc_advertised_host:
+            tcp = f"tcp:{config.rpc_advertised_host}:{tcp.rpartition(':')[2]}"
         self.member = replace(self.member, unix_address=unix, tcp_address=tcp)
 
     async def register(self) -> None:

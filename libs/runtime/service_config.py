@@ -7,6 +7,8 @@ from libs.telemetry.logs import LogSettings
 
 PORT_MAX = 65_535
 SOCKET_PATH_MAX = 107
+WILDCARDS = ("0.0.0.0", "[::]", "::")
+"""Hosts that mean every address of this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class ServiceConfig:
     """The path of the socket for callers on this host."""
     rpc_tcp: str = ""
     """`host:port` for callers from anywhere. Empty: none."""
+    rpc_advertised_host: str = ""
+    """The name or address of this host for callers of `rpc_tcp`. Empty: the address that it listens at."""
     host_id: str = ""
     """Processes of one kernel share it, and so may share Unix sockets. Empty: the kernel's boot id."""
     admin_host: str = "127.0.0.1"
@@ -64,6 +68,8 @@ class ServiceConfig:
                 host, _, port = address.rpartition(":")
                 if not host or not port.isdecimal() or not 0 <= int(port) <= PORT_MAX:
                     return f"PENSTOCK_{variable} has {address!r}; expected host:port"
+        if self.rpc_tcp.rpartition(":")[0] in WILDCARDS and not self.rpc_advertised_host:
+            return f"PENSTOCK_RPC_TCP is {self.rpc_tcp!r}, and nobody can connect to that; expected PENSTOCK_RPC_ADVERTISED_HOST"
         if len(os.fsencode(self.rpc_unix)) > SOCKET_PATH_MAX:
             return f"PENSTOCK_RPC_UNIX is longer than {SOCKET_PATH_MAX} bytes, which the address of a socket holds"
         if problem := host_problem("ADMIN_HOST", self.admin_host):

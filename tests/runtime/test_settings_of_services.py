@@ -3,11 +3,18 @@
 import logging
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from libs.cluster.image import ClusterImage
+from libs.cluster.memory.memory_store import MemoryStore
+from libs.rpc.server import RpcServer
+from libs.rpc.socket_transport import SocketTransport
 from libs.runtime import process
+from libs.runtime.process import Identity
+from libs.runtime.registration import Registration
 from libs.runtime.service_config import ServiceConfig
 from libs.runtime.setting_names import NAMES, unknown
 from services.local.__main__ import OF_TESTS, known_settings
@@ -20,6 +27,26 @@ def test_a_service_without_its_settings_says_which_and_exits(service: str) -> No
     ended = subprocess.run([sys.executable, "-m", f"services.{service}"], cwd=ROOT, env={}, capture_output=True, text=True)
     assert ended.returncode == 1
     assert ended.stderr == (f"{service}: PENSTOCK_NODE_ID is not set (nor node_id in the file that PENSTOCK_CONFIG names)\n")
+
+
+def test_an_address_that_nobody_can_connect_to_is_refused_unless_another_one_is_advertised() -> None:
+    for everywhere in ("0.0.0.0:9300", "[::]:9300"):
+        alone = ServiceConfig(node_id=1, etcd=("h:1",), data_dir="/d", rpc_tcp=everywhere)
+        assert "PENSTOCK_RPC_ADVERTISED_HOST" in str(alone.problem())
+        assert replace(alone, rpc_advertised_host="storage-1").problem() is None
+
+
+async def test_a_process_registers_the_host_that_it_advertises() -> None:
+    identity = Identity("storage", 1, 1, "host", "test")
+    server = RpcServer(lambda: identity.hello(ClusterImage()), {}, transport=SocketTransport())
+    registration = Registration(server, identity.member(), MemoryStore(), 3, die=lambda error: None)
+    await registration.listen(
+        ServiceConfig(node_id=1, etcd=(), data_dir="/d", rpc_tcp="127.0.0.1:0", rpc_advertised_host="storage-1.example.net")
+    )
+    host, _, port = registration.member.tcp_address.rpartition(":")
+    assert host == "tcp:storage-1.example.net"
+    assert int(port) > 0
+    await server.close()
 
 
 def test_the_names_of_all_settings_are_those_of_the_page() -> None:

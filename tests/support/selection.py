@@ -1,7 +1,8 @@
 """The tests that `make test` runs, and those that share a worker.
 
 `make test` is the quick half: units, properties, cores, contracts, and one cluster with one client of each kind that needs no
-Java. `make test-all` is everything. `--quick` and `--rest` are complements: each test is in exactly one of them.
+Java. `make test-all` adds the rest. `make deploy-test` runs what installs and upgrades, which may need Docker and root.
+`--quick`, `--rest` and `--deploy` choose: each test is in exactly one of them. Without any, all tests run.
 """
 
 from typing import Any
@@ -15,6 +16,8 @@ QUICK_CLIENTS = (
     "tests/compat/clients/test_kafka_python.py",
     "tests/compat/clients/test_kcat.py",
 )
+KINDS = ("--quick", "--rest", "--deploy")
+DEPLOY = ("tests/deploy/",)
 SLOW = (
     "tests/compat/",
     "tests/system/",
@@ -49,9 +52,11 @@ GROUPS = {
 _GROUP_OF = {file: name for name, files in GROUPS.items() for file in files}
 
 
-def is_quick(path: str) -> bool:
-    """Whether `make test` runs the tests of this file; `path` is relative to the repository."""
-    return path in QUICK_CLIENTS or not path.startswith(SLOW)
+def kind_of(path: str) -> str:
+    """The option that chooses the tests of this file; `path` is relative to the repository."""
+    if path.startswith(DEPLOY):
+        return "--deploy"
+    return "--quick" if path in QUICK_CLIENTS or not path.startswith(SLOW) else "--rest"
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
@@ -68,13 +73,11 @@ def scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects what the option leaves out."""
-    quick, rest = config.getoption("--quick"), config.getoption("--rest")
+    """Deselects what the options leave out."""
+    chosen = [kind for kind in KINDS if config.getoption(kind)] or KINDS
     kept, left = [], []
     for item in items:
-        path = item.nodeid.partition("::")[0]
-        wanted = is_quick(path) if quick else not is_quick(path) if rest else True
-        (kept if wanted else left).append(item)
+        (kept if kind_of(item.nodeid.partition("::")[0]) in chosen else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept

@@ -209,8 +209,10 @@ class RotatedFile(logging.handlers.RotatingFileHandler):
         except FileNotFoundError:
             is_there = False
         if not is_there:
-            if self.stream is not None:
-                self.stream.close()
+            former, self.stream = self.stream, None
+            if former is not None:
+                with contextlib.suppress(OSError):  # the rest of a line that its full volume did not take
+                    former.close()
             self.stream = self._open()
 
     def doRollover(self) -> None:

@@ -147,6 +147,20 @@ def test_a_log_file_that_was_removed_is_made_again(root_logger: None, tmp_path: 
     assert "after" in file.read_text()
 
 
+def test_a_log_file_that_was_removed_while_its_volume_was_full_is_made_again(
+    root_logger: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logs, "LOOK_S", 0.0)
+    file = tmp_path / "gateway-1.log"
+    file.symlink_to("/dev/full")
+    configure("gateway", "gateway-1", LogSettings(file=str(file)))
+    log.info("lost")
+    file.unlink()
+    log.info("after")
+    assert 'event="after"' in file.read_text()
+    assert " count=1" in file.read_text()
+
+
 FULL = """
 import logging, os, sys
 from libs.telemetry.logs import LogSettings, configure

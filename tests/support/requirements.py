@@ -68,6 +68,18 @@ def _node() -> str | None:
     return f"no {' and no '.join(missing)} on PATH" if missing else None
 
 
+def _c_compiler() -> str | None:
+    missing = [name for name in ("cc", "make") if shutil.which(name) is None]
+    return f"no {' and no '.join(missing)} on PATH" if missing else None
+
+
+def _python_venv() -> str | None:
+    if shutil.which("python3") is None:
+        return "no python3 on PATH"
+    tried = subprocess.run(["python3", "-c", "import ensurepip, venv"], capture_output=True, text=True, timeout=60)
+    return None if tried.returncode == 0 else "python3 has no venv"
+
+
 def _etcd() -> str | None:
     from services.local.etcd_setup import etcd_binary
 
@@ -85,6 +97,10 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "kafka-connect": (_jars("connect.xml"), "apt-get install maven"),
     "kafka-streams": (_jars("streams.xml"), "apt-get install maven"),
     "kcat": (_command("kcat"), "apt-get install kcat"),
+    "maven": (_command("mvn"), "apt-get install maven"),
+    "cargo": (_command("cargo"), "apt-get install cargo-web"),
+    "c-compiler": (_c_compiler, "apt-get install build-essential"),
+    "python-venv": (_python_venv, "apt-get install python3-venv"),
     "strace": (_command("strace"), "apt-get install strace"),
     "go": (_go, "apt-get install golang-go, if that is 1.21 or later"),
     "node": (_node, "apt-get install nodejs npm"),

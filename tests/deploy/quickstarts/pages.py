@@ -1,0 +1,31 @@
+"""The pages of docs/use/quick-starts/, and what each needs to run."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.requirements import ROOT
+
+FOLDER = ROOT / "docs" / "use" / "quick-starts"
+BUILDS = ROOT / ".tools" / "quick-starts"
+
+
+@dataclass(frozen=True)
+class QuickStart:
+    needs: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    """What makes it cheaper here than for a reader. It changes no command and no file."""
+
+
+def page_file(language: str) -> Path:
+    return FOLDER / f"{language}.md"
+
+
+QUICK_STARTS = {
+    "go": QuickStart(("go",)),
+    "java": QuickStart(("java", "maven")),
+    "javascript": QuickStart(("node",)),
+    "python": QuickStart(("python-venv",)),
+    # A second run builds nothing, and librdkafka compiles in half the time without optimisation.
+    "rust": QuickStart(("cargo", "c-compiler"), {"CARGO_TARGET_DIR": str(BUILDS / "rust"), "CFLAGS": "-O0"}),
+    "spark": QuickStart(("java", "python-venv")),
+}

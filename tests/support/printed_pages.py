@@ -1,6 +1,6 @@
 """Pages of docs/ whose blocks run as they are printed: files are written, commands run in order, output is compared.
 
-- A `bash` block is commands. All of a page's are one shell session in an empty folder, which ends at the first command that fails.
+- A `bash` block is commands. All of a page's are one shell session in an empty folder. It ends at the first command that fails.
 - A `text` block after it is what these commands print to stdout. `…` in it stands for any text within its line.
 - Every other block is a file, whose first line is a comment with its name.
 

@@ -30,10 +30,5 @@ def kafka_tools(tmp_path: Path) -> Path:
 
 def test_kcat_and_the_console_tools_write_read_and_describe(bootstrap: str, kafka_tools: Path, tmp_path: Path) -> None:
     require("kcat")
-    run_page(
-        parse_page(PAGE.read_text()),
-        tmp_path,
-        bootstrap,
-        timeout_s=TIMEOUT_S,
-        environment={"PATH": f"{kafka_tools}:{os.environ['PATH']}"},
-    )
+    environment = {"PATH": f"{kafka_tools}:{os.environ['PATH']}"}
+    run_page(parse_page(PAGE.read_text()), tmp_path, bootstrap, timeout_s=TIMEOUT_S, environment=environment)

@@ -75,7 +75,16 @@ def test_metrics_on_the_page_exist() -> None:
     assert set(re.findall(r"`((?:kafka|penstock)_[a-z_]+)", TEXT)) - names == set()
 
 
-@pytest.mark.parametrize("page", ["docs/use/troubleshooting.md", "docs/use/quick-start.md", "docs/README.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "docs/use/troubleshooting.md",
+        "docs/use/quick-start.md",
+        "docs/use/comparison.md",
+        "docs/README.md",
+        *(page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "docs" / "use" / "quick-starts").glob("*.md"))),
+    ],
+)
 def test_links_to_headings_lead_somewhere(page: str) -> None:
     here = ROOT / page
     for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", here.read_text()):

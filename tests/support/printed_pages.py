@@ -79,7 +79,7 @@ def run_page(
     script = "".join(f"{step.commands}echo; echo '{END_OF_STEP}'\n" for step in page.steps)
     done = subprocess.run(
         # `timeout` ends the commands' children, too.
-        ["timeout", f"{timeout_s}", "bash", "-e", "-o", "pipefail", "-c", addressed(script, bootstrap)],
+        ["timeout", "--kill-after=10", f"{timeout_s}", "bash", "-e", "-o", "pipefail", "-c", addressed(script, bootstrap)],
         cwd=folder,
         env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,

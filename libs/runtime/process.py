@@ -15,7 +15,6 @@ from random import Random
 from typing import TypeVar
 
 from libs.clock import Clock, SystemClock
-from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.health import Health
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Member
@@ -115,6 +114,8 @@ def lock_data_directory(config: ServiceConfig, fs: FileSystem) -> int:
 
 def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Environment:
     """The environment of a real process: sockets, etcd, the system's clock. Raises CannotRun if its data directory is no use."""
+    from libs.cluster.etcd.etcd_store import EtcdStore  # gRPC is dear to import, and a cluster in one process has no etcd
+
     clock, transport = SystemClock(), SocketTransport()
     try:
         lock_data_directory(config, fs)

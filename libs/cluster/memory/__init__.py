@@ -1,1 +1,2 @@
-"""The adapter of the store port in memory, for tests and the simulator. It imports the port and its records only."""
+"""The adapters of the store port in memory: for tests and the simulator, and for a cluster in one process. They import the port
+and its records only."""

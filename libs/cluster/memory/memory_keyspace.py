@@ -1,6 +1,6 @@
 """etcd's data model in memory: revisions, a history to watch, leases. No I/O and no clock; `memory_store` is its shell."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, KeyValue, Operation, RangeResult, WatchBatch, WatchEvent
@@ -26,6 +26,14 @@ class Keyspace:
         self._history: list[WatchBatch] = []
         self._last_lease = 0
         self._listeners: list[Callable[[], None]] = []
+
+    @classmethod
+    def holding(cls, items: Iterable[KeyValue], revision: int) -> "Keyspace":
+        """A store that begins at `revision` with these keys, none of which has a lease."""
+        keyspace = cls()
+        keyspace.revision = keyspace.compacted = revision
+        keyspace._items = {item.key: item for item in items}
+        return keyspace
 
     def get(self, key: str) -> KeyValue | None:
         return self._items.get(key)

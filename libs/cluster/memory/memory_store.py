@@ -161,7 +161,10 @@ class MemoryStore:
         if loop.time() < lease.expires_at:
             loop.call_at(lease.expires_at, self._expire, lease_id)
         else:
-            self.keyspace.revoke(lease_id)
+            self._end_lease(lease_id)
+
+    def _end_lease(self, lease_id: int) -> None:
+        self.keyspace.revoke(lease_id)
 
     def _wake(self) -> None:
         for changed in tuple(self._changed):

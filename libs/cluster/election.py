@@ -27,6 +27,8 @@ from libs.cluster.store import (
 
 log = logging.getLogger(__name__)
 
+RESIGNED = "resigned"
+
 
 class Leadership:
     """The term of an elected process. Put `guard` among the comparisons of every transaction, and stop when `lost` is set.
@@ -48,7 +50,7 @@ class Leadership:
 
     async def resign(self) -> None:
         """Ends the term, so that a successor may be elected at once. If this fails, the lease expires by itself."""
-        self.lose("resigned")
+        self.lose(RESIGNED)
         await self._store.txn([self.guard], [Delete(self.guard.key)])
         if self._lease is not None:
             await self._store.revoke_lease(self._lease.lease_id)
@@ -60,7 +62,8 @@ class Leadership:
     def lose(self, reason: str) -> None:
         if self.lost.is_set():
             return
-        log.warning("leadership lost", extra={"fields": {"reason": reason, "create_revision": self.guard.revision}})
+        level = logging.INFO if reason == RESIGNED else logging.WARNING
+        log.log(level, "leadership lost", extra={"fields": {"reason": reason, "create_revision": self.guard.revision}})
         self.lost.set()
         if self._lease is not None:
             self._lease.stop()

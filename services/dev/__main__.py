@@ -1,22 +1,18 @@
 """The program `penstock dev`: it reads the command line, and runs a cluster until a signal."""
 
 import argparse
+import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
-from libs.runtime.lifecycle import CannotRun, Lifecycle, run
+from libs.runtime.lifecycle import run
 from libs.telemetry import logs
 from libs.telemetry.logs import LEVELS, LogSettings
-from services.dev.admin_port import open_admin_port
-from services.dev.cluster import Cluster
-from services.dev.data_folder import DataFolder, open_data_folder
-from services.dev.metadata_files import MetadataDamaged
-from services.dev.ports import held_port
+from services.dev.data_folder import open_data_folder
+from services.dev.serving import serve
 from services.dev.settings import HOST, PORT, Settings, WrongSetting, broker_configs_of
 
 PORTS = range(65_536)
-DAMAGES = (DirectoryOwnerMismatch, DirectoryLocked, DirectoryRetired, DirectoryDamaged, MetadataDamaged)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -64,25 +60,10 @@ def log_settings_of(given: argparse.Namespace) -> LogSettings:
     return LogSettings("error" if given.quiet else given.log_level)
 
 
-async def serve(
-    settings: Settings, folder: DataFolder, logging: LogSettings, lifecycle: Lifecycle, announce: Callable[[str], None]
-) -> None:
-    """Runs a cluster; returns when it is ready, and has been announced with its address. Raises CannotRun."""
-    try:
-        with held_port(settings.host, settings.port) as port:
-            cluster = Cluster(settings, port, folder, lifecycle, logging)
-            await cluster.start()
-            if settings.admin_port is not None:
-                await open_admin_port(settings, cluster, lifecycle)
-    except WrongSetting as error:
-        raise CannotRun(str(error)) from error
-    except DAMAGES as error:
-        raise CannotRun("the data folder cannot be used", path=folder.path, reason=error) from error
-    announce(f"{settings.advertised_host}:{port}")
-
-
 def main(arguments: Sequence[str]) -> None:
     """Never returns."""
+    gc.freeze()
+    gc.enable()
     given = parse(arguments)
     try:
         settings, logging = settings_of(given), log_settings_of(given)

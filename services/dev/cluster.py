@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -40,7 +40,7 @@ from services.controller.config import ControllerConfig
 from services.controller.controller import Controller
 from services.dev.data_folder import DataFolder
 from services.dev.metadata_files import MetadataFiles
-from services.dev.settings import NODE_ID, Settings
+from services.dev.settings import DEFAULTS, NODE_ID, Settings
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
 from services.group_coordinator import process as group_process
@@ -118,8 +118,7 @@ class Cluster:
             self._lifecycle.on_stop(files.close)
             keyspace = files.load()
             self._writes = RecordedWrites(keyspace, files.record)
-        if defaults := self._settings.broker_configs.cluster_wide:
-            set_cluster_wide(keyspace, defaults)
+        set_cluster_wide(keyspace, self._settings.broker_configs.cluster_wide)
         if not self._folder.temporary:
             files.begin()
 
@@ -230,9 +229,9 @@ def broker_is_reachable(gateway: Gateway) -> tuple[bool, str]:
     return ready, reason
 
 
-def set_cluster_wide(keyspace: Keyspace, values: dict[str, str] | object) -> None:
-    """Sets cluster-wide broker configs, as `kafka-configs.sh --entity-default` does. Others stay."""
+def set_cluster_wide(keyspace: Keyspace, given: Mapping[str, str]) -> None:
+    """Sets cluster-wide broker configs, as `kafka-configs.sh --entity-default` does. What was set before stays."""
     key = keys.config("broker", "")
     item = keyspace.get(key)
-    former = decode(ConfigOverrides, item.value).values if item is not None else {}
-    keyspace.write([Put(key, encode(ConfigOverrides({**former, **values})))])  # type: ignore[dict-item]
+    former = decode(ConfigOverrides, item.value).values if item is not None else DEFAULTS
+    keyspace.write([Put(key, encode(ConfigOverrides({**former, **given})))])

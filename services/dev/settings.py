@@ -4,16 +4,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from libs.cluster.configs.definitions import ConfigError, require_dynamic, validate_static
+from libs.cluster.configs.definitions import ConfigError, UnknownConfig, require_dynamic, validate_static
 
 HOST = "127.0.0.1"
 PORT = 9092
 NODE_ID = 1
 """Of each of its processes. The only broker has this id, and its port is the bootstrap port plus one."""
 
-DEFAULTS: Final[Mapping[str, str]] = {"group.initial.rebalance.delay.ms": "0"}
-"""Broker configs that differ from a cluster's, unless they are given. Kafka's own `server.properties` for development has them too:
-a first consumer does not wait three seconds for others."""
+DEFAULTS: Final[Mapping[str, str]] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+"""Cluster-wide broker configs that differ from a cluster's, unless they are given. The first is also in the `server.properties` that
+Kafka has for development. The others spare the first group and the first transaction 92 partitions."""
 
 
 class WrongSetting(Exception):
@@ -65,6 +69,8 @@ def _sort_in(name: str, value: str, static: dict[str, str], cluster_wide: dict[s
     try:
         validate_static(name, value)
         static[name] = value
+    except UnknownConfig:
+        raise
     except ConfigError as not_static:
         try:
             config = require_dynamic(name, per_broker=False)

@@ -1,0 +1,124 @@
+"""A cluster for a test: a process of its own, with ports and a data folder of its own, which end with it."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from .fork_server_client import ForkServerGone, request_cluster
+
+START_S_MAX = 30.0
+STOP_S_MAX = 30.0
+
+
+class ClusterFailed(Exception):
+    """A cluster that did not start, or did not end, and why."""
+
+
+class Cluster:
+    """A cluster with one broker. It is started by `start` or by `with`, and no process or file of it is left after `stop`.
+
+    `data`: a folder whose content stays; a later cluster goes on with it. `broker_configs`: Kafka's broker configs by name.
+    `log_level`: what it logs to the stderr of this process: debug, info, warning or error.
+    """
+
+    def __init__(
+        self, *, data: str | os.PathLike[str] = "", broker_configs: Mapping[str, object] | None = None, log_level: str = "error"
+    ) -> None:
+        configs = {name: str(value) for name, value in (broker_configs or {}).items()}
+        self._request = {"data": os.fspath(data), "broker_configs": configs, "log_level": log_level}
+        self._lifeline: socket.socket | None = None
+        self._answer: dict[str, Any] = {}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients call `bootstrap.servers`."""
+        return str(self._running("bootstrap_servers"))
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return int(self._running("pid"))
+
+    def start(self) -> Self:
+        """Returns when clients are served. Raises ClusterFailed."""
+        if self._lifeline is not None:
+            raise ClusterFailed("the cluster runs already: it is started once, or again after stop")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                request_cluster(self._request, theirs)
+            except ForkServerGone as error:
+                ours.close()
+                raise ClusterFailed(str(error)) from error
+        self._lifeline = ours
+        self._answer = self._first_answer(ours)
+        if reason := self._answer.get("error"):
+            self.stop()
+            raise ClusterFailed(f"the cluster did not start: {reason}")
+        return self
+
+    def stop(self) -> None:
+        """Ends it as SIGTERM does, and returns when it is gone. Raises ClusterFailed if it had to be killed."""
+        if self._lifeline is None:
+            return
+        self._lifeline.shutdown(socket.SHUT_WR)
+        if not self._ended(self._lifeline, STOP_S_MAX):
+            self.kill()
+            raise ClusterFailed(f"the cluster did not end within {STOP_S_MAX:.0f} s, and was killed")
+        self._forget()
+
+    def kill(self) -> None:
+        """Ends it as SIGKILL does: nothing is written any more. Its data folder is as a crash leaves it."""
+        if self._lifeline is None:
+            return
+        os.kill(self.pid, signal.SIGKILL)
+        self._ended(self._lifeline, STOP_S_MAX)
+        shutil.rmtree(str(self._answer["temporary"]), ignore_errors=True)
+        self._forget()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _running(self, name: str) -> object:
+        if self._lifeline is None:
+            raise ClusterFailed("the cluster does not run: start it first")
+        return self._answer[name]
+
+    def _first_answer(self, lifeline: socket.socket) -> dict[str, Any]:
+        lifeline.settimeout(START_S_MAX)
+        received = b""
+        try:
+            while not received.endswith(b"\n"):
+                if not (more := lifeline.recv(1 << 16)):
+                    return {"error": "its process ended; what it logged is on stderr"}
+                received += more
+        except TimeoutError:
+            return {"error": f"it was not ready within {START_S_MAX:.0f} s"}
+        answer: dict[str, Any] = json.loads(received)
+        return answer
+
+    def _ended(self, lifeline: socket.socket, timeout_s: float) -> bool:
+        """Whether its process has ended: its end of the lifeline is closed with it."""
+        lifeline.settimeout(timeout_s)
+        try:
+            while lifeline.recv(1 << 16):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionResetError:
+            pass
+        return True
+
+    def _forget(self) -> None:
+        assert self._lifeline is not None
+        self._lifeline.close()
+        self._lifeline = None
+        self._answer = {}

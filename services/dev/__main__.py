@@ -1,75 +1,29 @@
 """The program `penstock dev`: it reads the command line, and runs a cluster until a signal."""
 
-import argparse
 import gc
 import sys
 from collections.abc import Sequence
 
-from libs.runtime.lifecycle import run
 from libs.telemetry import logs
-from libs.telemetry.logs import LEVELS, LogSettings
+from services.dev.command_line import log_settings_of, parse, settings_of
 from services.dev.data_folder import open_data_folder
-from services.dev.serving import serve
-from services.dev.settings import HOST, PORT, Settings, WrongSetting, broker_configs_of
-
-PORTS = range(65_536)
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="penstock dev", description="Runs a whole cluster in one process, for development.")
-    parser.add_argument("--port", default=str(PORT), help=f"bootstrap port; the broker has the next one (default {PORT}; 0: free ones)")
-    parser.add_argument("--host", default=HOST, help=f"the address to listen at (default {HOST})")
-    parser.add_argument("--advertised-host", help="the host that clients are told (default: that of --host)")
-    parser.add_argument("--data", help="a folder for the data, which then stays (default: a temporary one)")
-    parser.add_argument("--admin-port", help="serve /readyz, /health, /metrics and /debug there (default: nowhere; 0: a free one)")
-    parser.add_argument("--broker-config", action="append", default=[], metavar="NAME=VALUE", help="Kafka's broker config; may be repeated")
-    parser.add_argument("--log-level", default="warning", help=f"{', '.join(LEVELS)} (default warning)")
-    parser.add_argument("--quiet", action="store_true", help="log nothing below errors, and print bootstrap.servers only")
-    return parser.parse_args(arguments)
-
-
-def settings_of(given: argparse.Namespace) -> Settings:
-    """Raises WrongSetting."""
-    if given.data is not None and not given.data.strip():
-        raise WrongSetting("--data is empty; expected a folder")
-    for option, host in (("--host", given.host), ("--advertised-host", given.advertised_host)):
-        if host is not None and not host.strip():
-            raise WrongSetting(f"{option} is empty; expected the name or address of a host")
-    if given.advertised_host is None and given.host in ("0.0.0.0", "::", "[::]"):
-        raise WrongSetting(f"--host is {given.host}, and no client can connect to that; expected --advertised-host as well")
-    return Settings(
-        port=_port("--port", given.port, highest=PORTS[-2]),
-        host=given.host,
-        advertised_host=given.advertised_host or given.host,
-        data=given.data or "",
-        admin_port=None if given.admin_port is None else _port("--admin-port", given.admin_port, highest=PORTS[-1]),
-        broker_configs=broker_configs_of(given.broker_config),
-    )
-
-
-def _port(option: str, text: str, highest: int) -> int:
-    if not text.isdecimal() or int(text) > highest:
-        raise WrongSetting(f"{option} is {text!r}; expected 0 to {highest}")
-    return int(text)
-
-
-def log_settings_of(given: argparse.Namespace) -> LogSettings:
-    """Raises WrongSetting."""
-    if given.log_level not in LEVELS:
-        raise WrongSetting(f"--log-level is {given.log_level!r}; expected {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
-    return LogSettings("error" if given.quiet else given.log_level)
+from services.dev.settings import WrongSetting
 
 
 def main(arguments: Sequence[str]) -> None:
     """Never returns."""
-    gc.freeze()
-    gc.enable()
     given = parse(arguments)
     try:
         settings, logging = settings_of(given), log_settings_of(given)
         folder = open_data_folder(settings.data)
     except WrongSetting as error:
         sys.exit(f"penstock dev: {error}")
+    # The services are dear to import, and a mistake is said without them.
+    from libs.runtime.lifecycle import run
+    from services.dev.serving import serve
+
+    gc.freeze()
+    gc.enable()
     logs.configure("dev", "dev", logging)
 
     def announce(bootstrap_servers: str) -> None:

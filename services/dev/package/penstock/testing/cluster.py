@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -32,6 +33,8 @@ class Cluster:
         configs = {name: str(value) for name, value in (broker_configs or {}).items()}
         self._request = {"data": os.fspath(data), "broker_configs": configs, "log_level": log_level}
         self._lifeline: socket.socket | None = None
+        self._process = -1
+        """The descriptor of its process."""
         self._answer: dict[str, Any] = {}
 
     @property
@@ -55,11 +58,11 @@ class Cluster:
             except ForkServerGone as error:
                 ours.close()
                 raise ClusterFailed(str(error)) from error
-        self._lifeline = ours
-        self._answer = self._first_answer(ours)
-        if reason := self._answer.get("error"):
-            self.stop()
+        answer = self._first_answer(ours)
+        if reason := answer.get("error"):
+            ours.close()  # which ends it, if it still starts
             raise ClusterFailed(f"the cluster did not start: {reason}")
+        self._lifeline, self._answer, self._process = ours, answer, os.pidfd_open(answer["pid"])
         return self
 
     def stop(self) -> None:
@@ -67,7 +70,7 @@ class Cluster:
         if self._lifeline is None:
             return
         self._lifeline.shutdown(socket.SHUT_WR)
-        if not self._ended(self._lifeline, STOP_S_MAX):
+        if not self._ended(STOP_S_MAX):
             self.kill()
             raise ClusterFailed(f"the cluster did not end within {STOP_S_MAX:.0f} s, and was killed")
         self._forget()
@@ -76,8 +79,8 @@ class Cluster:
         """Ends it as SIGKILL does: nothing is written any more. Its data folder is as a crash leaves it."""
         if self._lifeline is None:
             return
-        os.kill(self.pid, signal.SIGKILL)
-        self._ended(self._lifeline, STOP_S_MAX)
+        signal.pidfd_send_signal(self._process, signal.SIGKILL)
+        self._ended(STOP_S_MAX)
         shutil.rmtree(str(self._answer["temporary"]), ignore_errors=True)
         self._forget()
 
@@ -105,20 +108,15 @@ class Cluster:
         answer: dict[str, Any] = json.loads(received)
         return answer
 
-    def _ended(self, lifeline: socket.socket, timeout_s: float) -> bool:
-        """Whether its process has ended: its end of the lifeline is closed with it."""
-        lifeline.settimeout(timeout_s)
-        try:
-            while lifeline.recv(1 << 16):
-                pass
-        except TimeoutError:
-            return False
-        except ConnectionResetError:
-            pass
-        return True
+    def _ended(self, timeout_s: float) -> bool:
+        """Whether its process has ended."""
+        poll = select.poll()
+        poll.register(self._process, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
 
     def _forget(self) -> None:
         assert self._lifeline is not None
         self._lifeline.close()
+        os.close(self._process)
         self._lifeline = None
         self._answer = {}

@@ -73,7 +73,7 @@ def test_the_admin_port_shows_all_services(short_dir: Path) -> None:
         assert page("/readyz") == "ready\n"
         eventually(lambda: json.loads(page("/health"))["verdict"] == "healthy")
         metrics = page("/metrics")
-        for prefix in ("penstock_gateway_", "penstock_storage_", "penstock_controller_", "penstock_group_"):
+        for prefix in ("penstock_gateway_", "penstock_storage_", "penstock_controller_", "penstock_groups_", "penstock_transactions_"):
             assert f"\n{prefix}" in metrics
         assert "/debug/partitions" in json.loads(page("/debug"))
 

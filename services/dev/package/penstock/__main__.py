@@ -21,6 +21,8 @@ PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The module of each program, and what it is."""
 EXTRAS: Final = ("controller", "storage", "gateway", "group-coordinator", "transaction-coordinator")
+OF_A_CLUSTER: Final = (*EXTRAS, "recovery")
+ETCD_CLIENT: Final = ("grpc", "etcd3")
 HELP: Final = ("-h", "--help", "help")
 
 
@@ -50,6 +52,7 @@ def usage() -> str:
 
 def run(name: str, arguments: Sequence[str]) -> int:
     """Runs a program as `python -m` does. It ends the process by itself, as a rule."""
+    from importlib.util import find_spec
     from runpy import run_module
 
     # Until the program handles signals by itself, Ctrl-C ends it without a traceback.
@@ -58,14 +61,14 @@ def run(name: str, arguments: Sequence[str]) -> int:
     if name == "dev":
         gc.disable()  # until it has imported everything, which makes thousands of objects and no garbage
     sys.argv = [f"penstock {name}", *arguments]
-    try:
-        run_module(PROGRAMS[name][0], run_name="__main__", alter_sys=False)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] in ("libs", "services"):
-            raise
-        extra = f"penstock[{name}]" if name in EXTRAS else "penstock[controller]" if name == "recovery" else "penstock"
-        print(f"penstock {name}: the package {error.name} is not installed; install it by: pip install '{extra}'", file=sys.stderr)
+    if name in OF_A_CLUSTER and (missing := [package for package in ETCD_CLIENT if find_spec(package) is None]):
+        extra = "controller" if name == "recovery" else name
+        print(
+            f"penstock {name}: the package {missing[0]} is not installed; install it by: pip install 'penstock[{extra}]'",
+            file=sys.stderr,
+        )
         return 1
+    run_module(PROGRAMS[name][0], run_name="__main__")
     return 0
 
 

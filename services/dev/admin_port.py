@@ -1,8 +1,6 @@
 """The admin port of a cluster in one process: one for all services."""
 
-from typing import cast
-
-from libs.runtime.admin import AdminServer, Lookup
+from libs.runtime.admin import AdminServer
 from libs.runtime.lifecycle import Lifecycle
 from services.dev.cluster import Cluster
 from services.dev.settings import Settings
@@ -18,7 +16,7 @@ async def open_admin_port(settings: Settings, cluster: Cluster, lifecycle: Lifec
         health=cluster.health,
         metrics=cluster.metrics,
         debug={name: show for view in cluster.views for name, show in view.debug.items()},
-        lookups={name: cast(Lookup, find) for view in cluster.views for name, find in view.lookups.items()},
+        lookups={name: find for view in cluster.views for name, find in view.lookups.items()},
     )
     lifecycle.on_stop(admin.close)
     await admin.start()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -25,6 +25,7 @@ from libs.cluster.records import (
 from libs.cluster.store import Put
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.rpc.socket_transport import SocketTransport
+from libs.runtime.admin import Lookup
 from libs.runtime.children import ChildProcesses
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, descriptors_max
@@ -67,8 +68,8 @@ class View:
 
     role: str
     ready: Callable[[], tuple[bool, str]]
-    debug: dict[str, Callable[[], object]]
-    lookups: dict[str, Callable[[str], Awaitable[object]]]
+    debug: Mapping[str, Callable[[], object]]
+    lookups: Mapping[str, Lookup]
 
 
 class Cluster:
@@ -94,7 +95,7 @@ class Cluster:
         await self._start_group_coordinator()
         await self._start_transaction_coordinator()
         await self._start_gateway()
-        while not self.ready()[0]:
+        while not self.ready()[0]:  # noqa: ASYNC110  (five services tell it, and none announces it)
             await asyncio.sleep(LOOK_S)
 
     def ready(self) -> tuple[bool, str]:
@@ -139,7 +140,12 @@ class Cluster:
 
     def _common(self, role: str) -> dict[str, object]:
         """The settings that every service has."""
-        return {"node_id": NODE_ID, "etcd": NO_ETCD, "data_dir": self._data_dir(role), "rpc_unix": f"{self._folder.sockets}/{role}.sock"}
+        return {
+            "node_id": NODE_ID,
+            "etcd": NO_ETCD,
+            "data_dir": self._data_dir(role),
+            "rpc_unix": f"{self._folder.sockets}/{role}.sock",
+        }
 
     # -- the services -------------------------------------------------------------------------------------------------------
 
@@ -172,7 +178,7 @@ class Cluster:
             page_cache_of=page_cache_id,
         )
         node = StorageNode(config, environment)
-        self.views.append(View(STORAGE, node.ready, dict(node.debug()), {"partitions": node.partitions.look_up}))
+        self.views.append(View(STORAGE, node.ready, node.debug(), {"partitions": node.partitions.look_up}))
         self._lifecycle.on_stop(node.stop)
         await node.start()
 

@@ -11,14 +11,15 @@ PORTS = range(65_536)
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="penstock dev", description="Runs a whole cluster in one process, for development.")
-    parser.add_argument("--port", default=str(PORT), help=f"bootstrap port; the broker has the next one (default {PORT}; 0: free ones)")
-    parser.add_argument("--host", default=HOST, help=f"the address to listen at (default {HOST})")
-    parser.add_argument("--advertised-host", help="the host that clients are told (default: that of --host)")
-    parser.add_argument("--data", help="a folder for the data, which then stays (default: a temporary one)")
-    parser.add_argument("--admin-port", help="serve /readyz, /health, /metrics and /debug there (default: nowhere; 0: a free one)")
-    parser.add_argument("--broker-config", action="append", default=[], metavar="NAME=VALUE", help="Kafka's broker config; may be repeated")
-    parser.add_argument("--log-level", default="warning", help=f"{', '.join(LEVELS)} (default warning)")
-    parser.add_argument("--quiet", action="store_true", help="log nothing below errors, and print bootstrap.servers only")
+    add = parser.add_argument
+    add("--port", default=str(PORT), help=f"bootstrap port; the broker has the next one (default {PORT}; 0: free ones)")
+    add("--host", default=HOST, help=f"the address to listen at (default {HOST})")
+    add("--advertised-host", help="the host that clients are told (default: that of --host)")
+    add("--data", help="a folder for the data, which then stays (default: a temporary one)")
+    add("--admin-port", help="serve /readyz, /health, /metrics and /debug there (default: nowhere; 0: a free port)")
+    add("--broker-config", action="append", default=[], metavar="NAME=VALUE", help="a broker config of Kafka's, repeatable")
+    add("--log-level", default="warning", help=f"{', '.join(LEVELS)} (default warning)")
+    add("--quiet", action="store_true", help="log errors only")
     return parser.parse_args(arguments)
 
 

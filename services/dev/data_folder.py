@@ -63,11 +63,13 @@ def open_data_folder(given: str) -> DataFolder:
         sockets = tempfile.mkdtemp(prefix=PREFIX)
         if len(os.fsencode(sockets)) > SOCKET_FOLDER_MAX:
             os.rmdir(sockets)
-            raise WrongSetting(f"TMPDIR is {tempfile.gettempdir()!r}, too long for the addresses of sockets; expected a shorter path")
+            raise WrongSetting(f"TMPDIR is {tempfile.gettempdir()!r}, too long for sockets below it; expected a shorter path")
         locks.append(lasting.lock(f"{sockets}/{LOCK}"))
     except OSError as error:
         raise WrongSetting(f"TMPDIR is {tempfile.gettempdir()!r}, where no folder can be made ({error.strerror})") from error
-    return DataFolder(os.path.abspath(given), sockets, lasting, locks) if given else DataFolder(sockets, sockets, UnsyncedFileSystem(), locks)
+    if given:
+        return DataFolder(os.path.abspath(given), sockets, lasting, locks)
+    return DataFolder(sockets, sockets, UnsyncedFileSystem(), locks)
 
 
 def _lock(path: str, fs: FileSystem) -> int:

@@ -30,5 +30,3 @@ async def serve(
     except DAMAGES as error:
         raise CannotRun("the data folder cannot be used", path=folder.path, reason=error) from error
     announce(f"{settings.advertised_host}:{port}")
-
-

@@ -16,8 +16,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
-"""Cluster-wide broker configs that differ from a cluster's, unless they are given. The first is also in the `server.properties` that
-Kafka has for development. The others spare the first group and the first transaction 92 partitions."""
+"""Cluster-wide broker configs that differ from a cluster's, unless they are given. The first is also in the `server.properties`
+that Kafka has for development. The others spare the first group and the first transaction 92 partitions."""
 
 
 class WrongSetting(Exception):

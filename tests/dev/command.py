@@ -66,5 +66,3 @@ def refused(*arguments: str) -> str:
     assert ended.returncode != 0
     assert ended.stdout == ""
     return ended.stderr
-
-

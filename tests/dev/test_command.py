@@ -73,8 +73,8 @@ def test_the_admin_port_shows_all_services(short_dir: Path) -> None:
         assert page("/readyz") == "ready\n"
         eventually(lambda: json.loads(page("/health"))["verdict"] == "healthy")
         metrics = page("/metrics")
-        for prefix in ("penstock_gateway_", "penstock_storage_", "penstock_controller_", "penstock_groups_", "penstock_transactions_"):
-            assert f"\n{prefix}" in metrics
+        for service in ("gateway", "storage", "controller", "groups", "transactions"):
+            assert f"\npenstock_{service}_" in metrics
         assert "/debug/partitions" in json.loads(page("/debug"))
 
 
@@ -106,10 +106,15 @@ def test_a_broker_config_is_in_force(short_dir: Path) -> None:
 )
 def test_a_mistake_is_said_in_one_sentence(arguments: list[str], sentence: str) -> None:
     with pytest.raises(WrongSetting) as said:
-        given = parse(arguments)
-        log_settings_of(given)
-        open_data_folder(settings_of(given).data)
+        open_data_folder_of(arguments)
     assert sentence in str(said.value)
+
+
+def open_data_folder_of(arguments: list[str]) -> None:
+    """What the command does before it starts anything."""
+    given = parse(arguments)
+    log_settings_of(given)
+    open_data_folder(settings_of(given).data)
 
 
 def test_the_command_says_a_mistake_and_nothing_else() -> None:

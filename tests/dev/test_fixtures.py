@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
 from penstock.testing import Cluster, ClusterFailed
+
 from tests.dev.clients import administrator, consume, produce
 from tests.support.polling import eventually
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-
 from penstock.testing import Cluster
+
 from tests.dev.clients import administrator, consume, create_topic, produce, record_count, topic_config, transactional_producer
 from tests.support.polling import eventually
 

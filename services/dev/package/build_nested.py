@@ -11,7 +11,7 @@ from setuptools.command.build_py import build_py
 NESTED = ("libs", "services")
 
 
-class BuildNested(build_py):
+class BuildNested(build_py):  # type: ignore[misc]
     def run(self) -> None:
         super().run()
         if self.editable_mode:

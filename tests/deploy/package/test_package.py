@@ -11,7 +11,7 @@ import pytest
 from tests.deploy.package.conftest import Installation
 
 EXTRAS = ("controller", "storage", "gateway", "group-coordinator", "transaction-coordinator")
-SAMPLE = '''\
+SAMPLE = """\
 import libs
 import services
 from confluent_kafka import Consumer, Producer
@@ -38,7 +38,7 @@ def test_other_orders(penstock_session_cluster):
 
 def test_own_packages_are_the_projects():
     assert libs.OWNER == services.OWNER == "the user"
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,8 @@ def test_the_command_runs_a_cluster(installation: Installation, project: Path) -
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_the_fixtures_work_in_a_users_project(installation: Installation, project: Path, workers: str) -> None:
-    ended = installation.run([str(installation.bin / "python"), "-m", "pytest", "-q", "-W", "error", "-n", workers, "-p", "no:cacheprovider"])
+    pytest_of_user = [str(installation.bin / "python"), "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    ended = installation.run([*pytest_of_user, "-n", workers])
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
 
 

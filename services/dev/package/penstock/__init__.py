@@ -1,7 +1,7 @@
 """Penstock, a distributed, replicated log that speaks the Kafka protocol.
 
-Users import `penstock.testing`, or run the command `penstock`. An installed wheel holds `libs` and `services` in `packages/`, where
-nobody else's import finds them (docs/adr/0030). A process of Penstock finds them by `put_packages_on_path`.
+Users import `penstock.testing`, or run the command `penstock`. An installed wheel holds `libs` and `services` in `packages/`,
+where no import of others finds them (docs/adr/0028). A process of Penstock finds them by `put_packages_on_path`.
 """
 
 import os
@@ -11,8 +11,8 @@ PACKAGES = os.path.join(os.path.dirname(__file__), "packages")
 
 
 def put_packages_on_path() -> None:
-    """Lets this process and its children import `libs` and `services`, before any others of these names. In a source tree they are
-    found already."""
+    """Lets this process and its children import `libs` and `services`, before any others of these names. In a source tree they
+    are found already."""
     if not os.path.isdir(PACKAGES):
         return
     sys.path.insert(0, PACKAGES)

@@ -4,7 +4,6 @@ import gc
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Final
 
 from . import put_packages_on_path
@@ -32,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(usage())
         return 0 if words else 2
     if words[0] in ("-V", "--version"):
+        from importlib.metadata import version
+
         print(f"penstock {version('penstock')}")
         return 0
     name = words[0]

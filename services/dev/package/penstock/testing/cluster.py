@@ -90,7 +90,7 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
-    def _running(self, name: str) -> object:
+    def _running(self, name: str) -> Any:
         if self._lifeline is None:
             raise ClusterFailed("the cluster does not run: start it first")
         return self._answer[name]

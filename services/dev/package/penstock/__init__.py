@@ -1,7 +1,7 @@
 """Penstock, a distributed, replicated log that speaks the Kafka protocol.
 
 Users import `penstock.testing`, or run the command `penstock`. An installed wheel holds `libs` and `services` in `packages/`,
-where no import of others finds them (docs/adr/0032). A process of Penstock finds them by `put_packages_on_path`.
+where no import of others finds them (docs/adr/0029). A process of Penstock finds them by `put_packages_on_path`.
 """
 
 import os

@@ -101,6 +101,7 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "cargo": (_command("cargo"), "apt-get install cargo-web"),
     "c-compiler": (_c_compiler, "apt-get install build-essential"),
     "python-venv": (_python_venv, "apt-get install python3-venv"),
+    "nft": (_command("nft"), "apt-get install nftables"),
     "strace": (_command("strace"), "apt-get install strace"),
     "go": (_go, "apt-get install golang-go, if that is 1.21 or later"),
     "node": (_node, "apt-get install nodejs npm"),

@@ -1,0 +1,93 @@
+"""Writes the units and the environment files of one host: `python -m services.local.systemd` (docs/operate/three-hosts.md)."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from services.local.errors import LauncherError
+from services.local.etcd_setup import etcd_binary
+from services.local.python_setup import venv_python
+from services.local.systemd.environment import environment_files
+from services.local.systemd.hosts import Hosts
+from services.local.systemd.units import ENVIRONMENT, Installation, unit_files
+
+ROOT = Path(__file__).resolve().parents[3]
+UNITS = "/etc/systemd/system"
+HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
+"""Directories that no process of a unit sees, by ProtectHome and PrivateTmp."""
+
+
+def installation_of(given: argparse.Namespace) -> Installation:
+    """Raises LauncherError if units could not start these programs."""
+    for option, path in (("--python", given.python), ("--etcd", given.etcd)):
+        if not path.is_absolute():
+            raise LauncherError(f"{option} is {path}; expected an absolute path")
+        if hidden := next((place for place in HIDDEN if path.is_relative_to(place)), None):
+            raise LauncherError(f"{option} is {path}, and units do not see {hidden}; expected a path such as /opt/penstock/…")
+        if not os.access(path, os.X_OK):
+            raise LauncherError(f"{option} is {path}, which is no program; `python3 -m services.local setup` installs it")
+    return Installation(given.python, given.etcd, given.user)
+
+
+def write(into: Path, hosts: Hosts, installation: Installation) -> list[str]:
+    """Units are replaced. An environment file that is there stays, since its operator may have changed it. Returns what was done,
+    a line for each file."""
+    done = []
+    for name, text in unit_files(installation).items():
+        done.append(_write(into / UNITS.lstrip("/") / name, text))
+    for name, settings in environment_files(hosts).items():
+        path, text = into / ENVIRONMENT.lstrip("/") / name, _text(settings)
+        if path.exists() and path.read_text() != text:
+            done.append(f"kept {path}, which differs; remove it to have it written anew")
+        else:
+            done.append(_write(path, text))
+    return done
+
+
+def _text(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _write(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return f"wrote {path}"
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m services.local.systemd", description="Writes the systemd units of one host.")
+    parser.add_argument("--hosts", required=True, help="names or addresses of all hosts, the same list on each")
+    parser.add_argument("--host", required=True, help="which of them this is")
+    parser.add_argument("--racks", default="", help="the rack or zone of each of --hosts, in their order")
+    parser.add_argument("--port", type=int, default=9092, help="the bootstrap port (default 9092)")
+    parser.add_argument("--user", default="penstock", help="the user that runs all processes (default penstock)")
+    parser.add_argument("--python", type=Path, default=venv_python(ROOT), help="the Python that has Penstock")
+    parser.add_argument("--etcd", type=Path, default=etcd_binary(ROOT), help="the etcd to run")
+    parser.add_argument("--into", type=Path, default=Path("/"), help="the root below which files are written (default /)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = parse(arguments)
+    try:
+        racks = _list(given.racks) if given.racks else ()
+        hosts = Hosts(_list(given.hosts), given.host, racks, given.port)
+        for line in write(given.into, hosts, installation_of(given)):
+            print(line)
+    except LauncherError as reason:
+        print(f"penstock: {reason}", file=sys.stderr)
+        return 1
+    except OSError as reason:
+        print(f"penstock: {reason.filename}: {reason.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(","))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

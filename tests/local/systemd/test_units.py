@@ -1,0 +1,157 @@
+"""Units and environment files of a host: what the services and systemd say to them, and what is refused."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from libs.runtime.config import load
+from libs.runtime.service_config import ServiceConfig
+from libs.runtime.setting_names import unknown
+from services.controller.config import ControllerConfig
+from services.gateway.config import GatewayConfig
+from services.group_coordinator.config import GroupCoordinatorConfig
+from services.local.cluster_plan import STOP_ORDER
+from services.local.systemd.hosts import RPC_PORTS, Hosts
+from services.local.systemd.units import DESCRIPTIONS, STOP_S, unit_name
+from services.storage.config import StorageConfig
+from services.transaction_coordinator.config import TransactionCoordinatorConfig
+from tests.deploy.hosts.unit_files import Unit, read_unit
+from tests.support.requirements import ROOT
+
+CONFIGS: dict[str, type[ServiceConfig]] = {
+    "controller": ControllerConfig,
+    "storage": StorageConfig,
+    "group_coordinator": GroupCoordinatorConfig,
+    "transaction_coordinator": TransactionCoordinatorConfig,
+    "gateway": GatewayConfig,
+}
+PROGRAM = shutil.which("true") or "/bin/true"
+GOOD = {"--hosts": "10.0.0.1,10.0.0.2,node3.example.net", "--host": "10.0.0.2", "--python": PROGRAM, "--etcd": PROGRAM}
+
+
+def write(into: Path, **changed: str) -> subprocess.CompletedProcess[str]:
+    options = {**GOOD, **{f"--{name}": value for name, value in changed.items()}, "--into": str(into)}
+    words = [word for option in options.items() for word in option]
+    return subprocess.run(
+        [sys.executable, "-m", "services.local.systemd", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+
+def units(into: Path) -> dict[str, Unit]:
+    return {role: read_unit(into / "etc/systemd/system" / unit_name(role), root=into) for role in DESCRIPTIONS}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("host")
+    done = write(into, racks="a,b,c")
+    assert done.returncode == 0, done.stderr
+    return into
+
+
+@pytest.mark.parametrize("role", CONFIGS)
+def test_each_service_accepts_the_settings_of_its_unit(written: Path, role: str) -> None:
+    environment = units(written)[role].environment
+    config = load(CONFIGS[role], env=environment)
+    assert config.problem() is None
+    assert list(unknown(environment)) == []
+    assert (config.node_id, config.host_id, config.rpc_advertised_host) == (2, "10.0.0.2", "10.0.0.2")
+    assert config.etcd == ("10.0.0.1:2379", "10.0.0.2:2379", "node3.example.net:2379")
+
+
+def test_no_two_processes_of_a_host_have_a_port_a_socket_or_a_folder_in_common(written: Path) -> None:
+    found = units(written)
+    for variable in ("PENSTOCK_RPC_TCP", "PENSTOCK_RPC_UNIX", "PENSTOCK_ADMIN_PORT", "PENSTOCK_DATA_DIR"):
+        assert len({found[role].environment[variable] for role in RPC_PORTS}) == len(RPC_PORTS), variable
+
+
+def test_gateways_and_storage_nodes_know_the_rack_of_their_host(written: Path) -> None:
+    racks = {role: unit.environment.get("PENSTOCK_RACK") for role, unit in units(written).items()}
+    assert {role for role, rack in racks.items() if rack == "b"} == {"gateway", "storage"}
+
+
+def test_hosts_stop_in_the_order_in_which_make_down_stops(written: Path) -> None:
+    found = units(written)
+    for place, role in enumerate(STOP_ORDER):
+        after = found[role].values("Unit", "After")
+        stopped_later = [other for other in STOP_ORDER[place + 1 :] if unit_name(other) in " ".join(after)]
+        needed = [other for other in STOP_ORDER if unit_name(other) in " ".join(after)]
+        assert stopped_later == needed, f"{role} starts after {needed}"
+    last = found["controller"].values("Unit", "After")
+    assert unit_name("etcd") in " ".join(last)
+
+
+def test_systemd_waits_for_a_process_that_drains() -> None:
+    from libs.runtime.lifecycle import DRAIN_S
+
+    assert STOP_S > DRAIN_S
+
+
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze on PATH")
+    assert write(tmp_path, user="daemon").returncode == 0
+    files = sorted(map(str, (tmp_path / "etc/systemd/system").iterdir()))
+    said = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True, timeout=60)
+    assert (said.returncode, said.stderr) == (0, "")
+    for file in files[:-1]:
+        level = subprocess.run(
+            ["systemd-analyze", "security", "--offline=true", "--threshold=25", file], capture_output=True, text=True, timeout=60
+        )
+        assert level.returncode == 0, level.stdout[-300:]
+
+
+def test_a_second_run_replaces_units_and_keeps_changed_settings(tmp_path: Path) -> None:
+    write(tmp_path)
+    settings = tmp_path / "etc/penstock/storage.env"
+    settings.write_text(f"{settings.read_text()}PENSTOCK_LOG_LEVEL=debug\n")
+    unit = tmp_path / "etc/systemd/system" / unit_name("storage")
+    unit.write_text("")
+    said = write(tmp_path).stdout
+    assert f"kept {settings}, which differs; remove it to have it written anew" in said
+    assert "PENSTOCK_LOG_LEVEL=debug" in settings.read_text()
+    assert "ExecStart=" in unit.read_text()
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"hosts": "a,b,"}, "--hosts has ''; expected names or IPv4 addresses of hosts, separated by commas"),
+        ({"hosts": "a:9092,b,c"}, "--hosts has 'a:9092'; expected names or IPv4 addresses"),
+        ({"hosts": "fe80::1,b,c"}, "--hosts has 'fe80::1'; expected names or IPv4 addresses"),
+        ({"hosts": "localhost,b,c"}, "--hosts has localhost, which other hosts cannot reach"),
+        ({"hosts": "a,127.0.0.1,c"}, "--hosts has 127.0.0.1, which other hosts cannot reach"),
+        ({"hosts": "a,b,a"}, "--hosts names a twice"),
+        ({"hosts": "a,b"}, "--hosts names 2 hosts; expected 3, 5, 7"),
+        ({"host": "10.0.0.9"}, "--host is 10.0.0.9; expected one of --hosts: 10.0.0.1, 10.0.0.2, node3.example.net"),
+        ({"racks": "a,b"}, "--racks names 2 racks; expected 3, one for each of --hosts"),
+        ({"racks": "a,,c"}, "--racks has an empty name"),
+        ({"port": "80"}, "--port is 80; expected 1024 to 65532"),
+        ({"port": "7100"}, "--port 7100 takes 7101, which another process of the cluster has"),
+        ({"python": "python3"}, "--python is python3; expected an absolute path"),
+        ({"python": "/root/penstock/.venv/bin/python"}, "and units do not see /root; expected a path such as /opt/penstock"),
+        ({"etcd": "/opt/nothing"}, "--etcd is /opt/nothing, which is no program; `python3 -m services.local setup` installs it"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_written(tmp_path: Path, changed: dict[str, str], sentence: str) -> None:
+    done = write(tmp_path, **changed)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence in done.stderr
+    assert done.stderr.startswith("penstock: ")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "etc").write_text("")
+    done = write(tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"penstock: {tmp_path}/etc\S*: Not a directory\n", done.stderr)
+
+
+def test_ports_for_clients_are_one_and_one_for_each_host() -> None:
+    assert Hosts(("a", "b", "c"), "b").client_ports == range(9092, 9096)

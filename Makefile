@@ -1,6 +1,8 @@
 # `make` lists the targets. Everything sets itself up; Python 3.11 and the package registries are all that is needed.
 # make up PORT=9092 STORAGE=3 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1   shapes the cluster (remembered until `make wipe`)
 # make backup FILE=metadata.backup   while it runs; make restore FILE=metadata.backup   while it is down; make rebuild
+# make up HOST=192.168.1.5   lets other machines connect: the address by which they reach this one (some shells export a HOST,
+# so it counts on the command line only)
 # RUN=.run                                               names the folder it lives in, so that several can coexist
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -9,7 +11,7 @@ VENV := .venv/bin
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTROLLERS COORDINATORS TRANSACTION_COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS JSON KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSFERS
+KNOWN := AGAINST CONTROLLERS COORDINATORS TRANSACTION_COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST JSON KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
@@ -20,11 +22,12 @@ help: ## list the targets
 	@echo "Penstock. Targets:"
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
-up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= RUN=)
+up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= HOST= RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
 		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS)) \
 		$(if $(COORDINATORS),--coordinators $(COORDINATORS)) \
-		$(if $(TRANSACTION_COORDINATORS),--transaction-coordinators $(TRANSACTION_COORDINATORS))
+		$(if $(TRANSACTION_COORDINATORS),--transaction-coordinators $(TRANSACTION_COORDINATORS)) \
+		$(if $(filter command,$(firstword $(origin HOST))),--host "$(HOST)")
 
 down: ## stop everything, keep the data
 	@$(LOCAL) down --run "$(RUN)"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from services.local import probe, recovery
+from services.local import advertised_host, probe, recovery
 from services.local.cluster import Cluster, ProcessStatus
 from services.local.cluster_health import HEALTHY, health_of
 from services.local.cluster_plan import ProcessPlan
@@ -46,6 +46,8 @@ def cluster_of(run: RunDirectory, shape: Shape) -> Cluster:
 
 def up(run: RunDirectory, given: argparse.Namespace) -> None:
     shape_of(run.read_shape(), given)  # raises before a folder is made for a shape that cannot be
+    if given.host is not None:
+        os.environ.update(advertised_host.settings_for(given.host, os.environ))
     set_up(development=False)
     started_at = time.monotonic()
     with run.locked():
@@ -54,9 +56,13 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         cluster = cluster_of(run, shape)
         if before is not None and before != shape:
             refuse_change(before, cluster)
+        if given.host is not None:
+            advertised_host.refuse_running_elsewhere(cluster, given.host)
         warn_of_settings(cluster)
         cluster.up(lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running"))
     say(f"ready in {time.monotonic() - started_at:.1f} s")
+    for address in advertised_host.unreachable(cluster.bootstrap_servers()):
+        say(f"warning: programs on this machine cannot connect to {address}, where clients are sent (docs/settings.md)")
     say(f"bootstrap.servers={cluster.bootstrap_servers()}")
 
 
@@ -264,6 +270,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         if name == "up":
             for field in fields(Shape):
                 command.add_argument(f"--{field.name.replace('_', '-')}", help="default: as before, at first as in Shape")
+            command.add_argument("--host", help="the address by which other machines reach this one (default: as before)")
         if name == "status":
             command.add_argument("--json", action="store_true", help="for programs")
         if name in ("backup", "restore"):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.local import probe, processes
-from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster
+from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster, with_host
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.run_directory import ADVERTISED_HOST, RunDirectory
@@ -124,8 +124,10 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """As clients reach the gateways."""
         gateways = range(1, self.shape.gateways + 1)
-        hosts = [self.run.place_of(f"gateway-{gateway}", {}).get(ADVERTISED_HOST, HOST) for gateway in gateways]
-        return ",".join(f"{host}:{self.shape.bootstrap_port(gateway)}" for gateway, host in zip(gateways, hosts, strict=True))
+        return ",".join(f"{self._advertised_host(f'gateway-{one}')}:{self.shape.bootstrap_port(one)}" for one in gateways)
+
+    def _advertised_host(self, gateway: str) -> str:
+        return self.run.place_of(gateway, {}).get(ADVERTISED_HOST, HOST)
 
     def _refuse_shared_ports(self) -> None:
         """Refuses ports that a running cluster has for processes that it may yet start."""
@@ -309,6 +311,8 @@ class Cluster:
 
     def _status(self, plan: ProcessPlan) -> ProcessStatus:
         pid = self.pid_of(plan.name)
+        if plan.role == "gateway":
+            plan = with_host(plan, self._advertised_host(plan.name))
         if pid is None:
             return ProcessStatus(plan, None, False, "", None)
         ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=1.0, host=plan.probe_host)

@@ -1,7 +1,7 @@
 """Which processes make up a cluster, and what each is told. Pure: a shape goes in, command lines come out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
@@ -30,6 +30,15 @@ class ProcessPlan:
     """`host:port` by what it serves. Brokers have one each."""
     environment: Mapping[str, str] = field(default_factory=dict)
     probe_host: str = HOST
+
+
+def with_host(plan: ProcessPlan, host: str) -> ProcessPlan:
+    """The same gateway, whose clients reach it at another address. The admin port stays on loopback."""
+    addresses = {
+        name: each if name == "admin" else [address.replace(HOST, host) for address in each]
+        for name, each in plan.addresses.items()
+    }
+    return replace(plan, addresses=addresses)
 
 
 def plan_cluster(shape: Shape, run: RunDirectory, *, python: Path, etcd: Path) -> list[ProcessPlan]:

@@ -57,16 +57,20 @@ process, since all that would read them run already.
 
 ## Clients on other hosts
 
-`make up` starts gateways for clients on this machine only. To let other machines connect, give it the address of this one as
-they reach it:
+`make up` starts gateways for clients on this machine only. To let other machines connect, give it the name or address by which
+they reach this one:
 
 ```
-PENSTOCK_LISTEN_HOST=0.0.0.0 PENSTOCK_ADVERTISED_HOST=kafka.example.net make up
+make up HOST=192.168.1.5
 ```
 
-Clients use what it prints: `bootstrap.servers=kafka.example.net:9092`. They also need the ports 9093 to 9095, one for each
-storage node. Programs on this machine must be able to reach that address too. If they cannot, start one more gateway beside those
-of `make up`, with a listener of its own:
+Clients use what it prints: `bootstrap.servers=192.168.1.5:9092`. They also need the ports 9093 to 9095, one for each storage
+node. Later `make up`s keep the address; `HOST=127.0.0.1` takes it back, after `make down`. HOST stands for
+`PENSTOCK_LISTEN_HOST=0.0.0.0` and `PENSTOCK_ADVERTISED_HOST`. Etcd, processes and admin ports stay on loopback. For a cluster
+that outlives a machine: [operate/three-hosts.md](operate/three-hosts.md).
+
+Programs on this machine are sent to that address, too. `make up` warns if they cannot connect to it, as behind a NAT. Then start
+one more gateway beside those of `make up`, with a listener of its own:
 
 ```
 PENSTOCK_NODE_ID=10 PENSTOCK_ETCD=127.0.0.1:9142 PENSTOCK_DATA_DIR=.run/data/gateway-10 \\

@@ -1,5 +1,5 @@
-"""Clients on a host of their own. `produce` writes numbers until SIGTERM and prints each that is acknowledged; `consume` prints
-what a group reads; `transact` commits one transaction. One JSON line for each record: [topic, partition, number]."""
+"""Clients on a host of their own: `create` makes the topic, `produce` writes numbers until SIGTERM, `consume` reads by a group,
+`transact` commits one transaction. One JSON line for each record that is acknowledged or read: [topic, partition, number]."""
 
 import json
 import signal
@@ -7,6 +7,8 @@ import sys
 import threading
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
+
+from tests.compat.clients.admin import Admin
 
 PARTITIONS = 6
 PAUSE_S = 0.01
@@ -41,7 +43,7 @@ def produce(bootstrap: str, topic: str) -> None:
 
 def consume(bootstrap: str, topic: str, count: int) -> None:
     """Reads from the start of all partitions until `count` records came, and to their ends."""
-    settings = {"group.id": "readers", "auto.offset.reset": "earliest", "enable.partition.eof": True}
+    settings = {"group.id": "readers", "auto.offset.reset": "earliest", "enable.partition.eof": True, "enable.auto.commit": False}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe([topic])
     read, at_end = 0, set[int | None]()
@@ -71,6 +73,8 @@ def transact(bootstrap: str, topic: str) -> None:
 
 def main(action: str, bootstrap: str, topic: str, *counts: str) -> None:
     match action:
+        case "create":
+            Admin(bootstrap).create(topic, PARTITIONS)
         case "produce":
             produce(bootstrap, topic)
         case "consume":

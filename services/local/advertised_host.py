@@ -1,0 +1,53 @@
+"""HOST= of `make up`: the address by which other machines reach the gateways of this one."""
+
+import re
+import socket
+from collections.abc import Mapping
+
+from services.local import processes
+from services.local.cluster import Cluster
+from services.local.cluster_shape import HOST
+from services.local.errors import LauncherError
+from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST
+
+ANY = "0.0.0.0"
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+")
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+EXPECTED = "expected the name or IPv4 address by which clients reach this machine, without a port"
+CONNECT_S = 2.0
+
+
+def settings_for(host: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of gateways that HOST= stands for. `given`: the environment. Raises LauncherError."""
+    if not NAME.fullmatch(host) or host == ANY:
+        raise LauncherError(f"HOST={host}: {EXPECTED}")
+    settings = {LISTEN_HOST: HOST if LOOPBACK.fullmatch(host) else ANY, ADVERTISED_HOST: host}
+    for variable, value in settings.items():
+        if given.get(variable, value) != value:
+            raise LauncherError(f"HOST={host} and {variable}={given[variable]} contradict each other: give one of them")
+    try:
+        socket.getaddrinfo(host, None, family=socket.AF_INET)
+    except OSError:
+        raise LauncherError(f"HOST={host} has no address on this machine; {EXPECTED}") from None
+    return settings
+
+
+def refuse_running_elsewhere(cluster: Cluster, host: str) -> None:
+    """Raises LauncherError if a gateway runs already, and with another address."""
+    for name, plan in cluster.plans.items():
+        if plan.role != "gateway" or (pid := cluster.pid_of(name)) is None:
+            continue
+        if (now := processes.environment(pid).get(ADVERTISED_HOST, HOST)) != host:
+            raise LauncherError(f"{name} runs with HOST={now}; `make down` first to have HOST={host}")
+
+
+def unreachable(bootstrap_servers: str) -> list[str]:
+    """Those addresses that programs on this machine cannot connect to."""
+    found = []
+    for address in bootstrap_servers.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+        except OSError:
+            found.append(address)
+    return found

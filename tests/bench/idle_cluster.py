@@ -1,0 +1,82 @@
+"""The whole default cluster, as `make up` starts it: seconds until it is ready, and its memory after an idle minute.
+
+`python -m tests.bench.idle_cluster` prints one JSON line. Memory is Pss, so that what processes share counts once. Other load
+changes the seconds and hardly the memory: take them on a quiet machine. The targets are those of issue 17.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.support.cluster_harness import LocalCluster
+
+MB = 1_000_000
+STORAGE = 3
+MEMORY_MB_MAX = 350
+READY_S_MAX = 2.0
+
+
+def start_seconds(cluster: LocalCluster, starts: int) -> list[float]:
+    """Of a cluster whose dependencies are there. It runs before and afterwards."""
+    seconds = []
+    for _ in range(starts):
+        cluster.stop()
+        begun = time.perf_counter()
+        cluster.up()
+        seconds.append(time.perf_counter() - begun)
+    return seconds
+
+
+def processor_seconds(cluster: LocalCluster) -> float:
+    """Of all processes since they were started. It depends less on what else the machine does than the seconds until ready."""
+    ticks = 0
+    for name in cluster.names:
+        fields = Path(f"/proc/{cluster.pid(name)}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])  # utime and stime (proc(5))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def measure(starts: int, idle_s: float) -> dict[str, object]:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=STORAGE) as cluster:
+        seconds = start_seconds(cluster, starts)
+        processor_s = processor_seconds(cluster)
+        time.sleep(idle_s)
+        memory = {name: cluster.memory_bytes(name) for name in cluster.names}
+    return {
+        "ready_s": {
+            "median": round(statistics.median(seconds), 2),
+            "best": round(min(seconds), 2),
+            "starts": starts,
+            "target": READY_S_MAX,
+        },
+        "processor_s_of_last_start": round(processor_s, 2),
+        "pss_mb": {
+            "together": round(sum(memory.values()) / MB, 1),
+            "target": MEMORY_MB_MAX,
+            "after_idle_s": idle_s,
+            "processes": {name: round(size / MB, 1) for name, size in memory.items()},
+        },
+        "load_average": round(os.getloadavg()[0], 1),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.idle_cluster", description=__doc__.splitlines()[0] if __doc__ else ""
+    )
+    parser.add_argument("--starts", type=int, default=5, help="how many starts are timed (default 5)")
+    parser.add_argument("--idle", type=float, default=60.0, help="seconds until memory is read (default 60)")
+    given = parser.parse_args(arguments)
+    if given.starts < 1 or given.idle < 0:
+        parser.error("--starts takes 1 or more, and --idle 0 or more")
+    print(json.dumps(measure(given.starts, given.idle)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

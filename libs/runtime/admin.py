@@ -1,6 +1,6 @@
-"""The admin port that every service has: /healthz (alive), /readyz (caught up), /health (the cluster's, JSON), /metrics
+"""The admin port that every service has: /healthz (alive), /readyz (serving), /health (the cluster's, JSON), /metrics
 (Prometheus), /debug (an index), /debug/NAME (JSON), and, where a service offers it, /debug/NAME/THING (JSON, also where it says
-why the thing cannot be shown)."""
+why the thing cannot be shown). A storage node also has /readyz/in-sync: serving, and all of its replicas are in sync."""
 
 import json
 import logging
@@ -29,8 +29,8 @@ Lookup = Callable[[str], Awaitable["object | NotShown"]]
 
 
 class AdminServer:
-    """`ready` answers (ready, reason). `health` is the cluster's, as this process knows it. `debug` functions return what json
-    can write, or anything with a `repr`. `lookups` are for one thing of a kind, by its name, which may hold anything.
+    """`ready` and `in_sync` answer (ready, reason). `health` is the cluster's, as this process knows it. `debug` functions return
+    what json can write, or anything with a `repr`. `lookups` are for one thing of a kind, by its name, which may hold anything.
 
     aiohttp is imported when the server starts: it costs more than the rest of a service together, and nobody waits for it.
     """
@@ -45,10 +45,12 @@ class AdminServer:
         metrics: Metrics,
         debug: Mapping[str, Callable[[], object]] | None = None,
         lookups: Mapping[str, Lookup] | None = None,
+        in_sync: Callable[[], tuple[bool, str]] | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._ready = ready
+        self._in_sync = in_sync
         self._health = health
         self._metrics = metrics
         self._debug = dict(debug or {})
@@ -65,6 +67,7 @@ class AdminServer:
         from aiohttp import web
 
         app = web.Application()
+        app.add_routes([web.get("/readyz/in-sync", self._readyz_in_sync)] if self._in_sync is not None else [])
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
@@ -94,7 +97,13 @@ class AdminServer:
         return _text("ok\n")
 
     async def _readyz(self, request: "web.Request") -> "web.Response":
-        ready, reason = self._ready()
+        return self._readiness(*self._ready())
+
+    async def _readyz_in_sync(self, request: "web.Request") -> "web.Response":
+        assert self._in_sync is not None
+        return self._readiness(*self._in_sync())
+
+    def _readiness(self, ready: bool, reason: str) -> "web.Response":
         return _text(f"{reason or 'ready'}\n", status=200 if ready else 503)
 
     async def _cluster_health(self, request: "web.Request") -> "web.Response":

@@ -147,6 +147,7 @@ async def open_admin_port(
     health: Callable[[], Health],
     debug: Mapping[str, Callable[[], object]],
     lookups: Mapping[str, Lookup] | None = None,
+    in_sync: Callable[[], tuple[bool, str]] | None = None,
 ) -> None:
     """Serves /healthz, /readyz, /health, /metrics and /debug until the process ends. Raises OSError if the port is taken."""
     admin = AdminServer(
@@ -157,6 +158,7 @@ async def open_admin_port(
         metrics=metrics,
         debug=debug,
         lookups=lookups,
+        in_sync=in_sync,
     )
     lifecycle.on_stop(admin.close)
     await admin.start()

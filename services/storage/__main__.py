@@ -68,6 +68,7 @@ def main() -> None:
             lifecycle,
             metrics,
             ready=node.ready,
+            in_sync=node.in_sync,
             health=lambda: health_of(node.partitions.image, current=node.registration.registered),
             debug=node.debug(),
             lookups={"partitions": node.partitions.look_up},

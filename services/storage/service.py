@@ -42,6 +42,7 @@ from services.storage.cleanup.delete_records import DeleteRecordsRequests
 from services.storage.config import BrokerConfigs, StorageConfig
 from services.storage.controlled_shutdown import hand_over
 from services.storage.core.effects import EffectHandlers
+from services.storage.core.lagging import lagging_replicas
 from services.storage.core.replication.leadership import assigned_directory, hosts
 from services.storage.disks.directory_assignments import DirectoryAssignments
 from services.storage.disks.disk_opening import open_disks
@@ -199,6 +200,14 @@ class StorageNode:
         if full := self.disks.full_paths:
             return False, f"log directory full, appends are refused: {full[0]}"
         return True, ""
+
+    def in_sync(self) -> tuple[bool, str]:
+        """Readiness, and every replica of this node in sync: the node that a rolling restart stops next may then be another."""
+        ready, reason = self.ready()
+        if not ready:
+            return False, reason
+        lagging = list(lagging_replicas(self.partitions.image, self._config.node_id, self._incarnation))
+        return not lagging, f"{len(lagging)} replicas are not in sync, such as {lagging[0]}" if lagging else ""
 
     def debug(self) -> Mapping[str, Callable[[], object]]:
         """For the admin port's /debug."""

@@ -26,6 +26,7 @@ class Things(Collector):
 
 class Service:
     readiness = (False, "no image of the cluster yet")
+    in_sync = (False, "1 replicas are not in sync, such as t-0")
     image = ClusterImage()
 
 
@@ -48,6 +49,7 @@ async def get() -> AsyncIterator["Get"]:
         metrics=metrics,
         debug=debug,
         lookups=lookups,
+        in_sync=lambda: service.in_sync,
     )
     await admin.start()
     async with aiohttp.ClientSession() as session:
@@ -77,6 +79,12 @@ async def test_readiness_comes_with_its_reason(get: Get) -> None:
     assert await get("/readyz") == (200, "ready\n")
     get.service.readiness = (True, "the active controller")
     assert await get("/readyz") == (200, "the active controller\n")
+
+
+async def test_a_process_with_replicas_tells_whether_they_are_in_sync(get: Get) -> None:
+    assert await get("/readyz/in-sync") == (503, "1 replicas are not in sync, such as t-0\n")
+    get.service.in_sync = (True, "")
+    assert await get("/readyz/in-sync") == (200, "ready\n")
 
 
 async def test_the_health_of_the_cluster_fails_a_check_unless_it_is_healthy(get: Get) -> None:

@@ -1,36 +1,10 @@
 """The partitions that a stopping storage node waits for."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from libs.cluster import keys
-from libs.cluster.codec import encode
-from libs.cluster.image import ClusterImage
-from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica, Topic
-from libs.cluster.store import KeyValue, RangeResult
+from libs.cluster.records import InSync, Member, PartitionState
 from services.storage.core.departure import partitions_to_hand_over
-
-TOPIC = bytes(15) + b"\1"
-US = 1
-
-
-def image(state: PartitionState, living: Sequence[Member]) -> ClusterImage:
-    topic = Topic("t", TOPIC.hex(), 1)
-    values: dict[str, object] = {keys.topic("t"): topic, keys.partition(TOPIC, 0): state}
-    values |= {keys.member(STORAGE, member.node_id): member for member in living}
-    items = [KeyValue(key, encode(value), 1, 1, 0) for key, value in sorted(values.items())]
-    return ClusterImage.from_range(RangeResult(tuple(items), 1))
-
-
-def state(leader: int, *isr: int) -> PartitionState:
-    return PartitionState(
-        tuple(Replica(n, "") for n in (1, 2, 3)), leader, leader * 10, 4, 4, tuple(InSync(n, n * 10) for n in isr)
-    )
-
-
-def node(node_id: int, *, stopping: bool = False, incarnation: int = 0) -> Member:
-    return Member(STORAGE, node_id, incarnation or node_id * 10, "host", stopping=stopping)
-
+from tests.storage.core.partition_images import TOPIC, US, image, node, state
 
 US_STOPPING = node(US, stopping=True)
 

@@ -1,0 +1,73 @@
+"""Programs for installations: `python -m services.operations smoke|decommission|forget --bootstrap HOST:PORT`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from services.operations.kafka_connection import BrokerUnreachable
+from services.operations.requests import Refused
+from services.operations.scale_down import TimeOver, decommission, forget
+from services.operations.smoke import SmokeFailed, smoke
+
+FAILURES = (BrokerUnreachable, Refused, SmokeFailed, TimeOver)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = _parser().parse_args(arguments)
+    host, port = given.bootstrap
+    say = partial(print, flush=True)
+    try:
+        match given.program:
+            case "smoke":
+                smoke(host, port, given.timeout, say)
+            case "decommission":
+                decommission(host, port, given.keep, given.timeout, say)
+            case "forget":
+                forget(host, port, given.keep, given.timeout, say)
+    except FAILURES as failure:
+        sys.exit(f"{given.program}: {failure}")
+    print(f"{given.program}: done")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m services.operations", description=__doc__)
+    programs = parser.add_subparsers(dest="program", required=True, metavar="smoke|decommission|forget")
+    for name, words, timeout_s in (
+        ("smoke", "produces a record to each broker and consumes it", 60.0),
+        ("decommission", "empties the brokers whose ids are above --keep", 3600.0),
+        ("forget", "unregisters the brokers whose ids are above --keep, once they are gone", 600.0),
+    ):
+        program = programs.add_parser(name, help=words, description=words)
+        program.add_argument("--bootstrap", type=_address, required=True, metavar="HOST:PORT")
+        program.add_argument("--timeout", type=_positive, default=timeout_s, metavar="SECONDS")
+        if name != "smoke":
+            program.add_argument("--keep", type=_count, required=True, metavar="N", help="the highest broker id that stays")
+    return parser
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    return host, int(port)
+
+
+def _positive(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The removal of the storage nodes with the highest ids: emptied while they run, unregistered when they are gone."""
+
+import time
+from collections.abc import Callable
+
+from services.operations.kafka_connection import BrokerUnreachable, KafkaConnection
+from services.operations.requests import Refused, living_brokers, metadata, set_decommission, unregister
+
+PAUSE_S = 1.0
+REPORT_S = 10.0
+
+Say = Callable[[str], None]
+
+
+class TimeOver(Exception):
+    """What is not done yet, in a sentence. The same command goes on with it."""
+
+
+def decommission(host: str, port: int, keep: int, timeout_s: float, say: Say) -> None:
+    """Empties every broker whose id is above `keep`, also one that is down. Raises TimeOver, Refused, BrokerUnreachable."""
+    with KafkaConnection(host, port) as connection:
+        holders = {node_id for partition in metadata(connection).partitions for node_id in partition.replicas}
+        leaving = sorted(node_id for node_id in living_brokers(connection) | holders if node_id > keep)
+        if not leaving:
+            say(f"no broker has an id above {keep}: nothing to do")
+            return
+        for node_id in leaving:
+            set_decommission(connection, node_id)
+            say(f"broker {node_id} is being decommissioned")
+    _wait(lambda: _left_on(host, port, keep), timeout_s, say)
+    say(f"broker {', '.join(map(str, leaving))}: empty")
+
+
+def forget(host: str, port: int, keep: int, timeout_s: float, say: Say) -> None:
+    """Waits until no broker with an id above `keep` lives, and unregisters those that there were. Raises as `decommission`."""
+    _wait(lambda: _living_above(host, port, keep), timeout_s, say)
+    with KafkaConnection(host, port) as connection:
+        gone = sorted(node_id for node_id in metadata(connection, []).brokers if node_id > keep)
+        for node_id in gone:
+            unregister(connection, node_id)
+            say(f"broker {node_id} is unregistered")
+        if not gone:
+            say(f"no broker has an id above {keep}: nothing to do")
+
+
+def _left_on(host: str, port: int, keep: int) -> str:
+    with KafkaConnection(host, port) as connection:
+        partitions = metadata(connection).partitions
+    left = [partition for partition in partitions if any(node_id > keep for node_id in partition.replicas)]
+    if not left:
+        return ""
+    return f"{len(left)} partitions have replicas on brokers above {keep}, such as {left[0].topic}-{left[0].index}"
+
+
+def _living_above(host: str, port: int, keep: int) -> str:
+    with KafkaConnection(host, port) as connection:
+        living = sorted(node_id for node_id in living_brokers(connection) if node_id > keep)
+    return f"broker {', '.join(map(str, living))} still runs" if living else ""
+
+
+def _wait(what_is_left: Callable[[], str], timeout_s: float, say: Say) -> None:
+    """Until nothing is left. Gateways may restart meanwhile."""
+    deadline = time.monotonic() + timeout_s
+    reported = float("-inf")
+    while True:
+        try:
+            left = what_is_left()
+        except (BrokerUnreachable, Refused) as error:
+            left = str(error)
+        if not left:
+            return
+        now = time.monotonic()
+        if now > deadline:
+            raise TimeOver(f"after {timeout_s:g} s: {left}; run this again to go on")
+        if now - reported >= REPORT_S:
+            say(left)
+            reported = now
+        time.sleep(PAUSE_S)

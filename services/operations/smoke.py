@@ -1,0 +1,95 @@
+"""The smoke test: one record to each broker and back, at the addresses that the cluster advertises."""
+
+import time
+from collections.abc import Callable
+from secrets import token_hex
+
+from services.operations.kafka_connection import BrokerUnreachable, KafkaConnection
+from services.operations.requests import (
+    Broker,
+    ClusterView,
+    Partition,
+    Refused,
+    create_topic,
+    delete_topic,
+    fetch,
+    metadata,
+    produce,
+)
+
+PAUSE_S = 0.2
+
+
+class SmokeFailed(Exception):
+    """What did not work, in a sentence."""
+
+
+def smoke(host: str, port: int, timeout_s: float, say: Callable[[str], None]) -> None:
+    """Produces to a topic of its own and consumes from it. Raises SmokeFailed, BrokerUnreachable, Refused."""
+    deadline = time.monotonic() + timeout_s
+    topic = f"penstock-smoke-{token_hex(4)}"
+    with _connected(host, port, deadline) as bootstrap:
+        brokers = metadata(bootstrap, []).brokers
+        for broker in brokers.values():
+            _check_address(broker)
+            say(f"broker {broker.node_id} answers at {broker.host}:{broker.port}")
+        create_topic(bootstrap, topic, max(1, len(brokers)))
+        try:
+            for partition in _led(bootstrap, topic, deadline).partitions:
+                _there_and_back(brokers[partition.leader], partition, deadline)
+                say(f"a record went to {topic}-{partition.index} at broker {partition.leader} and came back")
+        finally:
+            delete_topic(bootstrap, topic)
+
+
+def _connected(host: str, port: int, deadline: float) -> KafkaConnection:
+    """The cluster may have been installed a moment ago."""
+    while True:
+        try:
+            connection = KafkaConnection(host, port)
+            if metadata(connection, []).brokers:
+                return connection
+            connection.close()
+            problem = f"{connection.address} names no broker yet"
+        except BrokerUnreachable as error:
+            problem = str(error)
+        _pause(deadline, problem)
+
+
+def _check_address(broker: Broker) -> None:
+    with KafkaConnection(broker.host, broker.port) as connection:
+        metadata(connection, [])
+
+
+def _led(bootstrap: KafkaConnection, topic: str, deadline: float) -> ClusterView:
+    """The topic once each of its partitions has a leader."""
+    while True:
+        view = metadata(bootstrap, [topic])
+        if view.partitions and all(partition.leader in view.brokers for partition in view.partitions):
+            return view
+        _pause(deadline, f"partitions of {topic} have no leader")
+
+
+def _there_and_back(broker: Broker, partition: Partition, deadline: float) -> None:
+    value = token_hex(16).encode()
+    with KafkaConnection(broker.host, broker.port) as connection:
+        offset = _produced(connection, partition, value, deadline)
+        while (read := fetch(connection, partition, offset)) is None:
+            _pause(deadline, f"the record at offset {offset} of {partition.topic}-{partition.index} is not visible")
+    if read != value:
+        raise SmokeFailed(f"{partition.topic}-{partition.index} has {read!r} at offset {offset}, not {value!r}")
+
+
+def _produced(connection: KafkaConnection, partition: Partition, value: bytes, deadline: float) -> int:
+    """A leader that was elected a moment ago may refuse at first, as may a partition whose followers have not begun."""
+    while True:
+        try:
+            return produce(connection, partition, value)
+        except Refused as refusal:
+            _pause(deadline, str(refusal))
+
+
+def _pause(deadline: float, problem: str) -> None:
+    if time.monotonic() > deadline:
+        raise SmokeFailed(f"{problem}, and the time is over")
+    time.sleep(PAUSE_S)

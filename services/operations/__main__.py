@@ -1,10 +1,11 @@
-"""Programs for installations: `python -m services.operations smoke|decommission|forget --bootstrap HOST:PORT`."""
+"""Programs for installations: `python -m services.operations smoke|decommission|forget|await-in-sync`."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
 
+from services.operations.await_in_sync import await_in_sync
 from services.operations.kafka_connection import BrokerUnreachable
 from services.operations.requests import Refused
 from services.operations.scale_down import TimeOver, decommission, forget
@@ -15,7 +16,7 @@ FAILURES = (BrokerUnreachable, Refused, SmokeFailed, TimeOver)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = _parser().parse_args(arguments)
-    host, port = given.bootstrap
+    host, port = given.address
     say = partial(print, flush=True)
     try:
         match given.program:
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 decommission(host, port, given.keep, given.timeout, say)
             case "forget":
                 forget(host, port, given.keep, given.timeout, say)
+            case "await-in-sync":
+                await_in_sync(host, port, given.timeout, say)
     except FAILURES as failure:
         sys.exit(f"{given.program}: {failure}")
     print(f"{given.program}: done")
@@ -32,16 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m services.operations", description=__doc__)
-    programs = parser.add_subparsers(dest="program", required=True, metavar="smoke|decommission|forget")
-    for name, words, timeout_s in (
-        ("smoke", "produces a record to each broker and consumes it", 60.0),
-        ("decommission", "empties the brokers whose ids are above --keep", 3600.0),
-        ("forget", "unregisters the brokers whose ids are above --keep, once they are gone", 600.0),
+    programs = parser.add_subparsers(dest="program", required=True, metavar="smoke|decommission|forget|await-in-sync")
+    for name, words, address, timeout_s in (
+        ("smoke", "produces a record to each broker and consumes it", "--bootstrap", 60.0),
+        ("decommission", "empties the brokers whose ids are above --keep", "--bootstrap", 3600.0),
+        ("forget", "unregisters the brokers whose ids are above --keep, once they are gone", "--bootstrap", 600.0),
+        ("await-in-sync", "waits until all replicas are in sync, by a storage node's admin port", "--admin", 120.0),
     ):
         program = programs.add_parser(name, help=words, description=words)
-        program.add_argument("--bootstrap", type=_address, required=True, metavar="HOST:PORT")
+        program.add_argument(address, dest="address", type=_address, required=True, metavar="HOST:PORT")
         program.add_argument("--timeout", type=_positive, default=timeout_s, metavar="SECONDS")
-        if name != "smoke":
+        if name in ("decommission", "forget"):
             program.add_argument("--keep", type=_count, required=True, metavar="N", help="the highest broker id that stays")
     return parser
 

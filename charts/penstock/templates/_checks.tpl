@@ -1,0 +1,89 @@
+{{/* What the schema cannot say. Each check stops the install with one sentence. */}}
+{{- define "penstock.checks" -}}
+{{- $values := .Values -}}
+{{- if gt (int $values.storage.replicas) (int $values.storage.maxReplicas) -}}
+{{- fail (printf "storage.replicas is %d, more than storage.maxReplicas, which is %d: raise storage.maxReplicas" (int $values.storage.replicas) (int $values.storage.maxReplicas)) -}}
+{{- end -}}
+{{- $factor := int (get $values.controller.config "default_replication_factor" | default (get $values.config "default_replication_factor") | default 0) -}}
+{{- if gt $factor (int $values.storage.replicas) -}}
+{{- fail (printf "default_replication_factor is %d, more than storage.replicas, which is %d: a topic's replicas are on different storage nodes" $factor (int $values.storage.replicas)) -}}
+{{- end -}}
+{{- if and $values.etcd.enabled $values.etcd.external.endpoints -}}
+{{- fail "etcd.enabled is true, and etcd.external.endpoints is given: choose one; with an etcd of yours etcd.enabled is false" -}}
+{{- end -}}
+{{- if not (or $values.etcd.enabled $values.etcd.external.endpoints) -}}
+{{- fail "etcd.enabled is false, and etcd.external.endpoints is empty: give host:port of each member of your etcd" -}}
+{{- end -}}
+{{- include "penstock.listenerChecks" . -}}
+{{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "gateway" -}}
+{{- include "penstock.extraEnvChecks" (dict "role" $role "extraEnv" (index $values $role).extraEnv) -}}
+{{- end -}}
+{{- include "penstock.commonConfigChecks" . -}}
+{{- end -}}
+
+{{- define "penstock.listenerChecks" -}}
+{{- $values := .Values -}}
+{{- $names := dict -}}
+{{- range $index, $listener := $values.listeners -}}
+{{- $where := printf "listeners[%d] (%s)" $index $listener.name -}}
+{{- if hasKey $names (lower $listener.name) -}}
+{{- fail (printf "%s: there is another listener of that name; expected names that differ" $where) -}}
+{{- end -}}
+{{- $_ := set $names (lower $listener.name) true -}}
+{{- if has (lower $listener.name) (list "storage" "controller" "etcd" "group-coordinator" "transaction-coordinator") -}}
+{{- fail (printf "%s: that is the name of another Service of this chart; expected another name" $where) -}}
+{{- end -}}
+{{- $last := add (int $listener.portBase) (int $values.storage.maxReplicas) -}}
+{{- range $taken, $what := dict "9300" "RPC" "9600" "the admin port" -}}
+{{- if and (le (int $listener.portBase) (int $taken)) (ge $last (int64 $taken)) -}}
+{{- fail (printf "%s: ports %d to %d (portBase + storage.maxReplicas) contain %s, which is %s: choose another portBase" $where (int $listener.portBase) $last $taken $what) -}}
+{{- end -}}
+{{- end -}}
+{{- if gt $last 65535 -}}
+{{- fail (printf "%s: portBase + storage.maxReplicas is %d; expected 65535 at most" $where $last) -}}
+{{- end -}}
+{{- if eq $listener.type "NodePort" -}}
+{{- if not $listener.nodePortBase -}}
+{{- fail (printf "%s: a NodePort listener needs nodePortBase, from 30000 on" $where) -}}
+{{- end -}}
+{{- $lastNodePort := add (int $listener.nodePortBase) (int $values.storage.maxReplicas) -}}
+{{- if or (lt (int $listener.nodePortBase) 30000) (gt $lastNodePort 32767) -}}
+{{- fail (printf "%s: node ports %d to %d (nodePortBase + storage.maxReplicas); expected ports within 30000 to 32767" $where (int $listener.nodePortBase) $lastNodePort) -}}
+{{- end -}}
+{{- range $other := slice $values.listeners 0 $index -}}
+{{- if $other.nodePortBase -}}
+{{- if and (le (int $other.nodePortBase) $lastNodePort) (le (int $listener.nodePortBase) (add (int $other.nodePortBase) (int $values.storage.maxReplicas))) -}}
+{{- fail (printf "%s: node ports %d to %d overlap with those of listener %s: choose another nodePortBase" $where (int $listener.nodePortBase) $lastNodePort $other.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- else if $listener.nodePortBase -}}
+{{- fail (printf "%s: nodePortBase is for type NodePort; the type is %s" $where $listener.type) -}}
+{{- end -}}
+{{- if and (ne $listener.type "ClusterIP") (not $listener.advertisedHost) -}}
+{{- fail (printf "%s: a %s listener needs advertisedHost, the name or address that clients connect to" $where $listener.type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "penstock.extraEnvChecks" -}}
+{{- $role := .role -}}
+{{- range .extraEnv -}}
+{{- if hasPrefix "PENSTOCK_" .name -}}
+{{- fail (printf "%s.extraEnv has %s: give settings by %s.config, as %s" $role .name $role (trimPrefix "PENSTOCK_" .name | lower)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A setting in `config` must be one of some service. */}}
+{{- define "penstock.commonConfigChecks" -}}
+{{- $known := dict -}}
+{{- range $service, $settings := .Files.Get "files/settings.yaml" | fromYaml -}}
+{{- $known = merge $known $settings -}}
+{{- end -}}
+{{- range $name, $value := .Values.config -}}
+{{- if not (hasKey $known $name) -}}
+{{- fail (printf "config.%s: no service has such a setting, or the chart sets it itself; expected one of %s" $name (keys $known | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

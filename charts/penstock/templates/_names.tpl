@@ -1,0 +1,93 @@
+{{/* Names and labels. */}}
+{{- define "penstock.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains "penstock" .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-penstock" .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that select pods; they never change. Argument: dict "root" "component". */}}
+{{- define "penstock.selector" -}}
+app.kubernetes.io/name: penstock
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* Labels of pods: none that changes with the chart's version, or each upgrade would restart all of them. */}}
+{{- define "penstock.podLabels" -}}
+{{ include "penstock.selector" . }}
+penstock/set: {{ .set }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "penstock.labels" -}}
+{{ include "penstock.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Argument: dict "root" "service". */}}
+{{- define "penstock.image" -}}
+{{- printf "%s/%s:%s" .root.Values.image.repository .service (.root.Values.image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+
+{{/* The DNS name of one pod. Argument: dict "root" "set" (the StatefulSet, and its headless Service) "index". */}}
+{{- define "penstock.podHost" -}}
+{{- printf "%s-%d.%s.%s.svc.%s" .set (int .index) .set .root.Release.Namespace .root.Values.clusterDomain -}}
+{{- end -}}
+
+{{/* `host:port` of each member of etcd, separated by commas. */}}
+{{- define "penstock.etcdEndpoints" -}}
+{{- if .Values.etcd.enabled -}}
+{{- $set := printf "%s-etcd" (include "penstock.fullname" .) -}}
+{{- range $index := until (int .Values.etcd.replicas) -}}
+{{- if $index }},{{ end }}{{ include "penstock.podHost" (dict "root" $ "set" $set "index" $index) }}:2379
+{{- end -}}
+{{- else -}}
+{{- join "," .Values.etcd.external.endpoints -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The RPC of the controllers. They lend the metadata to a pod that starts anew while etcd is away. */}}
+{{- define "penstock.peers" -}}
+{{- $set := printf "%s-controller" (include "penstock.fullname" .) -}}
+{{- range $index := until (int .Values.controller.replicas) -}}
+{{- if $index }},{{ end }}{{ include "penstock.podHost" (dict "root" $ "set" $set "index" (add1 $index)) }}:9300
+{{- end -}}
+{{- end -}}
+
+{{/* The Service and the gateways of a listener. Argument: dict "root" "listener". */}}
+{{- define "penstock.listenerName" -}}
+{{- printf "%s-%s" (include "penstock.fullname" .root) (.listener.name | lower | replace "_" "-") -}}
+{{- end -}}
+
+{{- define "penstock.listenerHost" -}}
+{{- if .listener.advertisedHost -}}
+{{- .listener.advertisedHost -}}
+{{- else -}}
+{{- printf "%s.%s.svc.%s" (include "penstock.listenerName" .) .root.Release.Namespace .root.Values.clusterDomain -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "penstock.listenerPort" -}}
+{{- if eq .listener.type "NodePort" }}{{ int .listener.nodePortBase }}{{ else }}{{ int .listener.portBase }}{{ end -}}
+{{- end -}}
+
+{{/* Where pods of this release reach the cluster as clients: a listener within Kubernetes, if there is one. */}}
+{{- define "penstock.bootstrap" -}}
+{{- $chosen := first .Values.listeners -}}
+{{- range reverse .Values.listeners -}}
+{{- if eq .type "ClusterIP" }}{{ $chosen = . }}{{ end -}}
+{{- end -}}
+{{- $name := include "penstock.listenerName" (dict "root" . "listener" $chosen) -}}
+{{- printf "%s.%s.svc.%s:%d" $name .Release.Namespace .Values.clusterDomain (int $chosen.portBase) -}}
+{{- end -}}

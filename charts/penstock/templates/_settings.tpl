@@ -1,0 +1,38 @@
+{{/* The TOML file of one service. Argument: dict "root" "service" (as in files/settings.yaml) "where" (its key in the values) "own" (its config). */}}
+{{- define "penstock.settings" -}}
+{{- $known := index (.root.Files.Get "files/settings.yaml" | fromYaml) .service -}}
+{{- $where := .where -}}
+{{- range $name, $value := .own -}}
+{{- if not (hasKey $known $name) -}}
+{{- fail (printf "%s.config.%s: there is no such setting, or the chart sets it itself; expected one of %s" $where $name (keys $known | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
+{{- $common := dict -}}
+{{- range $name, $value := .root.Values.config -}}
+{{- if hasKey $known $name -}}{{- $_ := set $common $name $value -}}{{- end -}}
+{{- end -}}
+{{- $given := merge (deepCopy .own) $common -}}
+{{- range $name := keys $given | sortAlpha }}
+{{ $name }} = {{ include "penstock.tomlValue" (dict "value" (get $given $name) "type" (get $known $name) "where" (printf "%s.config.%s" $where $name)) }}
+{{- end }}
+{{- end -}}
+
+{{- define "penstock.tomlValue" -}}
+{{- $number := or (kindIs "float64" .value) (kindIs "int64" .value) (kindIs "int" .value) -}}
+{{- if eq .type "list" -}}
+{{- if not (kindIs "slice" .value) }}{{ fail (printf "%s is %v; expected a list" .where .value) }}{{ end -}}
+{{- $items := list -}}
+{{- range .value }}{{ $items = append $items (toString . | quote) }}{{ end -}}
+[{{ join ", " $items }}]
+{{- else if eq .type "string" -}}
+{{- if not (kindIs "string" .value) }}{{ fail (printf "%s is %v; expected a string" .where .value) }}{{ end -}}
+{{ quote .value }}
+{{- else if not $number -}}
+{{- fail (printf "%s is %v; expected a number" .where .value) -}}
+{{- else if eq .type "integer" -}}
+{{- if ne (float64 .value) (float64 (int64 .value)) }}{{ fail (printf "%s is %v; expected a whole number" .where .value) }}{{ end -}}
+{{ int64 .value }}
+{{- else -}}
+{{ printf "%f" (float64 .value) }}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,223 @@
+{{/*
+The headless Service and the StatefulSet of one service. Pods are numbered, since a process needs an id of its own among its
+kind: the pod's number is PENSTOCK_NODE_ID. Argument, a dict:
+root; component (kebab case; the image, the container); service (the Python package); name (of the StatefulSet); key (in the
+values); values; replicas; first (the first pod's number); env (list of EnvVar); ports (list of ContainerPort); readiness (path);
+preStop (command, or none); graceSeconds; persistence (or none: an emptyDir); rack (bool).
+*/}}
+{{- define "penstock.workload" -}}
+{{- $root := .root -}}
+{{- $labels := dict "root" $root "component" .component -}}
+{{- $settings := include "penstock.settings" (dict "root" $root "service" .service "where" .key "own" .values.config) -}}
+{{- $zoned := and .rack (eq $root.Values.rack.source "nodeLabel") -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .name }}
+  labels: {{- include "penstock.labels" $labels | nindent 4 }}
+data:
+  settings.toml: |
+    # Made by Helm from config and {{ .key }}.config.
+    {{- $settings | nindent 4 }}
+  {{- if $zoned }}
+  node_zone.py: |
+    {{- $root.Files.Get "files/node_zone.py" | nindent 4 }}
+  {{- end }}
+---
+# The pods' names in DNS. RPC goes to the pods' addresses, which they register themselves.
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .name }}
+  labels: {{- include "penstock.labels" $labels | nindent 4 }}
+spec:
+  clusterIP: None
+  # Processes must meet before any of them can be ready.
+  publishNotReadyAddresses: true
+  selector: {{- include "penstock.selector" $labels | nindent 4 }}
+    penstock/set: {{ .name }}
+  ports:
+    - {name: rpc, port: 9300, targetPort: rpc, protocol: TCP, appProtocol: tcp}
+    - {name: admin, port: 9600, targetPort: admin, protocol: TCP, appProtocol: http}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: {{ .name }}
+  labels: {{- include "penstock.labels" $labels | nindent 4 }}
+spec:
+  replicas: {{ .replicas }}
+  serviceName: {{ .name }}
+  # The first pod that starts may need the others to be ready.
+  podManagementPolicy: Parallel
+  ordinals: {start: {{ .first }}}
+  minReadySeconds: 2
+  revisionHistoryLimit: 3
+  updateStrategy: {type: RollingUpdate}
+  selector:
+    matchLabels: {{- include "penstock.selector" $labels | nindent 6 }}
+      penstock/set: {{ .name }}
+  {{- with .persistence }}
+  {{- if .whenScaled }}
+  persistentVolumeClaimRetentionPolicy: {whenScaled: {{ .whenScaled }}, whenDeleted: {{ .whenDeleted }}}
+  {{- end }}
+  {{- end }}
+  template:
+    metadata:
+      labels: {{- include "penstock.podLabels" (dict "root" $root "component" .component "set" .name) | nindent 8 }}
+      annotations:
+        checksum/settings: {{ $settings | sha256sum }}
+        {{- with .values.podAnnotations }}{{ toYaml . | nindent 8 }}{{ end }}
+    spec:
+      serviceAccountName: {{ include "penstock.fullname" $root }}
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      terminationGracePeriodSeconds: {{ .graceSeconds }}
+      securityContext: {{- include "penstock.podSecurity" $root.Values.podSecurity.uid | nindent 8 }}
+      {{- include "penstock.placement" (dict "root" $root "values" .values "selector" (include "penstock.selector" $labels) "set" .name) | nindent 6 }}
+      {{- if $zoned }}
+      initContainers:
+        - name: zone
+          image: {{ include "penstock.image" (dict "root" $root "service" .component) }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          command: [python, /etc/penstock/node_zone.py, /etc/penstock/settings.toml, /run/penstock/settings.toml]
+          env:
+            - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+            - {name: NODE_LABEL, value: {{ $root.Values.rack.label | quote }}}
+          securityContext: {{- include "penstock.containerSecurity" . | nindent 12 }}
+          resources: {requests: {cpu: 10m, memory: 32Mi}}
+          volumeMounts:
+            - {name: settings, mountPath: /etc/penstock, readOnly: true}
+            - {name: run, mountPath: /run/penstock}
+            - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+      {{- end }}
+      containers:
+        - name: {{ .component }}
+          image: {{ include "penstock.image" (dict "root" $root "service" .component) }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          command: [python, -m, services.{{ .service }}]
+          env:
+            - {name: PENSTOCK_NODE_ID, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}}
+            - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+            - {name: PENSTOCK_RPC_TCP, value: "0.0.0.0:9300"}
+            # The address and no name: DNS answers with the former address for up to half a minute after a restart.
+            - {name: PENSTOCK_RPC_ADVERTISED_HOST, value: $(POD_IP)}
+            - {name: PENSTOCK_ADMIN_HOST, value: 0.0.0.0}
+            - {name: PENSTOCK_ADMIN_PORT, value: "9600"}
+            - {name: PENSTOCK_DATA_DIR, value: /var/lib/penstock/data}
+            - {name: PENSTOCK_ETCD, value: {{ include "penstock.etcdEndpoints" $root | quote }}}
+            - {name: PENSTOCK_CONFIG, value: {{ if $zoned }}/run/penstock/settings.toml{{ else }}/etc/penstock/settings.toml{{ end }}}
+            {{- if ne .service "storage" }}
+            - {name: PENSTOCK_PEERS, value: {{ include "penstock.peers" $root | quote }}}
+            {{- end }}
+            {{- if and .rack (eq $root.Values.rack.source "podLabel") }}
+            - {name: PENSTOCK_RACK, valueFrom: {fieldRef: {fieldPath: "metadata.labels['{{ $root.Values.rack.label }}']"}}}
+            {{- end }}
+            {{- with .env }}{{ toYaml . | nindent 12 }}{{ end }}
+            {{- with .values.extraEnv }}{{ toYaml . | nindent 12 }}{{ end }}
+          ports:
+            - {name: rpc, containerPort: 9300, protocol: TCP}
+            - {name: admin, containerPort: 9600, protocol: TCP}
+            {{- with .ports }}{{ toYaml . | nindent 12 }}{{ end }}
+          startupProbe:
+            httpGet: {path: /healthz, port: admin}
+            periodSeconds: 2
+            failureThreshold: 60
+          livenessProbe:
+            httpGet: {path: /healthz, port: admin}
+            periodSeconds: 10
+            timeoutSeconds: 5
+            failureThreshold: 6
+          readinessProbe:
+            httpGet: {path: {{ .readiness }}, port: admin}
+            periodSeconds: 3
+            timeoutSeconds: 3
+            failureThreshold: 2
+          {{- with .preStop }}
+          lifecycle:
+            preStop: {exec: {command: {{ toJson . }}}}
+          {{- end }}
+          resources: {{- toYaml .values.resources | nindent 12 }}
+          securityContext: {{- include "penstock.containerSecurity" . | nindent 12 }}
+          volumeMounts:
+            - {name: data, mountPath: /var/lib/penstock}
+            - {name: settings, mountPath: /etc/penstock, readOnly: true}
+            - {name: run, mountPath: /run/penstock}
+            - {name: tmp, mountPath: /tmp}
+      volumes:
+        - {name: settings, configMap: {name: {{ .name }}}}
+        - {name: run, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+        - {name: tmp, emptyDir: {sizeLimit: 256Mi}}
+        {{- if not .persistence }}
+        - {name: data, emptyDir: {sizeLimit: 256Mi}}
+        {{- end }}
+        {{- if $zoned }}
+        - name: token
+          projected:
+            sources:
+              - serviceAccountToken: {path: token, expirationSeconds: 3600}
+              - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+        {{- end }}
+  {{- with .persistence }}
+  volumeClaimTemplates:
+    - {{ include "penstock.claim" . | nindent 6 | trim }}
+  {{- end }}
+{{- end -}}
+
+{{- define "penstock.claim" -}}
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  accessModes: [ReadWriteOnce]
+  {{- with .storageClass }}
+  storageClassName: {{ . }}
+  {{- end }}
+  resources: {requests: {storage: {{ .size }}}}
+{{- end -}}
+
+{{- define "penstock.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+fsGroup: {{ . }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "penstock.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* Where pods run: over zones first, then over hosts. Argument: dict "root" "values" "selector" "set". */}}
+{{- define "penstock.placement" -}}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+topologySpreadConstraints:
+  {{- $root := .root }}
+  {{- $selector := .selector }}
+  {{- $set := .set }}
+  {{- range list .root.Values.rack.label "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: {{ $root.Values.spread.whenUnsatisfiable }}
+    labelSelector:
+      matchLabels: {{- $selector | nindent 8 }}
+        penstock/set: {{ $set }}
+  {{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,84 @@
+"""Writes what the Helm chart has from code and the other way round: `charts/penstock/files/settings.yaml`, by which the chart
+refuses unknown settings, from the services' `config.py`; and the table of values in `docs/operate/kubernetes.md`, from the
+comments of `charts/penstock/values.yaml`.
+
+`python -m tests.docs.chart_page [--check]`
+"""
+
+import dataclasses
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from services.gateway.protocol_docs.protocol_page import write_page
+from tests.docs.settings_page import ROOT, configs
+
+CHART = ROOT / "charts" / "penstock"
+SETTINGS = CHART / "files" / "settings.yaml"
+VALUES = CHART / "values.yaml"
+PAGE = ROOT / "docs" / "operate" / "kubernetes.md"
+
+SET_BY_CHART = frozenset(
+    {
+        *("node_id", "etcd", "data_dir", "rpc_unix", "rpc_tcp", "rpc_advertised_host", "host_id", "admin_host", "admin_port"),
+        *("log_file", "log_file_bytes_max", "log_former_files_max", "peers", "log_dirs", "rack"),
+        *("port_base", "listen_host", "advertised_host", "advertised_port_base", "listener_name"),
+    }
+)
+"""The chart gives these by the environment, or leaves them alone: pods log to stderr, and have one volume."""
+
+_TABLE = re.compile(r"(<!-- values -->\n).*?(<!-- /values -->\n)", re.DOTALL)
+_LINE = re.compile(r"(?P<indent> *)(?P<key>[A-Za-z]\w*):(?: (?P<value>.*))?$")
+_COMMENT = re.compile(r" *# -- (?P<text>.*)$")
+
+
+def settings() -> str:
+    lines = ["# Made by `python -m tests.docs.chart_page` from the config.py of each service: the settings that values may give."]
+    for service, config in configs().items():
+        lines.append(f"{service}:")
+        hints = typing.get_type_hints(config)
+        lines += [f"  {name}: {_type(hints[name])}" for name in sorted(_names(config) - SET_BY_CHART)]
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    return _TABLE.sub(lambda found: f"{found[1]}\n{table()}\n{found[2]}", PAGE.read_text())
+
+
+def table() -> str:
+    rows = [f"| `{key}` | {f'`{value}`' if value else ''} | {text} |" for key, value, text in values()]
+    return "\n".join(["| value | default | |", "|---|---|---|", *rows])
+
+
+def values() -> Iterator[tuple[str, str, str]]:
+    """Each value that has a comment: its path, its default as values.yaml has it, the comment."""
+    path: list[str] = []
+    text = ""
+    for line in VALUES.read_text().splitlines():
+        if comment := _COMMENT.match(line):
+            text = comment["text"]
+        elif found := _LINE.match(line):
+            path[len(found["indent"]) // 2 :] = [found["key"]]
+            if text:
+                yield ".".join(path), found["value"] or "", text
+            text = ""
+
+
+def _names(config: type[Any]) -> set[str]:
+    return {field.name for field in dataclasses.fields(config)}
+
+
+def _type(hint: Any) -> str:
+    if typing.get_origin(hint) is tuple:
+        return "list"
+    if typing.get_origin(hint) is types.UnionType:
+        return _type(next(each for each in typing.get_args(hint) if each is not types.NoneType))
+    return {int: "integer", float: "number", str: "string"}[hint]
+
+
+if __name__ == "__main__":
+    sys.exit(write_page(SETTINGS, settings, "tests.docs.chart_page") or write_page(PAGE, page, "tests.docs.chart_page"))

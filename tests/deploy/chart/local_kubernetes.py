@@ -82,13 +82,13 @@ class LocalKubernetes:
         self._end(self.pods[f"{stateful_set}-{ordinal}"])
 
     def restart(self, stateful_set: str) -> None:
-        """A rolling update: from the last pod to the first, each ready before the next is stopped."""
+        """A rolling update: from the last pod to the first, each ready before the next is stopped. It does not wait for
+        `minReadySeconds`, which is harder for clients."""
         running = [pod for pod in self.pods.values() if pod.labels["penstock/set"] == stateful_set and not pod.terminating]
         for pod in reversed(running):
             self._end(pod)
             pod.start()
             self.wait_ready(pod.name)
-            self._stopping.wait(self._sets[stateful_set]["spec"]["minReadySeconds"])
 
     def run(self, name: str, spec: Object, labels: dict[str, str], within_s: float) -> str:
         """A pod that ends, such as a job's. Returns what it wrote."""

@@ -16,7 +16,7 @@ from tests.support.polling import eventually
 from tests.support.requirements import require
 
 BOOTSTRAP = f"{FULL_NAME}-plaintext.streams.svc.cluster.local:9092"
-VALUES = "gateway.stopDelaySeconds=2,storage.scaleDown.jobs=always,storage.maxReplicas=4"
+VALUES = "gateway.stopDelaySeconds=2,storage.scaleDown.jobs=always,storage.maxReplicas=4,controller.replicas=2"
 ROLES = ("controller", "group-coordinator", "transaction-coordinator", "plaintext-gateway", "storage")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-PAUSE_S = 0.005
+PAUSE_S = 0.01
 DRAIN_S = 30.0
 BEGUN = "the first record came back"
 

@@ -1,0 +1,62 @@
+"""The pause before a storage node stops."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from services.operations.await_in_sync import await_in_sync
+
+
+class Node(BaseHTTPRequestHandler):
+    """A storage node's /health: its answers in order, the last one again and again."""
+
+    counts: list[int] = []
+    asked = 0
+
+    def do_GET(self) -> None:
+        count = self.counts[min(Node.asked, len(self.counts) - 1)]
+        Node.asked += 1
+        self.send_response(503 if count else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"counts": {"under_replicated": count}}).encode())
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    Node.asked = 0
+    server = HTTPServer(("127.0.0.1", 0), Node)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    yield server.server_address[1]
+    server.shutdown()
+    serving.join()
+    server.server_close()
+
+
+def test_a_node_stops_at_once_while_all_replicas_are_in_sync(port: int) -> None:
+    Node.counts = [0]
+    said: list[str] = []
+    await_in_sync("127.0.0.1", port, 60.0, said.append)
+    assert said == ["all replicas are in sync"]
+    assert Node.asked == 1
+
+
+def test_a_node_waits_for_the_replicas_of_others(port: int) -> None:
+    Node.counts = [2, 1, 0]
+    said: list[str] = []
+    await_in_sync("127.0.0.1", port, 60.0, said.append)
+    assert said == ["all replicas are in sync"]
+    assert Node.asked == 3
+
+
+def test_a_node_waits_no_longer_than_it_may(port: int) -> None:
+    Node.counts = [2]
+    said: list[str] = []
+    await_in_sync("127.0.0.1", port, 0.1, said.append)
+    assert said == ["2 partitions are under-replicated"]

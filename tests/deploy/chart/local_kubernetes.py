@@ -16,8 +16,8 @@ from tests.deploy.chart.rendering import NAMESPACE, Object, of_kind
 from tests.deploy.chart.service_proxy import ServiceProxy
 from tests.support.polling import eventually
 
-READY_S = 60.0
-STOP_S = 60.0
+READY_S = 180.0
+STOP_S = 120.0
 ENDPOINTS_S = 0.5
 """The lag with which clients are led away from a pod that ends."""
 
@@ -112,7 +112,10 @@ class LocalKubernetes:
     def wait_ready(self, *names: str) -> None:
         for pod in map(self.pods.__getitem__, names):
             for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                eventually(partial(self._answers, pod, probe), READY_S)
+                try:
+                    eventually(partial(self._answers, pod, probe), READY_S)
+                except AssertionError as error:
+                    raise AssertionError(f"{pod.name}: no good answer to its {probe}; its log:\n{pod.log()[-3000:]}") from error
             pod.ready = True
 
     def _answers(self, pod: Pod, probe: str) -> bool:

@@ -15,6 +15,8 @@ from tests.deploy.chart.transfers import BEGUN
 from tests.support.polling import eventually
 from tests.support.requirements import require
 
+pytestmark = pytest.mark.timeout(900)
+
 BOOTSTRAP = f"{FULL_NAME}-plaintext.streams.svc.cluster.local:9092"
 VALUES = "gateway.stopDelaySeconds=2,storage.scaleDown.jobs=always,storage.maxReplicas=4,controller.replicas=2"
 ROLES = ("controller", "group-coordinator", "transaction-coordinator", "plaintext-gateway", "storage")

@@ -1,5 +1,6 @@
 """The chart as Helm renders it: a list of objects for a set of values."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,6 +38,20 @@ def render(arguments: Sequence[str] = (), kubernetes: str = "1.33.0") -> list[Ob
     done = try_to_render(arguments, kubernetes)
     assert done.returncode == 0, done.stderr
     return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def notes(arguments: Sequence[str], folder: Path) -> str:
+    """NOTES.txt, which Helm renders only for a cluster: here as a comment of a copy of the chart."""
+    copy = folder / "penstock"
+    shutil.copytree(CHART, copy)
+    text = copy / "templates" / "NOTES.txt"
+    (copy / "templates" / "notes.yaml").write_text("".join(f"# {line}\n" for line in text.read_text().splitlines()))
+    text.unlink()
+    done = helm(
+        "template", RELEASE, str(copy), "-n", NAMESPACE, "--kube-version", "1.33.0", "-s", "templates/notes.yaml", *arguments
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def refusal(values: Object, folder: Path) -> str:

@@ -3,6 +3,7 @@
 import functools
 import tomllib
 from collections import Counter
+from pathlib import Path
 
 import kubernetes_validate
 import pytest
@@ -14,6 +15,7 @@ from tests.deploy.chart.rendering import (
     containers,
     environment,
     helm,
+    notes,
     of_kind,
     pod_specs,
     render,
@@ -161,6 +163,13 @@ def test_a_listener_within_kubernetes_is_advertised_by_its_service() -> None:
     gateway = of_kind(rendered("default"), "StatefulSet")[f"{FULL_NAME}-plaintext-gateway"]
     given = environment(gateway["spec"]["template"]["spec"]["containers"][0])
     assert given["PENSTOCK_ADVERTISED_HOST"] == f"{FULL_NAME}-plaintext.streams.svc.cluster.local"
+
+
+def test_the_notes_say_where_clients_connect(tmp_path: Path) -> None:
+    said = notes(value_sets()["nodeport"], tmp_path)
+    assert f"PLAINTEXT: bootstrap.servers={FULL_NAME}-plaintext.streams.svc.cluster.local:9092" in said
+    assert "NODES: bootstrap.servers=node.example.net:30092" in said
+    assert "helm test demo --namespace streams --logs" in said
 
 
 def test_a_changed_setting_restarts_the_pods_of_its_service_alone() -> None:

@@ -17,6 +17,9 @@ FULL_NAME = f"{RELEASE}-penstock"
 
 Object = dict[str, Any]
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The one in C, where PyYAML was built with it: ten times as fast."""
+
 
 def value_sets() -> dict[str, tuple[str, ...]]:
     """By name, Helm's arguments: the defaults, and each file of the chart's `ci/`."""
@@ -37,7 +40,7 @@ def render(arguments: Sequence[str] = (), kubernetes: str = "1.33.0") -> list[Ob
     """Hooks and tests are among them."""
     done = try_to_render(arguments, kubernetes)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [each for each in yaml.load_all(done.stdout, Loader=LOADER) if each]
 
 
 def notes(arguments: Sequence[str], folder: Path) -> str:

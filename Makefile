@@ -20,7 +20,7 @@ $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= HOST= RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \

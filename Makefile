@@ -16,7 +16,7 @@ UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter comm
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild setup test test-all deploy-test helm-test check simulate chaos clients bench docs
+.PHONY: help up down wipe status backup restore rebuild setup test test-all deploy-test helm-test check simulate chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -28,6 +28,9 @@ up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT
 		$(if $(COORDINATORS),--coordinators $(COORDINATORS)) \
 		$(if $(TRANSACTION_COORDINATORS),--transaction-coordinators $(TRANSACTION_COORDINATORS)) \
 		$(if $(filter command,$(firstword $(origin HOST))),--host "$(HOST)")
+
+upgrade: ## restart what runs older code than this, one process at a time, each when the cluster is healthy (docs/operate/upgrading.md)
+	@$(LOCAL) upgrade --run "$(RUN)"
 
 down: ## stop everything, keep the data
 	@$(LOCAL) down --run "$(RUN)"

@@ -8,7 +8,6 @@ then it answers NOT_COORDINATOR, and is not ready.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from libs.cluster.image import ClusterImage
@@ -20,7 +19,7 @@ from libs.rpc.server import Accept, Hello, RpcServer
 from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.peers import ImageLending
-from libs.runtime.process import Environment
+from libs.runtime.process import Environment, refuse_newer_cluster
 from libs.runtime.registration import Registration
 from libs.runtime.service_config import ServiceConfig
 from libs.runtime.starting_anew import start_anew
@@ -70,7 +69,7 @@ Build = Callable[[Known], Awaitable[tuple[Coordinator, Requests]]]
 
 
 async def serve(
-    config: ServiceConfig, environment: Environment, lifecycle: Lifecycle, build: Build, *, feature_level: int, hand_over_s: float
+    config: ServiceConfig, environment: Environment, lifecycle: Lifecycle, build: Build, *, hand_over_s: float
 ) -> None:
     """Runs a coordinator; returns when it is registered, or with a borrowed image when it answers requests.
 
@@ -90,6 +89,7 @@ async def serve(
     lifecycle.on_stop(controllers.close)
     coordinator, requests = await build(Known(Owner(config.node_id, identity.incarnation), nodes, controllers, hello))
     await follower.start()
+    refuse_newer_cluster(follower.image, identity.version)
     if peers is not None:
         peers.note_members_of(follower)
 
@@ -107,8 +107,7 @@ async def serve(
         on_turn_end=coordinator.shards.end_turn,
         frames_per_turn=FRAMES_PER_TURN,
     )
-    member = replace(identity.member(), feature_level=feature_level)
-    registration = Registration(server, member, store, config.member_ttl_s, lifecycle.stop)
+    registration = Registration(server, identity.member(), store, config.member_ttl_s, lifecycle.stop)
     coordinator.registered = lambda: registration.registered
     await registration.listen(config)
     lifecycle.on_stop(registration.leave)

@@ -15,6 +15,7 @@ from random import Random
 from typing import TypeVar
 
 from libs.clock import Clock, SystemClock
+from libs.cluster.features import FEATURE_LEVEL, unsupported_levels
 from libs.cluster.health import Health
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Member
@@ -59,7 +60,7 @@ class Identity:
 
     def member(self) -> Member:
         """The member record, without addresses."""
-        return Member(self.role, self.node_id, self.incarnation, self.host_id, version=self.version)
+        return Member(self.role, self.node_id, self.incarnation, self.host_id, version=self.version, feature_level=FEATURE_LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,16 @@ def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Envi
     )
     marks = MetadataMarks(fs, config.data_dir)
     return Environment(identity, clock, EtcdStore(config.etcd), transport, Random(secrets.randbits(128)), peers, marks)
+
+
+def refuse_newer_cluster(image: ClusterImage, version: str) -> None:
+    """Raises CannotRun if the cluster is at a level that this software does not support. Call it with the first image, before
+    anything is read or written by what the image says."""
+    if levels := "; ".join(unsupported_levels(image)):
+        raise CannotRun(
+            f"this version of Penstock, {version}, does not support the level that the cluster was raised to: {levels}. "
+            "Start the version that raised it, or a later one"
+        )
 
 
 async def open_admin_port(

@@ -13,6 +13,7 @@ from typing import TypeVar
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode
 from libs.cluster.election import Election, Leadership
+from libs.cluster.features import FEATURE_LEVEL
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import NO_MARK, STORAGE, ElectedController, MetadataMark
@@ -48,7 +49,6 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 T = TypeVar("T")
 
-FEATURE_LEVEL = 1
 RETRY_S = 0.5
 DEFERRED_RETRY_S = 0.05
 """Wait before deferred partitions are checked again."""

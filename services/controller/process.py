@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from libs.cluster.election import Election
 from libs.cluster.image_follower import ImageFollower
@@ -12,13 +11,13 @@ from libs.rpc.server import Hello, RpcServer
 from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.peers import ImageLending
-from libs.runtime.process import Environment
+from libs.runtime.process import Environment, refuse_newer_cluster
 from libs.runtime.registration import Registration
 from libs.runtime.starting_anew import start_anew
 from services.controller.administration.administration import Administration
 from services.controller.api import methods
 from services.controller.config import ControllerConfig
-from services.controller.controller import FEATURE_LEVEL, Candidacy, Controller, ControllerSettings
+from services.controller.controller import Candidacy, Controller, ControllerSettings
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.elections.log_end_survey import LogSurvey
 from services.controller.failure_detection.eviction import ControllerEviction, MemberEviction
@@ -61,13 +60,13 @@ async def serve(
     failure_detector.report_elected(lambda: controller.elected)
     await on_built(controller)
     await follower.start()
+    refuse_newer_cluster(follower.image, identity.version)
     if peers is not None:
         peers.note_members_of(follower)
     answers = {**methods(controller, failure_detector), **ImageLending(lambda: follower.image).methods}
     server = RpcServer(hello, answers, transport=environment.transport, on_lost=failure_detector.connection_lost)
     lifecycle.on_stop(server.close)
-    member = replace(identity.member(), feature_level=FEATURE_LEVEL)
-    registration = Registration(server, member, store, config.member_ttl_s, lifecycle.stop)
+    registration = Registration(server, identity.member(), store, config.member_ttl_s, lifecycle.stop)
     controller.registered = lambda: registration.registered
     await registration.listen(config)
     lifecycle.on_stop(registration.leave)

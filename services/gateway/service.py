@@ -21,7 +21,7 @@ from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.rpc.server import RpcServer
 from libs.runtime.peers import ImageLending
-from libs.runtime.process import Environment
+from libs.runtime.process import Environment, refuse_newer_cluster
 from libs.runtime.producer_ids import ProducerIds
 from libs.runtime.registration import Registration
 from libs.runtime.starting_anew import start_anew
@@ -146,6 +146,7 @@ class Gateway:
         clients of this gateway's last incarnation connect to the same ports.
         """
         await self._follower.start()
+        refuse_newer_cluster(self.image, self._identity.version)
         self._follow(self.image, self.image)
         self._follower.subscribe(self._follow)
         if self._peers is not None:

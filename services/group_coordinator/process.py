@@ -15,8 +15,6 @@ from services.group_coordinator.protocol.commit_verification import CommitVerifi
 from services.group_coordinator.protocol.group_requests import GroupRequests
 from services.group_coordinator.protocol.transaction_markers import TransactionMarkers
 
-FEATURE_LEVEL = 1
-
 
 class _Requests:
     """All RPC methods of the process."""
@@ -69,4 +67,4 @@ async def serve(
         markers = TransactionMarkers(coordinator.shards, lambda: coordinator.image, verification)
         return coordinator, _Requests(clients, markers, verification)
 
-    await process.serve(config, environment, lifecycle, build, feature_level=FEATURE_LEVEL, hand_over_s=config.hand_over_s)
+    await process.serve(config, environment, lifecycle, build, hand_over_s=config.hand_over_s)

@@ -1,4 +1,4 @@
-"""The command line behind `make up`, `down`, `wipe`, `status`, `setup`, `backup`, `restore` and `rebuild`."""
+"""The command line behind `make up`, `down`, `wipe`, `status`, `setup`, `backup`, `restore`, `rebuild` and `upgrade`."""
 
 import argparse
 import difflib
@@ -9,19 +9,20 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from services.local import advertised_host, probe, recovery
+from services.local import advertised_host, recovery
+from services.local.asked_health import ask_health
 from services.local.cluster import Cluster, ProcessStatus
-from services.local.cluster_health import HEALTHY, health_of
+from services.local.cluster_health import HEALTHY
 from services.local.cluster_plan import ProcessPlan
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
 from services.local.python_setup import set_up_python, venv_python
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, LOG_DIRS, RunDirectory
+from services.local.upgrade import outdated, upgrade
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_TESTS = ("PENSTOCK_REQUIRE_ALL", "PENSTOCK_GROUPS_AGAINST", "PENSTOCK_TEST_ETCD_BIN", "PENSTOCK_TEST_ETCD_OUTAGE_S")
@@ -63,6 +64,8 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
     say(f"ready in {time.monotonic() - started_at:.1f} s")
     for address in advertised_host.unreachable(cluster.bootstrap_servers()):
         say(f"warning: programs on this machine cannot connect to {address}, where clients are sent (docs/settings.md)")
+    if old := outdated(cluster):
+        say(f"{', '.join(old)} started before this source changed: `make upgrade` restarts them one by one")
     say(f"bootstrap.servers={cluster.bootstrap_servers()}")
 
 
@@ -155,7 +158,7 @@ def status(run: RunDirectory, *, as_json: bool) -> bool:
         return False
     cluster = cluster_of(run, shape)
     statuses = cluster.status()
-    health = health_of(statuses, _told_healths(statuses))
+    health = ask_health(statuses)
     disks = cluster.disks(ROOT)
     if as_json:
         told = {"verdict": health.verdict, "sentence": health.sentence, "bootstrap_servers": cluster.bootstrap_servers()}
@@ -180,14 +183,6 @@ def status(run: RunDirectory, *, as_json: bool) -> bool:
     return health.verdict == HEALTHY
 
 
-def _told_healths(statuses: Sequence[ProcessStatus]) -> Iterator[str]:
-    """The answers at `/health`, each asked for when it is taken; that of the elected controller comes first."""
-    asked = [status.plan for status in statuses if status.pid is not None and status.plan.role != "etcd"]
-    elected = {status.plan.name for status in statuses if "active controller" in status.said}
-    for plan in sorted(asked, key=lambda plan: plan.name not in elected):
-        yield probe.ask(plan.probe_port, "/health", timeout_s=2.0, host=plan.probe_host)[1]
-
-
 def warn_of_unsafe_etcd() -> None:
     binary = etcd_binary(ROOT)
     if binary.exists() and not is_safe(version_of(binary)):
@@ -208,6 +203,15 @@ def rebuild(run: RunDirectory, file: Path | None, *, dry_run: bool) -> None:
     cluster = known_cluster(run)
     with run.locked():
         recovery.rebuild(cluster, file, dry_run=dry_run, python=venv_python(ROOT), root=ROOT, say=say)
+
+
+def upgrade_cluster(run: RunDirectory) -> None:
+    shape = run.read_shape()
+    if shape is None:
+        raise LauncherError(f"no cluster in {run.path}; `make up` makes one")
+    set_up(development=False)
+    with run.locked():
+        upgrade(cluster_of(run, shape), say)
 
 
 def known_cluster(run: RunDirectory) -> Cluster:
@@ -264,6 +268,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         ("backup", "save the metadata in a file, while etcd runs"),
         ("restore", "fill a new etcd from such a file, while nothing runs"),
         ("rebuild", "fill a new etcd from what storage nodes hold, while nothing runs"),
+        ("upgrade", "restart what runs other code than this checkout's, one process at a time"),
     ):
         command = commands.add_parser(name, help=words)
         command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
@@ -310,6 +315,8 @@ def main(arguments: list[str]) -> int:
                 restore(run, given.file)
             case "rebuild":
                 rebuild(run, given.backup, dry_run=given.dry_run)
+            case "upgrade":
+                upgrade_cluster(run)
     except LauncherError as reason:
         print(f"penstock: {reason}", file=sys.stderr)
         return 1

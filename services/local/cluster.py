@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from services.local import probe, processes
 from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster, with_host
@@ -69,7 +70,7 @@ class Cluster:
     ) -> None:
         self.shape = shape
         self.run = run
-        self._root = root
+        self.root = root
         self._environment = environment or {}
         self._environment_of = environment_of or {}
         self._stop_within_s = stop_within_s
@@ -208,15 +209,16 @@ class Cluster:
             return f"{ended}, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
         return f"{ended}. {NEXT} {tail}"
 
-    def _spawn(self, plan: ProcessPlan) -> int:
+    def _spawn(self, plan: ProcessPlan, had: Mapping[str, str] = MappingProxyType({})) -> int:
+        """`had`: settings of its former life, which count least."""
         self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        environment = {**os.environ, **plan.environment}
+        environment = {**had, **os.environ, **plan.environment}
         if plan.role != "etcd":
             environment |= self.run.place_of(plan.name, os.environ)
             environment |= {**self._environment, **self._environment_of.get(plan.name, {})}
         log = self.run.log_file(plan.name)
         self._log_starts[plan.name] = log.stat().st_size if log.exists() else 0
-        child = processes.spawn(plan.argv, environment=environment, directory=self._root, log=log)
+        child = processes.spawn(plan.argv, environment=environment, directory=self.root, log=log)
         self._children[child.pid] = child
         processes.write_pid(self.run.pid_file(plan.name), child.pid)
         return child.pid
@@ -242,6 +244,18 @@ class Cluster:
             os.kill(pid, number)
         if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             self._end({pid: name})
+
+    def restart(self, name: str, *, stop_within_s: float) -> bool:
+        """Ends one process by SIGTERM and starts it again, with the settings that it had where the environment gives no others.
+        It need not be ready on return. True: it did not stop in time, and was killed."""
+        pid = self.pid_of(name)
+        if pid is None:
+            raise LauncherError(f"{name} is not running")
+        had = processes.environment(pid)
+        killed = self._end({pid: name}, timeout_s=stop_within_s)
+        self._refuse_taken_ports([name])
+        self._spawn(self.plans[name], {variable: value for variable, value in had.items() if variable.startswith("PENSTOCK_")})
+        return bool(killed)
 
     def down(self) -> list[str]:
         """Stops everything of this run directory, those in front first. Returns the names of those that had to be killed."""

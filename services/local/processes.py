@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PROC = Path("/proc")
+STARTED_FIELD = 19
+"""Of /proc/PID/stat, after the name of the program: the start, in ticks since the kernel's."""
 
 
 def spawn(argv: Sequence[str], *, environment: Mapping[str, str], directory: Path, log: Path) -> subprocess.Popen[bytes]:
@@ -42,6 +44,23 @@ def environment(pid: int) -> dict[str, str]:
         return {}
     pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
     return {name: value for name, _, value in pairs}
+
+
+def working_directory(pid: int) -> Path | None:
+    """None for a process that is gone, or another user's."""
+    try:
+        return Path(os.readlink(PROC / str(pid) / "cwd"))
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+
+
+def age_s(pid: int) -> float | None:
+    """The time since it started, also while the host slept. None for a process that is gone."""
+    try:
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[STARTED_FIELD]) / os.sysconf("SC_CLK_TCK")
 
 
 def has_argument(pid: int, mark: str) -> bool:

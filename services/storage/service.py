@@ -34,6 +34,7 @@ from libs.rpc.contracts.transactions import WRITE_MARKERS
 from libs.runtime.children import Children
 from libs.runtime.controllers import Controllers
 from libs.runtime.metadata_marks import MetadataMarks
+from libs.runtime.process import refuse_newer_cluster
 from libs.runtime.starting_anew import start_anew
 from libs.telemetry.logs import fields
 from libs.transactions.transaction_coordinators import TransactionCoordinators
@@ -232,6 +233,7 @@ class StorageNode:
         """Starts the node. Raises DirectoryLocked, DirectoryOwnerMismatch, DirectoryDamaged, OSError if it cannot run here."""
         self._state = "waiting for the metadata store"
         await self.registration.first_image()
+        refuse_newer_cluster(self.image_follower.image, self.environment.identity.version)
         cluster_id = await self._cluster_id()
         self._state = "opening log directories"
         await self.registration.refuse_if_running()

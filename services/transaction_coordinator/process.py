@@ -17,7 +17,6 @@ from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.protocol.leader_requests import LeaderRequests
 from services.transaction_coordinator.protocol.transaction_requests import TransactionRequests
 
-FEATURE_LEVEL = 1
 ALLOCATION_S_MAX = 5.0
 
 
@@ -67,4 +66,4 @@ async def serve(
         leaders = LeaderRequests(shards, lambda: coordinator.image, completions)
         return coordinator, _Requests(clients, leaders, producer_ids)
 
-    await process.serve(config, environment, lifecycle, build, feature_level=FEATURE_LEVEL, hand_over_s=config.hand_over_s)
+    await process.serve(config, environment, lifecycle, build, hand_over_s=config.hand_over_s)

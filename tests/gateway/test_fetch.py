@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import libs.rpc.socket_stream as socket_stream
-from libs.cluster import keys
+from libs.cluster import features, keys
 from libs.rpc.contracts.storage import Fetched
 from libs.rpc.descriptors import Ancillary, close_all, received_descriptors
 from libs.wire.errors import ErrorCode
@@ -78,7 +78,10 @@ async def test_nothing_of_an_answered_fetch_is_left_for_the_garbage_collector(ri
     assert left == []
 
 
-async def test_the_gateway_introduces_itself_with_the_cluster_and_its_feature_level(rig: Rig) -> None:
+async def test_the_gateway_introduces_itself_with_the_cluster_and_its_feature_level(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "FEATURE_LEVEL", 3)
     await rig.put(keys.CLUSTER_ID, "this-cluster")
     await rig.put(keys.FEATURE_LEVEL, 3)
     await rig.start()

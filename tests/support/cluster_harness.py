@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from services.local.asked_health import ask_health
 from services.local.cluster import Cluster
+from services.local.cluster_health import HEALTHY
 from services.local.cluster_plan import ProcessPlan
 from services.local.cluster_shape import PORTS_PER_GATEWAY, Shape
 from services.local.etcd_setup import etcd_binary
@@ -84,6 +86,14 @@ class LocalCluster:
     def up(self) -> None:
         """Starts what is down, returns when all is ready."""
         self._cluster.up()
+
+    def run_code_of(self, root: Path) -> None:
+        """Processes that are started from now on run the code of another checkout, with the same packages."""
+        self._cluster.root = root
+
+    def is_healthy(self) -> bool:
+        """As `make status` says."""
+        return ask_health(self._cluster.status()).verdict == HEALTHY
 
     def pid(self, name: str) -> int:
         pid = self._cluster.pid_of(name)

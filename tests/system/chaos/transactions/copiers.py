@@ -15,7 +15,8 @@ class Copier:
 
     def __init__(self, bootstrap: str, name: str, source: str, target: str) -> None:
         self._bootstrap, self._name, self._source, self._target = bootstrap, name, source, target
-        self.aborted = 0
+        self.aborts: list[str] = []
+        """Why transactions were aborted, one line each."""
         self.errors: list[str] = []
 
     def run(self, over: threading.Event) -> None:
@@ -40,7 +41,7 @@ class Copier:
             try:
                 self._copy(consumer, producer, messages)
             except KafkaException as failure:
-                self.aborted += 1
+                self.aborts.append(str(failure))
                 if failure.args[0].txn_requires_abort():
                     until_done(producer.abort_transaction)
                 else:

@@ -81,7 +81,7 @@ def run(seconds: float, seed: int) -> dict[str, object]:
         "protocol": protocol,
         "transfers": {"librdkafka": Counter(transfers.outcomes.values()), "java": Counter(of_java.outcomes.values())},
         "copied": {topic: len(values) for topic, values in copies.items()},
-        "aborted_copies": {"librdkafka": sum(copier.aborted for copier in copiers), "java": java_aborted_copies},
+        "aborted_copies": {"librdkafka": sum(len(copier.aborts) for copier in copiers), "java": java_aborted_copies},
         "reads": {"librdkafka": len(reads), "java": len(java_reads)},
         "errors": [*transfers.errors, *(error for copier in copiers for error in copier.errors), *of_java.errors],
         **verdict(transfers.outcomes | of_java.outcomes, last, copies, [*reads, *java_reads]),

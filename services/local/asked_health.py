@@ -1,0 +1,25 @@
+"""The health of a local cluster, asked of its processes."""
+
+from collections.abc import Iterator, Sequence
+
+from services.local import probe
+from services.local.cluster import ProcessStatus
+from services.local.cluster_health import ClusterHealth, health_of
+
+ANSWERS_WITHIN_S = 2.0
+
+
+def ask_health(statuses: Sequence[ProcessStatus]) -> ClusterHealth:
+    return health_of(statuses, _told(statuses))
+
+
+def is_elected(status: ProcessStatus) -> bool:
+    return "active controller" in status.said
+
+
+def _told(statuses: Sequence[ProcessStatus]) -> Iterator[str]:
+    """The answers at `/health`, each asked for when it is taken; that of the elected controller comes first."""
+    asked = [status for status in statuses if status.pid is not None and status.plan.role != "etcd"]
+    for status in sorted(asked, key=lambda status: not is_elected(status)):
+        plan = status.plan
+        yield probe.ask(plan.probe_port, "/health", timeout_s=ANSWERS_WITHIN_S, host=plan.probe_host)[1]

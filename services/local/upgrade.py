@@ -1,0 +1,79 @@
+"""The rolling upgrade of a local cluster: each process that runs other code than the checkout's is restarted, one at a time.
+
+A rollback is the same, from a checkout of the former version.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from services.local.asked_health import ask_health, is_elected
+from services.local.cluster import Cluster, ProcessStatus
+from services.local.cluster_health import HEALTHY
+from services.local.errors import LauncherError
+from services.local.running_code import changed_at, runs_other_code
+
+ORDER = ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway")
+"""The order of roles. A process comes after those that it asks by RPC, so it may ask for what only its own version knows."""
+POLL_S = 0.1
+TELL_AFTER_S = 10.0
+HEALTHY_WITHIN_S = 600.0
+"""A replica that was away for a restart may have much to fetch."""
+STOP_WITHIN_S = 30.0
+"""A process drains for 20 s at most."""
+NEXT = "`make status` says more. Mend it, then `make upgrade` goes on with the rest."
+
+Say = Callable[[str], None]
+
+
+def outdated(cluster: Cluster) -> list[str]:
+    """The names of processes that run other code than the checkout's, in the order in which they are to be restarted."""
+    return [status.plan.name for status in _outdated(cluster)]
+
+
+def upgrade(cluster: Cluster, say: Say) -> None:
+    """Restarts what is outdated. Raises LauncherError if the cluster is not healthy, or does not become so again after a step."""
+    found = list(_outdated(cluster))
+    if not found:
+        say("all processes run this code already")
+        return
+    health = ask_health(cluster.status())
+    if health.verdict != HEALTHY:
+        raise LauncherError(f"an upgrade takes a healthy cluster, and nothing was restarted. It is {health.sentence}")
+    for words in _pauses(cluster, found):
+        say(words)
+    for number, status in enumerate(found, 1):
+        name, started = status.plan.name, time.monotonic()
+        if cluster.restart(name, stop_within_s=STOP_WITHIN_S):
+            say(f"{name} did not stop in time and was killed")
+        cluster.wait_ready([name])
+        _wait_healthy(cluster, name, say)
+        say(f"{name} restarted and the cluster healthy again in {time.monotonic() - started:.1f} s ({number} of {len(found)})")
+
+
+def _outdated(cluster: Cluster) -> Iterator[ProcessStatus]:
+    """Of the controllers, the elected one comes last: each change of it delays elections of leaders."""
+    changed = changed_at(cluster.root)
+    statuses = [status for status in cluster.status() if status.plan.role in ORDER]
+    for status in sorted(statuses, key=lambda status: (ORDER.index(status.plan.role), is_elected(status))):
+        if status.pid is not None and runs_other_code(status.pid, cluster.root, changed):
+            yield status
+
+
+def _pauses(cluster: Cluster, found: Sequence[ProcessStatus]) -> Iterator[str]:
+    """Which restarts clients will notice, since no other process of that role takes over."""
+    roles = [plan.role for plan in cluster.plans.values()]
+    for status in found:
+        if status.plan.role != "controller" and roles.count(status.plan.role) == 1:
+            yield f"{status.plan.name} is the only {status.plan.role.replace('_', ' ')}: its clients wait while it restarts"
+
+
+def _wait_healthy(cluster: Cluster, name: str, say: Say) -> None:
+    started = told = time.monotonic()
+    while (health := ask_health(cluster.status())).verdict != HEALTHY:
+        now = time.monotonic()
+        if now > started + HEALTHY_WITHIN_S:
+            raise LauncherError(f"{name} runs this code, and the cluster is {health.sentence}. {NEXT}")
+        if now > told + TELL_AFTER_S:
+            told = now
+            say(f"still waiting: {health.sentence}")
+        time.sleep(POLL_S)

@@ -7,6 +7,9 @@
 With --hosts, as root on Linux, each process of the cluster has a network of its own, and --only may name one-way cuts:
 leader-not-heard, leader-hears-nothing, gateway-deaf-to-leader.
 
+--only may also name rolling-upgrade. Each time, all services become those of the other version, one after the other: first those
+of the commit that `tests/upgrade/previous` names, then those of this checkout.
+
 Each client has a producer (idempotent, acks=all) with a topic of its own, and a consumer of one topic that another producer
 feeds. Each topic has one partition with three replicas, and node 1 leads them all. Refresh 0 is the client's default.
 

@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 from confluent_kafka import ElectionType, TopicPartition
@@ -13,6 +14,8 @@ from tests.bench.acknowledged import partition_of
 from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
+from tests.support.previous_version import previous_source
+from tests.support.requirements import ROOT
 from tests.system.chaos.hosts import Hosts
 
 LEADER = 1
@@ -28,6 +31,7 @@ class Faults:
     def __init__(self, cluster: LocalCluster, admin: Admin, topics: list[str], hosts: Hosts | None) -> None:
         """`hosts`: those of the cluster's processes, whose network can fail; None if they share one."""
         self._cluster, self._admin, self._topics, self._hosts = cluster, admin, topics, hosts
+        self._versions = (source for _ in count() for source in (previous_source(), ROOT))
 
     # -- each returns what heals it -----------------------------------------------------------------------------------------
 
@@ -68,6 +72,11 @@ class Faults:
                 self._cluster.restart(name)
                 eventually(self.is_whole, WITHIN_S)
         return lambda: None
+
+    def rolling_upgrade(self) -> Heal:
+        """All services, one after the other, become those of the former version, the next time those of this one."""
+        self._cluster.run_code_of(next(self._versions))
+        return self.rolling_restart()
 
     def leaders_returned(self) -> Heal:
         """The leader's node is back in sync, and is elected again."""
@@ -137,6 +146,8 @@ CUTS: dict[str, Callable[[Faults], Heal]] = {
     "gateway-deaf-to-leader": Faults.gateway_deaf_to_leader,
 }
 """One-way cuts of the network. They take a host for each process."""
+VERSIONS: dict[str, Callable[[Faults], Heal]] = {"rolling-upgrade": Faults.rolling_upgrade}
+"""They take the source of the commit that `tests/upgrade/previous` names."""
 RETURNED = "leaders-returned"
 """Measured after each fault that takes the leader away."""
 TAKES_LEADERS = ("leader-killed", "leader-stopped", "leader-silent", *CUTS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
-from tests.bench.client_gaps.faults import CUTS, FAULTS, REPLICAS, RETURNED, TAKES_LEADERS, WITHIN_S, Faults
+from tests.bench.client_gaps.faults import CUTS, FAULTS, REPLICAS, RETURNED, TAKES_LEADERS, VERSIONS, WITHIN_S, Faults
 from tests.bench.client_gaps.log_comparison import compared, compared_with_feed, read_all
 from tests.bench.client_gaps.streams import MACHINE, Stream
 from tests.compat.clients.admin import Admin
@@ -34,7 +34,7 @@ MEMORY = Path("/dev/shm")
 """Where the streams write their lines: on the cluster's disk, the file system would write them with each sync of a log."""
 REST_S = 12.0
 """librdkafka waits longer from attempt to attempt before it connects to a broker again, and forgets that after 10 s of none."""
-RESTED = ("gateway-killed", "rolling-restart")
+RESTED = ("gateway-killed", "rolling-restart", *VERSIONS)
 COUNTS = (("controller", 3), ("storage", 3), ("gateway", 2), ("group_coordinator", 1), ("transaction_coordinator", 1))
 NAMES = ("etcd", *(f"{role}-{node}" for role, count in COUNTS for node in range(1, count + 1)))
 
@@ -65,7 +65,7 @@ class Run:
         time.sleep(REST_S if name in RESTED else 0)
         self._advance(STEADY_S, WITHIN_S)
         with self._measured(name):
-            heal = (FAULTS | CUTS)[name](self.faults)
+            heal = (FAULTS | CUTS | VERSIONS)[name](self.faults)
             self._advance_or_not()
             time.sleep(self._away_s)
             if name not in TAKES_LEADERS:

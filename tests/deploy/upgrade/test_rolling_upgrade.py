@@ -24,7 +24,7 @@ def change_level(cluster: UpgradedCluster, change: str, level: int) -> None:
     run_tool("kafka-features", "--bootstrap-server", cluster.bootstrap, change, "--feature", f"{FEATURE}={level}")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_an_upgrade_a_rollback_and_another_upgrade_show_no_client_an_error(tmp_path: Path) -> None:
     require("java", "kafka", "previous")
     figures: list[Figure] = []

@@ -1,0 +1,163 @@
+"""`make upgrade` on stand-ins for the services: which processes run other code, their order, and what stops it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from services.local import processes
+from services.local.cluster import Cluster
+from services.local.cluster_shape import Shape
+from services.local.errors import LauncherError
+from services.local.etcd_setup import etcd_binary
+from services.local.run_directory import RunDirectory
+from services.local.running_code import changed_at
+from services.local.upgrade import outdated, upgrade
+from tests.local.health_stand_ins import make_checkout, tell
+from tests.support.ports import reserve_ports
+from tests.support.requirements import ROOT, require
+
+IN_ORDER = [
+    "controller-2",
+    "controller-1",  # which the stand-ins call the active one
+    "storage-1",
+    "storage-2",
+    "group_coordinator-1",
+    "transaction_coordinator-1",
+    "gateway-1",
+]
+
+
+@contextmanager
+def running_cluster(directory: Path) -> Iterator[Cluster]:
+    require("etcd")
+    reservation = reserve_ports(100)
+    shape = Shape(reservation.first, storage=2, controllers=2)
+    root = make_checkout(directory / "root")
+    run = RunDirectory(directory / "run")
+    running = Cluster(shape, run, root=root, python=Path(sys.executable), etcd=etcd_binary(ROOT))
+    try:
+        with pytest.MonkeyPatch.context() as given:
+            given.setenv("PENSTOCK_BROKER_CONFIGS", "log.retention.hours=24")
+            running.up()
+        yield running
+    finally:
+        running.down()
+        reservation.release()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with running_cluster(tmp_path) as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """A cluster after an upgrade, its processes before that, and what the upgrade said."""
+
+    cluster: Cluster
+    before: dict[str, int | None]
+    said: list[str]
+
+
+@pytest.fixture(scope="module")
+def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
+    with running_cluster(tmp_path_factory.mktemp("upgraded")) as running:
+        before, said = pids(running), list[str]()
+        (running.root / "services" / "new.py").touch()
+        assert outdated(running) == IN_ORDER
+        upgrade(running, said.append)
+        yield Upgraded(running, before, said)
+
+
+def pids(cluster: Cluster) -> dict[str, int | None]:
+    return {name: cluster.pid_of(name) for name in cluster.plans}
+
+
+def restarted(cluster: Cluster, before: dict[str, int | None]) -> set[str]:
+    return {name for name, pid in pids(cluster).items() if pid != before[name]}
+
+
+def test_what_was_started_from_the_code_as_it_is_stays_as_it_is(cluster: Cluster) -> None:
+    before, said = pids(cluster), list[str]()
+    (cluster.root / "services" / "__pycache__").mkdir(exist_ok=True)
+    (cluster.root / "services" / "__pycache__" / "new.pyc").touch()
+    assert outdated(cluster) == []
+    upgrade(cluster, said.append)
+    assert said == ["all processes run this code already"]
+    assert restarted(cluster, before) == set()
+
+
+def test_after_a_change_of_the_code_each_process_but_etcd_is_restarted_in_order(upgraded: Upgraded) -> None:
+    assert [line.split()[0] for line in upgraded.said if " restarted " in line] == IN_ORDER
+    assert restarted(upgraded.cluster, upgraded.before) == set(IN_ORDER)
+    assert outdated(upgraded.cluster) == []
+
+
+def test_an_upgrade_names_the_restarts_that_clients_will_notice(upgraded: Upgraded) -> None:
+    assert [line for line in upgraded.said if "the only" in line] == [
+        "group_coordinator-1 is the only group coordinator: its clients wait while it restarts",
+        "transaction_coordinator-1 is the only transaction coordinator: its clients wait while it restarts",
+        "gateway-1 is the only gateway: its clients wait while it restarts",
+    ]
+
+
+def test_a_restarted_process_keeps_the_settings_that_it_was_started_with(upgraded: Upgraded) -> None:
+    pid = upgraded.cluster.pid_of("storage-1")
+    assert pid is not None
+    assert processes.environment(pid)["PENSTOCK_BROKER_CONFIGS"] == "log.retention.hours=24"
+
+
+def test_processes_of_another_checkout_run_other_code_however_old_this_one_is(cluster: Cluster, tmp_path: Path) -> None:
+    assert outdated(cluster) == []
+    cluster.root = make_checkout(tmp_path / "other")
+    assert outdated(cluster) == IN_ORDER
+    cluster.restart("storage-2", stop_within_s=10.0)
+    assert outdated(cluster) == [name for name in IN_ORDER if name != "storage-2"]
+
+
+def test_an_upgrade_of_a_cluster_that_is_not_healthy_restarts_nothing_and_says_why(cluster: Cluster) -> None:
+    before = pids(cluster)
+    (cluster.root / "services" / "new.py").touch()
+    tell(cluster.root, "degraded: 3 partitions are under-replicated")
+    with pytest.raises(LauncherError, match="It is degraded: 3 partitions are under-replicated") as refusal:
+        upgrade(cluster, lambda line: None)
+    assert "nothing was restarted" in str(refusal.value)
+    assert restarted(cluster, before) == set()
+
+
+def test_an_upgrade_ends_at_the_step_after_which_the_cluster_is_not_healthy(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = pids(cluster)
+    monkeypatch.setattr("services.local.upgrade.HEALTHY_WITHIN_S", 0.0)
+    (cluster.root / "services" / "new.py").touch()
+
+    def worsen(line: str) -> None:
+        if line.startswith("controller-2 restarted"):
+            tell(cluster.root, "degraded: 1 partition is under-replicated")
+
+    with pytest.raises(LauncherError, match="controller-1 runs this code, and the cluster is degraded"):
+        upgrade(cluster, worsen)
+    assert restarted(cluster, before) == {"controller-2", "controller-1"}
+
+
+def test_a_process_that_is_gone_cannot_be_restarted(cluster: Cluster) -> None:
+    cluster.kill("gateway-1")
+    with pytest.raises(LauncherError, match="gateway-1 is not running"):
+        cluster.restart("gateway-1", stop_within_s=1.0)
+
+
+def test_a_checkout_without_code_has_never_changed(tmp_path: Path) -> None:
+    assert changed_at(tmp_path) == 0.0
+
+
+def test_upgrade_without_a_cluster_says_how_to_make_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from services.local.__main__ import main
+
+    assert main(["upgrade", "--run", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err == f"penstock: no cluster in {tmp_path / 'none'}; `make up` makes one\n"

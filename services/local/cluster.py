@@ -320,17 +320,18 @@ class Cluster:
         usages = [(paths, shutil.disk_usage(paths[0])) for paths in by_device.values()]
         return [Disk(tuple(map(str, paths)), usage.total, usage.free) for paths, usage in usages]
 
-    def status(self) -> list[ProcessStatus]:
-        return [self._status(plan) for plan in self.plans.values()]
+    def status(self, *, with_memory: bool = True) -> list[ProcessStatus]:
+        """`with_memory=False`: without the sizes, which the kernel adds up page by page."""
+        return [self._status(plan, with_memory) for plan in self.plans.values()]
 
-    def _status(self, plan: ProcessPlan) -> ProcessStatus:
+    def _status(self, plan: ProcessPlan, with_memory: bool) -> ProcessStatus:
         pid = self.pid_of(plan.name)
         if plan.role == "gateway":
             plan = with_host(plan, self._advertised_host(plan.name))
         if pid is None:
             return ProcessStatus(plan, None, False, "", None)
         ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=1.0, host=plan.probe_host)
-        return ProcessStatus(plan, pid, ready, said, processes.memory_bytes(pid))
+        return ProcessStatus(plan, pid, ready, said, processes.memory_bytes(pid) if with_memory else None)
 
     def _log_tail(self, name: str) -> str:
         file = self.run.log_file(name)

@@ -5,16 +5,19 @@ A rollback is the same, from a checkout of the former version.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+from services.local import processes
 from services.local.asked_health import ask_health, is_elected
 from services.local.cluster import Cluster, ProcessStatus
 from services.local.cluster_health import HEALTHY
 from services.local.errors import LauncherError
+from services.local.run_directory import LOG_DIRS
 from services.local.running_code import changed_at, runs_other_code
 
 ORDER = ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway")
 """The order of roles. A process comes after those that it asks by RPC, so it may ask for what only its own version knows."""
-POLL_S = 0.1
+POLL_S = 0.2
 TELL_AFTER_S = 10.0
 HEALTHY_WITHIN_S = 600.0
 """A replica that was away for a restart may have much to fetch."""
@@ -36,9 +39,11 @@ def upgrade(cluster: Cluster, say: Say) -> None:
     if not found:
         say("all processes run this code already")
         return
-    health = ask_health(cluster.status())
+    health = ask_health(cluster.status(with_memory=False))
     if health.verdict != HEALTHY:
         raise LauncherError(f"an upgrade takes a healthy cluster, and nothing was restarted. It is {health.sentence}")
+    for status in found:
+        _refuse_moved_directories(cluster, status)
     for words in _pauses(cluster, found):
         say(words)
     for number, status in enumerate(found, 1):
@@ -53,10 +58,23 @@ def upgrade(cluster: Cluster, say: Say) -> None:
 def _outdated(cluster: Cluster) -> Iterator[ProcessStatus]:
     """Of the controllers, the elected one comes last: each change of it delays elections of leaders."""
     changed = changed_at(cluster.root)
-    statuses = [status for status in cluster.status() if status.plan.role in ORDER]
+    statuses = [status for status in cluster.status(with_memory=False) if status.plan.role in ORDER]
     for status in sorted(statuses, key=lambda status: (ORDER.index(status.plan.role), is_elected(status))):
         if status.pid is not None and runs_other_code(status.pid, cluster.root, changed):
             yield status
+
+
+def _refuse_moved_directories(cluster: Cluster, status: ProcessStatus) -> None:
+    """Refuses log directories that are relative to another checkout: the process would come back without its data."""
+    assert status.pid is not None
+    directory = processes.working_directory(status.pid)
+    given = processes.environment(status.pid).get(LOG_DIRS, "")
+    relative = [entry.strip() for entry in given.split(",") if entry.strip() and not Path(entry.strip()).is_absolute()]
+    if relative and directory is not None and directory != cluster.root.resolve():
+        raise LauncherError(
+            f"{LOG_DIRS} of {status.plan.name} names {', '.join(relative)}, which is relative to {directory}, where it runs: "
+            "upgrade it there, or start it there with absolute paths first; nothing was restarted"
+        )
 
 
 def _pauses(cluster: Cluster, found: Sequence[ProcessStatus]) -> Iterator[str]:
@@ -69,7 +87,7 @@ def _pauses(cluster: Cluster, found: Sequence[ProcessStatus]) -> Iterator[str]:
 
 def _wait_healthy(cluster: Cluster, name: str, say: Say) -> None:
     started = told = time.monotonic()
-    while (health := ask_health(cluster.status())).verdict != HEALTHY:
+    while (health := ask_health(cluster.status(with_memory=False))).verdict != HEALTHY:
         now = time.monotonic()
         if now > started + HEALTHY_WITHIN_S:
             raise LauncherError(f"{name} runs this code, and the cluster is {health.sentence}. {NEXT}")

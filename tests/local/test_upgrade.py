@@ -120,6 +120,22 @@ def test_processes_of_another_checkout_run_other_code_however_old_this_one_is(cl
     assert outdated(cluster) == [name for name in IN_ORDER if name != "storage-2"]
 
 
+def test_log_directories_relative_to_another_checkout_are_refused_before_anything_is_restarted(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = cluster.root
+    with monkeypatch.context() as given:
+        given.setenv("PENSTOCK_LOG_DIRS", "disks/1, /absolute/2")
+        cluster.restart("storage-2", stop_within_s=10.0)
+        cluster.wait_ready(["storage-2"])
+    before = pids(cluster)
+    cluster.root = make_checkout(tmp_path / "other")
+    with pytest.raises(LauncherError, match="PENSTOCK_LOG_DIRS of storage-2 names disks/1, which is relative to") as refusal:
+        upgrade(cluster, lambda line: None)
+    assert str(former) in str(refusal.value)
+    assert restarted(cluster, before) == set()
+
+
 def test_an_upgrade_of_a_cluster_that_is_not_healthy_restarts_nothing_and_says_why(cluster: Cluster) -> None:
     before = pids(cluster)
     (cluster.root / "services" / "new.py").touch()

@@ -25,7 +25,7 @@ from tests.system.faults.group_readers import Readers
 
 CLIENTS = ("librdkafka", "java", "aiokafka")
 FEED, COPY = "feed", "copies"
-PER_SECOND = 50
+PER_SECOND = 30
 STEADY_S = 1.0
 WITHIN_S, STARTED_WITHIN_S = 120.0, 300.0
 """Java compiles its programs first, which takes a busy machine minutes."""

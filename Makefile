@@ -78,6 +78,7 @@ check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/python -m tests.docs.configs_page --check
 	$(VENV)/python -m tests.docs.metrics_page --check
 	$(VENV)/python -m tests.docs.chart_page --check
+	$(VENV)/python -m tests.docs.log_events_page --check
 
 simulate: setup ## a disk, a partition's replicas, a consumer group, transactions, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|transactions|cluster|planted FIRST= STORY=1)
 	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
@@ -92,10 +93,11 @@ clients: setup ## run only the tests with real clients (AGAINST=kafka: those wit
 bench: setup ## measure beside Apache Kafka; prints JSON lines
 	$(VENV)/python -m tests.bench
 
-docs: setup ## write the pages that are made from code: protocol, settings, configs and metrics, and draw the tables of states in docs/
+docs: setup ## write the pages that are made from code: protocol, settings, configs, metrics and log events, and draw the tables of states in docs/
 	$(VENV)/python -m services.gateway.protocol_docs.protocol_page
 	$(VENV)/python -m tests.docs.pictures
 	$(VENV)/python -m tests.docs.settings_page
 	$(VENV)/python -m tests.docs.configs_page
 	$(VENV)/python -m tests.docs.metrics_page
 	$(VENV)/python -m tests.docs.chart_page
+	$(VENV)/python -m tests.docs.log_events_page

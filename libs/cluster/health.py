@@ -186,7 +186,7 @@ def _clauses(faults: Faults) -> Iterator[str]:
     if faults.away and not is_told:
         yield f"{_nodes(faults.away)} {_is(faults.away)} down"
     if faults.failed_directories:
-        yield f"{sum(faults.failed_directories.values())} log directories of {_nodes(faults.failed_directories)} do not work"
+        yield _failed_directories(faults.failed_directories)
     for node_id, paths in faults.full_directories.items():
         yield f"{', '.join(paths)} of {_nodes([node_id])} {_is(paths)} full"
     for role in faults.roles_away:
@@ -195,6 +195,11 @@ def _clauses(faults: Faults) -> Iterator[str]:
 
 def _partitions(names: tuple[str, ...]) -> str:
     return "1 partition is" if len(names) == 1 else f"{len(names)} partitions are"
+
+
+def _failed_directories(counts: Mapping[int, int]) -> str:
+    count, nodes = sum(counts.values()), _nodes(counts)
+    return f"1 log directory of {nodes} does not work" if count == 1 else f"{count} log directories of {nodes} do not work"
 
 
 def _nodes(node_ids: Iterable[int]) -> str:

@@ -81,11 +81,14 @@ def test_a_reassignment_is_no_fault() -> None:
     assert (health.verdict, health.moving) == (Verdict.HEALTHY, 1)
 
 
-def test_directories_that_do_not_work_degrade() -> None:
-    failed = replace(NODES[1], failed_dirs=2)
-    assert health_of(image(partition(1), members=[NODES[0], failed, NODES[2], *OTHERS])).sentence == (
-        "degraded: 2 log directories of storage-2 do not work"
-    )
+@pytest.mark.parametrize(
+    ("failed_dirs", "words"),
+    [(1, "1 log directory of storage-2 does not work"), (2, "2 log directories of storage-2 do not work")],
+)
+def test_directories_that_do_not_work_degrade(failed_dirs: int, words: str) -> None:
+    failed = replace(NODES[1], failed_dirs=failed_dirs)
+    health = health_of(image(partition(1), members=[NODES[0], failed, NODES[2], *OTHERS]))
+    assert health.sentence == f"degraded: {words}"
 
 
 def test_a_full_directory_is_named() -> None:

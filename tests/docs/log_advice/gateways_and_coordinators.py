@@ -1,0 +1,47 @@
+"""Advice for what gateways and coordinators log."""
+
+from typing import Final
+
+from tests.docs.log_advice.advice import Advice
+
+GATEWAY: Final = {
+    "a … failed": Advice(
+        "A coordinator answered a request with an unexpected error.", "Look at the coordinator's log at the same time."
+    ),
+    "a … has no address that can be reached from here": Advice(
+        "A coordinator on another host listens on a Unix socket only.", "Give that coordinator `PENSTOCK_RPC_TCP`."
+    ),
+    "a member has no address that can be reached from here": Advice(
+        "A process on another host listens on a Unix socket only.", "Give that process `PENSTOCK_RPC_TCP`."
+    ),
+    "a …'s answer cannot be read": Advice("Gateway and coordinator have different versions.", "Upgrade both to one version."),
+    "broker port not opened": Advice(
+        "The port of one broker id is taken. Clients of that broker cannot connect.",
+        "Free the port, or choose another `PENSTOCK_PORT_BASE`.",
+    ),
+    "client connection closed": Advice(
+        "A client's connection was ended. `reason` and `detail` tell why.",
+        "Look up `reason` in [troubleshooting](../use/troubleshooting.md).",
+    ),
+    "client connection refused": Advice(
+        "A limit of connections was reached.", "Raise `ulimit -n` or the limit, add a gateway, or find the client."
+    ),
+    "fetch failed": Advice("A storage node's answer cannot be read.", "Upgrade both to one version."),
+    "gateway has ended": Advice("Another gateway is gone. Clients are no longer sent to it.", "Start it again."),
+}
+
+COORDINATORS: Final = {
+    "malformed request": Advice(
+        "A client sent a request that cannot be read. `peer` names it.", "Update the client's library, or find what connects."
+    ),
+    "settings of groups cannot be read: the previous ones stay": Advice(
+        "A newer version wrote a broker config that this one does not know.", "Upgrade the coordinator."
+    ),
+    "shard cannot be read": Advice(
+        "A batch of `__consumer_offsets` or `__transaction_state` is damaged. Its groups or transactions wait.",
+        "Let another replica lead, or [verify](../inspect.md) the partition's log.",
+    ),
+    "stopping, though others could take the shards": Advice(
+        "A coordinator stops before the others have taken its groups. They take them a moment later.", "None."
+    ),
+}

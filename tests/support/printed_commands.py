@@ -57,10 +57,10 @@ class PrintedCommands:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self._first_port}"
 
-    def section(self, section: str) -> str:
-        """Runs a section, and returns what it printed. Fails the test at the first command that fails."""
-        found = blocks(self._page, section)
-        assert found, f"{self._page.name}: {section} has no command"
+    def section(self, section: str, *, page: Path | None = None) -> str:
+        """Runs a section, and returns what it printed. Fails the test at the first command that fails. `page`: another page."""
+        found = blocks(page or self._page, section)
+        assert found, f"{page or self._page}: {section} has no command"
         return self.sh("".join(found))
 
     def sh(self, script: str) -> str:

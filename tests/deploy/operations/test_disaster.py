@@ -14,6 +14,7 @@ from tests.support.printed_commands import PrintedCommands, printed_commands
 from tests.support.requirements import ROOT, require
 
 PAGE = ROOT / "docs" / "operate" / "disaster.md"
+NODES = PAGE.with_name("nodes.md")
 TOOLS = ("kafka-topics", "kafka-leader-election", "kafka-get-offsets")
 
 
@@ -79,3 +80,17 @@ def test_a_topic_that_is_lost_whole_is_created_again(commands: PrintedCommands) 
     commands.sh("make up")
     eventually(lambda: "gone-0" in status(commands))
     assert commands.section("All replicas of a partition are lost").splitlines()[-1] == "healthy"
+
+
+def test_one_member_of_etcd_goes_on_alone(tmp_path: Path) -> None:
+    require("etcd")
+    at_a = "curl -sf 127.0.0.1:9211/v3/kv"
+    key, value = "a2V5", "dmFsdWU="
+    with printed_commands(PAGE, tmp_path, places={"/tmp/etcd-trial": str(tmp_path / "etcd")}) as commands:
+        commands.section("Three members", page=NODES)
+        commands.sh(f"""{at_a}/put -d '{{"key": "{key}", "value": "{value}"}}'""")
+        commands.sh("kill -9 $(cat /tmp/etcd-trial/a.pid /tmp/etcd-trial/b.pid /tmp/etcd-trial/c.pid)")
+        printed = commands.section("etcd lost its quorum")
+        found = commands.sh(f"""{at_a}/range -d '{{"key": "{key}"}}'""")
+    assert [line.split('"')[-2] for line in printed.splitlines()] == ["a"]
+    assert f'"{value}"' in found

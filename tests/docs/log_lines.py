@@ -20,7 +20,9 @@ RELAYS: Final = frozenset({"libs.telemetry.limited_lines"})
 REFUSAL: Final = "CannotRun"
 """The exception by which a start ends; its message becomes the event."""
 
-NOT_SERVICES: Final = frozenset({"services.local"})
+NOT_SERVICES: Final = frozenset({"services.dev", "services.local"})
+"""What runs clusters on a developer's machine, and tells its user directly."""
+
 SERVICES: Final = ("controller", "gateway", "storage", "group_coordinator", "transaction_coordinator")
 _LEVEL_OF_METHOD: Final = {"warning": "warning", "error": "error", "exception": "error", "critical": "critical"}
 _FILLED_IN: Final = re.compile(r"%[sdr]")

@@ -31,6 +31,10 @@ STARTS_AND_STOPS: Final = {
         "The process ends. `error` or `trace` tells why.",
         "Free the port, make room or mend the permission that `error` names. Report a `trace`.",
     ),
+    "this version of Penstock, …, does not support the level that the cluster was raised to: …. "
+    "Start the version that raised it, or a later one": Advice(
+        "The cluster's feature level is above what this version knows.", "Start the version that raised it, or a later one."
+    ),
     "there is no such setting": Advice(
         "A `PENSTOCK_…` variable has no effect. `did_you_mean` names one alike.", "Correct it by [settings](../settings.md)."
     ),

@@ -103,6 +103,15 @@ def _root() -> str | None:
 def _namespaces() -> str | None:
     missing = [name for name in ("ip", "nsenter", "unshare", "setpriv") if shutil.which(name) is None]
     return f"no {' and no '.join(missing)} on PATH" if missing else _root()
+def _docker() -> str | None:
+    """A daemon of the test's own. Two of them on one machine undo each other's network rules."""
+    from services.local.processes import find_by_argument
+
+    missing = [name for name in ("dockerd", "docker", "iptables", "mmdebstrap") if shutil.which(name) is None]
+    if missing:
+        return f"no {' and no '.join(missing)} on PATH"
+    running = find_by_argument(lambda argument: argument.rpartition("/")[2] == "dockerd")
+    return f"a dockerd runs already (process {running[0][0]}); stop it first" if running else None
 
 
 REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
@@ -126,4 +135,5 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "previous": (_previous, "a clone with its history: git fetch --unshallow"),
     "root": (_root, "run as root"),
     "etcd": (_etcd, "make setup"),
+    "docker": (_docker, "on Debian 12: apt-get install --no-install-recommends docker.io iptables nftables mmdebstrap"),
 }

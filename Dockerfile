@@ -1,35 +1,21 @@
 # The image of one service: docker build --build-arg SERVICE=storage --tag penstock/storage:0.1.0 .
-# SERVICE is one of the extras that pyproject.toml has for services. Wheels bring what is compiled, so no compiler is needed.
+# SERVICE is a folder of services/ with hyphens for underscores, and an extra of pyproject.toml. EXTRA names another extra.
+# Wheels bring what is compiled, so no image and no stage has a compiler.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
-# What all services need, once for all images.
-FROM ${PYTHON_IMAGE} AS common
+# Dependencies only. The source is not among them, so that these layers stay in the cache and at the registry while it changes.
+FROM ${PYTHON_IMAGE} AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
-# The images get no pip: that of this stage installs into an environment without one.
-RUN python -m venv --without-pip /opt/penstock
 COPY pyproject.toml constraints.txt ./
-# Dependencies change rarely. Without the source among them, their layer stays in the cache.
-RUN touch README.md && mkdir libs services \
-    && pip --python /opt/penstock/bin/python install --constraint constraints.txt ".[metadata]"
-
-FROM common AS wheel
-COPY README.md LICENSE ./
-COPY libs libs
-COPY services services
-RUN pip wheel --no-deps --wheel-dir /wheels .
-
-FROM common AS builder
+# The project without packages and commands: its name, version and extras. The images get no pip.
+RUN sed -i -E '/^\[(project\.(scripts|entry-points)|tool)/,$d' pyproject.toml && touch README.md \
+    && pip wheel --no-deps --wheel-dir /wheels . \
+    && python -m venv --without-pip /opt/penstock \
+    && pip --python /opt/penstock/bin/python install --constraint constraints.txt "$(echo /wheels/*.whl)[metadata]"
 ARG SERVICE
-RUN python -c 'import sys, tomllib; \
-extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
-services = sorted(extras.keys() - {"dev", "metadata"}); \
-sys.argv[1] in services or sys.exit("SERVICE is {!r}; expected one of: {}".format(sys.argv[1], ", ".join(services)))' "${SERVICE}"
-COPY --from=wheel /wheels /wheels
-RUN pip --python /opt/penstock/bin/python install --force-reinstall --no-deps /wheels/*.whl \
-    && pip --python /opt/penstock/bin/python install --constraint constraints.txt "penstock[${SERVICE}]" \
-    && printf '#!/bin/sh\nexec /opt/penstock/bin/python -m services.%s "$@"\n' "$(echo "${SERVICE}" | tr - _)" > /opt/penstock/bin/service \
-    && chmod 755 /opt/penstock/bin/service
+ARG EXTRA=${SERVICE}
+RUN pip --python /opt/penstock/bin/python install --constraint constraints.txt "$(echo /wheels/*.whl)[${EXTRA}]"
 
 FROM ${PYTHON_IMAGE}
 # glibc gives every thread its own heap by default, which costs tens of MB over all processes.
@@ -47,14 +33,24 @@ RUN printf '%s\n' '#!/bin/bash' \
         'exec 3<>"/dev/tcp/${2:-127.0.0.1}/${PENSTOCK_ADMIN_PORT}" || exit' \
         'printf "GET %s HTTP/1.0\r\n\r\n" "$1" >&3' \
         'read -r _ status _ <&3' \
-        'while read -r line && [ "$line" != $'"'\\r'"' ]; do :; done <&3' \
+        'while read -r line <&3 && [ "$line" != $'"'\\\\r'"' ]; do :; done' \
         'cat <&3' \
         '[ "$status" = 200 ]' > /usr/local/bin/get \
     && chmod 755 /usr/local/bin/get
 ARG SERVICE
-COPY --from=builder /opt/penstock /opt/penstock
-# The base image has no bytecode of the standard library, and a read-only root cannot keep any. What the service uses is compiled here.
-RUN python -c "import aiohttp.web, services.$(echo "${SERVICE}" | tr - _).__main__"
+RUN --mount=type=bind,source=services,target=/services module=$(echo "${SERVICE:-none}" | tr - _) \
+    && if [ "$module" = local ] || [ ! -f "/services/$module/__main__.py" ]; then \
+        echo "SERVICE is '${SERVICE}'; expected one of:" $(cd /services && ls */__main__.py | cut -d/ -f1 | grep -v local | tr _ -) >&2; \
+        exit 1; \
+    fi \
+    && printf '#!/bin/sh\nexec /opt/penstock/bin/python -m services.%s "$@"\n' "$module" > /usr/local/bin/service \
+    && chmod 755 /usr/local/bin/service
+COPY --from=dependencies /opt/penstock /opt/penstock
+COPY libs /opt/penstock/lib/python3.11/site-packages/libs
+COPY services /opt/penstock/lib/python3.11/site-packages/services
+# A read-only root cannot keep bytecode, and the base image has none of the standard library. The import compiles what is used of it.
+RUN python -m compileall -q /opt/penstock/lib/python3.11/site-packages/libs /opt/penstock/lib/python3.11/site-packages/services \
+    && python -c "import aiohttp.web, services.$(echo "${SERVICE}" | tr - _).__main__"
 ENV PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /var/lib/penstock
@@ -64,7 +60,7 @@ EXPOSE 9300 9600
 STOPSIGNAL SIGTERM
 # Whether it serves, not whether it lives: Docker restarts no container for its health, and `docker compose up --wait` waits for it.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=120s --retries=3 CMD ["get", "/readyz"]
-ENTRYPOINT ["/opt/penstock/bin/service"]
+ENTRYPOINT ["service"]
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="penstock/${SERVICE}" \
       org.opencontainers.image.description="The ${SERVICE} of Penstock, a distributed replicated log that speaks the Kafka protocol" \

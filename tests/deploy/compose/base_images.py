@@ -22,6 +22,8 @@ LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 
 def import_python_image(daemon: DockerDaemon) -> None:
     """Makes the root file system once, in about a minute."""
+    if daemon.has_image(PYTHON_IMAGE):
+        return
     if not ROOT_ARCHIVE.exists():
         _make_root_archive()
     daemon.run("import", "--change", 'CMD ["python3"]', str(ROOT_ARCHIVE), PYTHON_IMAGE)
@@ -47,6 +49,8 @@ def _make_root_archive() -> None:
 
 
 def build_etcd_image(daemon: DockerDaemon, tag: str) -> None:
+    if daemon.has_image(tag):
+        return
     with tempfile.TemporaryDirectory() as scratch:
         context = Path(scratch)
         shutil.copy2(etcd_binary(ROOT), context / "etcd")

@@ -1,6 +1,6 @@
-"""A client in a container of the cluster's network: given a bootstrap address and a topic, it produces a record and reads it back.
+"""A client in a container of the cluster's network: it produces a record and reads it back.
 
-It runs where only the packages of the development environment are, so it imports nothing of ours.
+It is given a bootstrap address and a topic. Where it runs are only the packages that tests use, so it imports nothing of ours.
 """
 
 import sys

@@ -49,7 +49,7 @@ def set_up_plugins() -> None:
 
 
 class DockerDaemon:
-    """Use as a context manager: at its end all containers are gone, and so are the images."""
+    """Use as a context manager: at its end all containers and volumes are gone. Images and layers stay for the next run."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -70,7 +70,7 @@ class DockerDaemon:
             self._process = subprocess.Popen(
                 [
                     "dockerd",
-                    f"--data-root={self.directory}/data",
+                    f"--data-root={TOOLS}/data",
                     f"--exec-root={self.directory}/exec",
                     f"--pidfile={self.directory}/pid",
                     f"--host={self.socket}",
@@ -79,15 +79,25 @@ class DockerDaemon:
                 stderr=log,
             )
         eventually(self._answers)
+        self._remove_leftovers()  # of a run that was killed: Docker has just started them again
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._process is not None
-        if containers := self.run("ps", "--all", "--quiet").split():
-            self.run("rm", "--force", "--volumes", *containers)
+        self._remove_leftovers()
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(60)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _remove_leftovers(self) -> None:
+        if containers := self.run("ps", "--all", "--quiet").split():
+            self.run("rm", "--force", "--volumes", *containers)
+        self.run("network", "prune", "--force")
+        self.run("volume", "prune", "--force")
+        self.run("image", "prune", "--force")
+
+    def has_image(self, tag: str) -> bool:
+        return bool(self.run("images", "--quiet", tag).strip())
 
     def _answers(self) -> bool:
         assert self._process is not None

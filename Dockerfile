@@ -33,7 +33,7 @@ RUN printf '%s\n' '#!/bin/bash' \
         'exec 3<>"/dev/tcp/${2:-127.0.0.1}/${PENSTOCK_ADMIN_PORT}" || exit' \
         'printf "GET %s HTTP/1.0\r\n\r\n" "$1" >&3' \
         'read -r _ status _ <&3' \
-        'while read -r line <&3 && [ "$line" != $'"'\\\\r'"' ]; do :; done' \
+        'while read -r line <&3 && [ "${#line}" -gt 1 ]; do :; done' \
         'cat <&3' \
         '[ "$status" = 200 ]' > /usr/local/bin/get \
     && chmod 755 /usr/local/bin/get

@@ -1,0 +1,40 @@
+"""The Dockerfile and the Compose files say what pyproject.toml and the services' settings say."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from libs.runtime.setting_names import NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+COMPOSE_FILES = ("compose.yaml", "compose.single.yaml")
+SETTING = re.compile(r"(?<![${\w])PENSTOCK_([A-Z_]+)(?=[:=])")
+GIVEN_TO_COMPOSE = re.compile(r"\$\{(PENSTOCK_[A-Z_]+)")
+
+
+@pytest.mark.parametrize("file", COMPOSE_FILES)
+def test_images_have_the_version_of_the_project(file: str) -> None:
+    assert set(re.findall(r"PENSTOCK_TAG:-([^}]*)}", (ROOT / file).read_text())) == {VERSION}
+    assert re.findall(r"ARG VERSION=(.*)", (ROOT / "Dockerfile").read_text()) == [VERSION]
+
+
+@pytest.mark.parametrize("file", ["Dockerfile", *COMPOSE_FILES])
+def test_containers_get_settings_that_services_know(file: str) -> None:
+    given = {name.lower() for name in SETTING.findall((ROOT / file).read_text())}
+    assert given
+    assert given <= set(NAMES)
+
+
+def test_the_page_names_each_variable_that_compose_takes() -> None:
+    page = (ROOT / "docs" / "operate" / "compose.md").read_text()
+    variables = {name for file in COMPOSE_FILES for name in GIVEN_TO_COMPOSE.findall((ROOT / file).read_text())}
+    assert len(variables) > 5
+    assert variables <= set(re.findall(r"`(PENSTOCK_\w+)`", page))
+
+
+def test_the_smallest_cluster_uses_the_same_etcd() -> None:
+    images = [re.findall(r"image: (\S+/etcd:\S+)", (ROOT / file).read_text()) for file in COMPOSE_FILES]
+    assert images[0] == images[1] != []

@@ -29,8 +29,8 @@ class ComposeProject:
         return self.daemon.attempt("compose", "--file", self._file, *arguments, environment=given)
 
     def configuration(self) -> dict[str, Any]:
-        """The file as Compose reads it."""
-        read: dict[str, Any] = json.loads(self.run("config", "--format", "json"))
+        """The file as Compose reads it, with the services of all profiles."""
+        read: dict[str, Any] = json.loads(self.run("--profile=*", "config", "--format", "json"))
         return read
 
     def services(self) -> list[str]:

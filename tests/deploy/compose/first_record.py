@@ -7,7 +7,7 @@ from tests.support.polling import rounds
 TOPIC = "first"
 
 
-def produce_first_record(bootstrap: str, within_s: float = 180.0) -> None:
+def produce_first_record(bootstrap: str, within_s: float = 240.0) -> None:
     """Returns when a record was acknowledged by all replicas in sync."""
     answers: list[KafkaError | None] = []
 

@@ -29,10 +29,10 @@ def own_services(project: ComposeProject) -> Iterator[str]:
 
 
 def test_the_first_record_comes_soon_after_up(cluster: RunningCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """15 s on a quiet machine; here only a bound that tells a start from a hang."""
+    """The target is 15 s on a quiet machine. This bound only tells a start from elections that never end."""
     with capsys.disabled():
         print("\n" + json.dumps({"compose_up_to_first_record_s": round(cluster.seconds_to_first_record, 1)}))
-    assert cluster.seconds_to_first_record < 120
+    assert cluster.seconds_to_first_record < 200
 
 
 def test_a_client_on_this_machine_produces_and_consumes(project: ComposeProject, topic: str) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from tests.docs.house_rules import TOPS
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-SERVICES = [extra for extra in EXTRAS if (ROOT / "services" / extra.replace("-", "_") / "__main__.py").exists()]
+OF_DEVELOPERS = "dev"
+SERVICES = [extra for extra in EXTRAS if extra != OF_DEVELOPERS and (ROOT / "services" / extra.replace("-", "_")).exists()]
 PROVIDERS = {name: {canonicalize_name(each) for each in found} for name, found in packages_distributions().items()}
 """Distributions by the name of the package that is imported. Several may share one, such as `google`."""
 HIDING = """
@@ -37,9 +39,14 @@ def test_each_service_has_an_extra() -> None:
     assert len(SERVICES) >= 5
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_the_extra_of_a_service_brings_all_that_it_imports(service: str) -> None:
-    module = f"services.{service.replace('-', '_')}.__main__"
+def programs(service: str) -> Iterator[str]:
+    """What `python -m` runs of this service: itself, and the tools that come with it."""
+    for path in sorted((ROOT / "services" / service.replace("-", "_")).rglob("__main__.py")):
+        yield ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.mark.parametrize(("service", "module"), [(service, module) for service in SERVICES for module in programs(service)])
+def test_the_extra_of_a_service_brings_all_that_its_programs_import(service: str, module: str) -> None:
     brought = brought_by([*PROJECT["dependencies"], *EXTRAS[service]])
     hidden = {name for name, providers in PROVIDERS.items() if brought.isdisjoint(providers)} - set(TOPS)
     program = HIDING.format(hidden=hidden, module=module)

@@ -93,6 +93,13 @@ def test_prometheus_is_told_of_an_admin_port_of_every_service(project: ComposePr
         assert wanted in project.run(*asked), service
 
 
+def test_the_metadata_is_backed_up_from_a_container(project: ComposeProject) -> None:
+    members = ",".join(f"{service}:2379" for service in project.services() if ETCD.fullmatch(service))
+    program = ("python", "-m", "services.controller.recovery", "backup", "--etcd", members, "/tmp/metadata")
+    project.run("exec", "--no-TTY", "controller-1", *program)
+    assert "/penstock/" in project.run("exec", "--no-TTY", "controller-1", "cat", "/tmp/metadata")
+
+
 def test_records_and_committed_offsets_are_there_after_down_and_up(project: ComposeProject, topic: str) -> None:
     produce(project.bootstrap, topic, b"one", b"two")
     assert consume(project.bootstrap, topic, topic, 1) == [b"one"]

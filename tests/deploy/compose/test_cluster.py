@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.cluster.saved_metadata import parse_file
 from services.local.python_setup import venv_python
 from tests.compat.clients.admin import Admin
 from tests.deploy.compose.base_images import PYTHON_IMAGE
@@ -97,7 +98,7 @@ def test_the_metadata_is_backed_up_from_a_container(project: ComposeProject) -> 
     members = ",".join(f"{service}:2379" for service in project.services() if ETCD.fullmatch(service))
     program = ("python", "-m", "services.controller.recovery", "backup", "--etcd", members, "/tmp/metadata")
     project.run("exec", "--no-TTY", "controller-1", *program)
-    assert "/penstock/" in project.run("exec", "--no-TTY", "controller-1", "cat", "/tmp/metadata")
+    assert parse_file(project.run("exec", "--no-TTY", "controller-1", "cat", "/tmp/metadata").encode()).items
 
 
 def test_records_and_committed_offsets_are_there_after_down_and_up(project: ComposeProject, topic: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -61,13 +60,12 @@ def test_nothing_acknowledged_is_lost_when_containers_die(healed: ComposeProject
 
 
 @pytest.fixture
-def next_tag(project: ComposeProject, images: list[str]) -> Iterator[str]:
+def next_tag(project: ComposeProject, images: list[str]) -> str:
     """The tag of images that differ from those that run by their version."""
     tags = [f"{image.rpartition(':')[0]}:{NEXT_VERSION}" for image in images]
     for image, tag in zip(images, tags, strict=True):
         project.daemon.run("build", "--quiet", "--tag", tag, "-", text=NEXT_IMAGE.format(image=image))
-    yield NEXT_VERSION
-    project.run("up", "--detach", "--wait")
+    return NEXT_VERSION
 
 
 def test_containers_are_upgraded_one_by_one_under_load(

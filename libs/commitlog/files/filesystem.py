@@ -256,7 +256,9 @@ class OsFileSystem:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            # Java's locks are POSIX's, which flock does not see: without this one, Kafka could open a directory beside us.
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
             os.close(fd)
             raise DirectoryLocked(f"{path} is held by another process") from error
         return fd

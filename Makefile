@@ -11,12 +11,12 @@ VENV := .venv/bin
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST IMAGES JSON KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST IMAGES JSON KAFKA KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild setup test test-all deploy-test helm-test check simulate chaos clients bench docs upgrade
+.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all deploy-test helm-test check simulate chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -49,6 +49,12 @@ restore: ## fill a new etcd from FILE=, while the cluster is down; the old etcd'
 
 rebuild: ## fill a new etcd from what the storage nodes hold, while the cluster is down (DRY_RUN=1 only shows it; FILE= a backup, if there is one)
 	@$(LOCAL) rebuild --run "$(RUN)" $(if $(FILE),--backup "$(FILE)") $(if $(DRY_RUN),--dry-run)
+
+from-kafka: ## make a cluster of a stopped Kafka's log directories, in place (KAFKA="each broker's LOG_DIR,LOG_DIR or its server.properties"; DRY_RUN=1 only tells)
+	@$(LOCAL) from-kafka --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(DRY_RUN),--dry-run) $(or $(KAFKA),$(error give the log directories: make from-kafka KAFKA=/var/lib/kafka/data))
+
+to-kafka: ## have a new Kafka begin with this cluster's metadata and logs, while the cluster is down (KAFKA="the formatted metadata.log.dir of each controller")
+	@$(LOCAL) to-kafka --run "$(RUN)" $(or $(KAFKA),$(error give the formatted metadata.log.dir: make to-kafka KAFKA=/var/lib/kafka/metadata))
 
 setup: ## install what tests and checks need
 	@$(LOCAL) setup --dev

@@ -1,4 +1,5 @@
-"""The command line behind `make up`, `down`, `wipe`, `status`, `setup`, `backup`, `restore`, `rebuild` and `upgrade`."""
+"""The command line behind `make up`, `down`, `wipe`, `status`, `setup`, `backup`, `restore`, `rebuild`, `upgrade`, `from-kafka`
+and `to-kafka`."""
 
 import argparse
 import difflib
@@ -9,10 +10,11 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from services.local import advertised_host, recovery
+from services.local import advertised_host, migration, recovery
 from services.local.asked_health import ask_health
 from services.local.cluster import Cluster, ProcessStatus
 from services.local.cluster_health import HEALTHY
@@ -214,6 +216,24 @@ def upgrade_cluster(run: RunDirectory) -> None:
         upgrade(cluster_of(run, shape), say)
 
 
+def from_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
+    migration.refuse_cluster(run)
+    set_up(development=False)
+    kafka = migration.KafkaDirectories(given.kafka, python=venv_python(ROOT), root=ROOT)
+    if given.dry_run:
+        say(kafka.dry_run())
+        return
+    shape = Shape().with_given(port=given.port, storage=str(len(kafka.by_node)))
+    with run.locked():
+        migration.take_over(cluster_of(run, shape), kafka, root=ROOT, say=say)
+
+
+def to_kafka(run: RunDirectory, metadata_dirs: Sequence[str]) -> None:
+    cluster = known_cluster(run)
+    with run.locked():
+        migration.give_back(cluster, metadata_dirs, python=venv_python(ROOT), root=ROOT, say=say)
+
+
 def known_cluster(run: RunDirectory) -> Cluster:
     shape = run.read_shape()
     if shape is None:
@@ -269,6 +289,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         ("restore", "fill a new etcd from such a file, while nothing runs"),
         ("rebuild", "fill a new etcd from what storage nodes hold, while nothing runs"),
         ("upgrade", "restart what runs other code than this checkout's, one process at a time"),
+        ("from-kafka", "make a cluster of a stopped Kafka's log directories, in place"),
+        ("to-kafka", "have a new Kafka begin with this cluster's metadata and logs, while nothing runs"),
     ):
         command = commands.add_parser(name, help=words)
         command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
@@ -282,7 +304,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             command.add_argument("file", type=_absolute)
         if name == "rebuild":
             command.add_argument("--backup", type=_absolute, help="a backup, if there is one")
-            command.add_argument("--dry-run", action="store_true", help="only tell what would be written")
+        if name == "from-kafka":
+            command.add_argument("--port", help="as for `up`")
+            command.add_argument("kafka", nargs="+", help="each broker's LOG_DIR,LOG_DIR, or its server.properties")
+        if name == "to-kafka":
+            command.add_argument("metadata_dirs", nargs="+", help="the formatted metadata.log.dir of each of Kafka's controllers")
+        if name in ("rebuild", "from-kafka"):
+            command.add_argument("--dry-run", action="store_true", help="only tell what would be done")
     return parser.parse_args(arguments)
 
 
@@ -317,6 +345,10 @@ def main(arguments: list[str]) -> int:
                 rebuild(run, given.backup, dry_run=given.dry_run)
             case "upgrade":
                 upgrade_cluster(run)
+            case "from-kafka":
+                from_kafka(run, given)
+            case "to-kafka":
+                to_kafka(run, given.metadata_dirs)
     except LauncherError as reason:
         print(f"penstock: {reason}", file=sys.stderr)
         return 1

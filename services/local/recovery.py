@@ -75,26 +75,30 @@ def fill_new_etcd(cluster: Cluster, fill: Callable[[], None], say: Callable[[str
         cluster.wait_ready(["etcd"])
         fill()
     except BaseException:
-        _stop_etcd(cluster)
+        stop_etcd(cluster)
         if data.exists():
             data.rename(data.with_name(f"{aside.name}-failed"))
         if had_data:
             aside.rename(data)
         raise
-    _stop_etcd(cluster)
+    stop_etcd(cluster)
     if had_data:
         say(f"the former etcd's data is in {aside}; remove it once nobody misses it")
     say(NEXT)
 
 
-def _stop_etcd(cluster: Cluster) -> None:
+def stop_etcd(cluster: Cluster) -> None:
     if cluster.pid_of("etcd") is not None:
         cluster.kill("etcd", signal.SIGTERM)
 
 
 def _command(arguments: Sequence[str], *, python: Path, root: Path) -> str:
-    """Its output."""
-    argv = [str(python), "-m", "services.controller.recovery", *arguments]
+    return run_module("services.controller.recovery", arguments, python=python, root=root)
+
+
+def run_module(module: str, arguments: Sequence[str], *, python: Path, root: Path) -> str:
+    """The output of `python -m MODULE`. Raises LauncherError with what it said if it fails."""
+    argv = [str(python), "-m", module, *arguments]
     done = subprocess.run(argv, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_WITHIN_S)
     if done.returncode != 0:
         raise LauncherError(done.stderr.strip()[-2000:] or f"{' '.join(argv[1:4])} failed")

@@ -1,0 +1,96 @@
+"""A stopped cluster's metadata as records of Kafka's metadata log, with which a new Kafka begins.
+
+Topics keep their ids, partitions their replicas, log directories and leader epochs, so that Kafka opens the logs as its own.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from libs.cluster.configs.definitions import KINDS
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import PartitionState
+from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.wire.primitives import NO_UUID
+from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
+from services.controller.core.migration.kraft_partitions import PartitionAdded
+from services.controller.core.migration.kraft_records import BrokerRegistered, ConfigSet, ProducerIdsTaken, TopicAdded
+from services.controller.core.topics.internal_topic_configs import DURABILITY
+
+OWN_CONFIGS: Final = (DURABILITY, "record.validation", "log.durability", "log.record.validation", "decommission")
+OWN_PREFIX: Final = "self.balancing."
+BROKER_EPOCH: Final = 0
+"""The epoch in which each broker counts as stopped cleanly. Its log directories name it, too (`.kafka_cleanshutdown`). Kafka
+takes a broker out of the ISR when the two differ."""
+InitialRecord = BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken
+
+
+class CannotGiveBack(Exception):
+    """What Kafka could not go on with. The message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """The records in their order, and what of the cluster's metadata is not among them."""
+
+    records: tuple[InitialRecord, ...]
+    notes: tuple[str, ...]
+
+
+def given_back(image: ClusterImage) -> GivenBack:
+    """Raises CannotGiveBack."""
+    notes: list[str] = []
+    records = [*_brokers(image), *_topics(image), *_configs(image, notes), ProducerIdsTaken(image.next_producer_id)]
+    return GivenBack(tuple(records), tuple(notes))
+
+
+def _brokers(image: ClusterImage) -> Iterator[InitialRecord]:
+    for node_id, node in sorted(image.nodes.items()):
+        yield BrokerRegistered(node_id, node.rack, tuple([bytes.fromhex(directory) for directory in node.log_dirs]), BROKER_EPOCH)
+
+
+def _topics(image: ClusterImage) -> Iterator[InitialRecord]:
+    for name, topic in sorted(image.topics.items()):
+        topic_id = bytes.fromhex(topic.topic_id)
+        yield TopicAdded(name, topic_id)
+        for index, state in enumerate(image.partitions_of(topic_id)):
+            if state is None:
+                raise CannotGiveBack(f"{name}-{index} has no state yet: `make up`, wait until it is healthy, then `make down`")
+            yield _partition(name, topic_id, index, state)
+
+
+def _partition(name: str, topic_id: bytes, index: int, state: PartitionState) -> PartitionAdded:
+    in_sync = tuple([member.node_id for member in state.isr])
+    if any(member.incarnation == NO_INCARNATION for member in state.isr):
+        raise CannotGiveBack(
+            f"{name}-{index} is in doubt: which of nodes {', '.join(map(str, in_sync))} has all of its records is not known. "
+            "`make up`, wait until `make status` says that it is healthy, then `make down`"
+        )
+    if state.withdrawn:
+        damaged = ", ".join(str(member.node_id) for member in state.withdrawn)
+        raise CannotGiveBack(f"the log of {name}-{index} on node {damaged} is damaged: mend it first (docs/operate)")
+    return PartitionAdded(
+        topic_id,
+        index,
+        tuple([replica.node_id for replica in state.replicas]),
+        in_sync,
+        NO_LEADER,
+        # A coordinator's markers carry its owner epoch, which Kafka compares with the leader epoch of the partition.
+        max(state.leader_epoch, state.owner_epoch) + 1,
+        state.partition_epoch,
+        state.removing,
+        state.adding,
+        tuple([bytes.fromhex(replica.log_dir_id) if replica.log_dir_id else NO_UUID for replica in state.replicas]),
+    )
+
+
+def _configs(image: ClusterImage, notes: list[str]) -> Iterator[InitialRecord]:
+    types: Mapping[str, int] = {kind: number for number, kind in KINDS.items()}
+    for (kind, resource), values in sorted(image.overrides_by_resource.items()):
+        for name, value in sorted(values.items()):
+            if kind == "topic" and resource in INTERNAL_TOPICS and name == DURABILITY:
+                continue
+            if name in OWN_CONFIGS or name.startswith(OWN_PREFIX):
+                notes.append(f"{kind} {resource or 'default'}: {name}={value} is Penstock's own, and Kafka does not get it")
+            else:
+                yield ConfigSet(types[kind], resource, name, value)

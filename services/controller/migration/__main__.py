@@ -1,0 +1,113 @@
+"""The command line `python -m services.controller.migration nodes|from-kafka|to-kafka`, which the targets of `make` call."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from libs.cluster.codec import RecordError
+from libs.cluster.store import StoreUnavailable
+from libs.commitlog.files.filesystem import OsFileSystem
+from services.controller.controller import FEATURE_LEVEL
+from services.controller.core.migration.from_kafka import CannotAdopt
+from services.controller.core.migration.kraft_records import encode
+from services.controller.core.migration.to_kafka import CannotGiveBack, given_back
+from services.controller.core.recovery.rebuilt_metadata import CannotRebuild
+from services.controller.migration.adoption import adoption_of
+from services.controller.migration.bootstrap_file import add_records, check_unused
+from services.controller.migration.kafka_directories import kafka_node, mark_stopped, refuse_unclean, set_aside
+from services.controller.recovery.__main__ import on_etcd
+from services.controller.recovery.sources import saved_in
+from services.controller.recovery.store_contents import RecoveryRefused, fill_store
+
+
+def show_nodes(sources: Sequence[str]) -> None:
+    """Prints the log directories of each broker by its id, for a launcher."""
+    nodes = [kafka_node(OsFileSystem(), source) for source in sources]
+    print(json.dumps({node.node_id: list(node.log_dirs) for node in nodes}))
+
+
+def adopt(etcd: str | None, sources: Sequence[str]) -> None:
+    """Without `etcd`, it only tells what it would do."""
+    fs = OsFileSystem()
+    nodes = [kafka_node(fs, source) for source in sources]
+    adoption = adoption_of(fs, nodes, feature_level=FEATURE_LEVEL, now_ms=int(time.time() * 1000))
+    if etcd is not None:
+        on_etcd(etcd, lambda store: fill_store(store, adoption.rebuilt.values))
+    brokers = ", ".join(str(node.node_id) for node in nodes)
+    print(f"{'took' if etcd is not None else 'would take'} over cluster {adoption.cluster_id} of Kafka, brokers {brokers}")
+    print(f"  topics: {adoption.rebuilt.topics()}, partitions: {adoption.rebuilt.partitions()}; no record is copied or changed")
+    for node in nodes if etcd is not None else []:
+        for path in set_aside(fs, node):
+            print(f"  Kafka's own metadata are now {path}")
+    for note in adoption.notes:
+        print(f"  note: {note}")
+
+
+def give_back(backup: str, metadata_dirs: Sequence[str], log_dirs: Sequence[str]) -> None:
+    """Has the Kafka whose controllers begin with `metadata_dirs` serve the logs in `log_dirs`."""
+    fs = OsFileSystem()
+    saved = saved_in(backup)
+    for path in log_dirs:
+        refuse_unclean(fs, path)
+    for path in metadata_dirs:
+        check_unused(fs, path)
+    gift = given_back(saved.image)
+    values = [encode(record) for record in gift.records]
+    for path in metadata_dirs:
+        add_records(fs, path, values, int(time.time() * 1000))
+    for path in log_dirs:
+        mark_stopped(fs, path)
+    partitions = sum(topic.partitions for topic in saved.image.topics.values())
+    print(f"gave cluster {saved.image.cluster_id} to Kafka")
+    print(f"  topics: {len(saved.image.topics)}, partitions: {partitions}; no record is copied or changed")
+    for note in gift.notes:
+        print(f"  note: {note}")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m services.controller.migration", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    source = "LOG_DIR,LOG_DIR of a stopped broker, or its server.properties"
+    listing = commands.add_parser("nodes", help="print the log directories of stopped Kafka brokers as JSON")
+    listing.add_argument("sources", nargs="+", help=source)
+    adopting = commands.add_parser(
+        "from-kafka", help="fill a metadata store from stopped Kafka brokers, whose directories Penstock then serves"
+    )
+    target = adopting.add_mutually_exclusive_group(required=True)
+    target.add_argument("--etcd", help="host:port of each member of an etcd that holds no cluster, with commas between them")
+    target.add_argument("--dry-run", action="store_true", help="only tell what would be done")
+    adopting.add_argument("sources", nargs="+", help=source)
+    giving = commands.add_parser(
+        "to-kafka", help="have a new Kafka begin with the metadata of a stopped cluster, and with its logs"
+    )
+    giving.add_argument("--backup", required=True, help="the metadata, saved after all storage nodes were stopped")
+    giving.add_argument("--metadata-dir", required=True, action="append", help="the formatted metadata.log.dir of a controller")
+    giving.add_argument("log_dirs", nargs="+", help="the log directories of all storage nodes, one by one")
+    return parser.parse_args(arguments)
+
+
+def absolute(paths: Sequence[str]) -> list[str]:
+    return [os.path.abspath(path) for path in paths]
+
+
+def main(arguments: list[str]) -> int:
+    given = parse(arguments)
+    try:
+        match given.command:
+            case "nodes":
+                show_nodes(given.sources)
+            case "from-kafka":
+                adopt(given.etcd, given.sources)
+            case "to-kafka":
+                give_back(given.backup, absolute(given.metadata_dir), absolute(given.log_dirs))
+    except (CannotAdopt, CannotGiveBack, CannotRebuild, RecoveryRefused, RecordError, StoreUnavailable, OSError) as reason:
+        print(f"{given.command}: {reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

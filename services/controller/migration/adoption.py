@@ -1,0 +1,66 @@
+"""The taking over of a stopped Kafka cluster: what its log directories hold, as the content of an empty metadata store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from libs.commitlog.files.filesystem import FileSystem
+from services.controller.core.migration.from_kafka import CannotAdopt, adopted
+from services.controller.core.migration.kraft_metadata import KraftMetadata
+from services.controller.core.recovery.node_holdings import UNKNOWN_TOPIC, NodeHoldings, Source
+from services.controller.core.recovery.rebuilt_metadata import Rebuilt, rebuild
+from services.controller.migration.kafka_directories import KafkaNode, refuse_mixture
+from services.controller.migration.metadata_log import DIRECTORY, LogEnd, MetadataLog
+from services.controller.recovery.disk_reading import DiskReading
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """The content of the new store, and what to tell."""
+
+    rebuilt: Rebuilt
+    cluster_id: str
+    notes: tuple[str, ...]
+
+
+def adoption_of(fs: FileSystem, nodes: Sequence[KafkaNode], *, feature_level: int, now_ms: int) -> Adoption:
+    """Reads everything, and changes nothing. Raises CannotAdopt, RecoveryRefused, OSError."""
+    refuse_mixture(nodes)
+    kafka = _newest_metadata(fs, nodes)
+    cluster_id = nodes[0].cluster_id
+    found = adopted(kafka, cluster_id, feature_level=feature_level, saved_ms=now_ms)
+    holdings: list[NodeHoldings] = []
+    strays: list[str] = []
+    for node in nodes:
+        kept, unknown = _known(_holdings_of(fs, node), kafka)
+        holdings.append(kept)
+        strays += [f"{path}: Kafka's metadata do not know it: the storage node sets it aside" for path in unknown]
+    rebuilt = rebuild(holdings, [Source("Kafka's metadata", found.saved)], feature_level=feature_level)
+    return Adoption(rebuilt, cluster_id, (*found.notes, *strays, *rebuilt.notes))
+
+
+def _newest_metadata(fs: FileSystem, nodes: Sequence[KafkaNode]) -> KraftMetadata:
+    """The metadata of the log that a quorum of these nodes would elect."""
+    newest: tuple[LogEnd, KraftMetadata] | None = None
+    for node in nodes:
+        if node.metadata_dir:
+            log = MetadataLog(fs, f"{node.metadata_dir}/{DIRECTORY}")
+            metadata = log.read()
+            if newest is None or log.end > newest[0]:
+                newest = log.end, metadata
+    if newest is None:
+        raise CannotAdopt(
+            f"none of these has a {DIRECTORY}: give a controller's, too, by the server.properties that names its metadata.log.dir"
+        )
+    return newest[1]
+
+
+def _holdings_of(fs: FileSystem, node: KafkaNode) -> NodeHoldings:
+    return DiskReading(fs).read(node.log_dirs[0], node.log_dirs)
+
+
+def _known(held: NodeHoldings, kafka: KraftMetadata) -> tuple[NodeHoldings, list[str]]:
+    """The holdings of topics that Kafka's metadata know, and the names of the other directories."""
+    known = {topic_id.hex() for topic_id in kafka.topics} | {UNKNOWN_TOPIC}
+    unknown = [each for each in held.partitions if each.topic_id not in known]
+    kept = replace(held, partitions=tuple([each for each in held.partitions if each.topic_id in known]), deleted=())
+    return kept, [f"{each.topic}-{each.partition}" for each in unknown if f"{each.topic}-{each.partition}" != DIRECTORY]

@@ -1,0 +1,127 @@
+"""A stopped Kafka broker's log directories: whether they can be taken over, and the names that change then."""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from libs.commitlog.files.durable_files import read_file, replace_file
+from libs.commitlog.files.filesystem import FileSystem, OpenFile
+from libs.commitlog.inspection.locks import lock_holder
+from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked
+from libs.commitlog.partition_log.directory import STRAY_SUFFIX, find_properties, stopped_cleanly
+from services.controller.core.migration.to_kafka import BROKER_EPOCH
+from services.controller.migration.metadata_log import DIRECTORY
+from services.controller.recovery.store_contents import RecoveryRefused
+
+CLEAN_STOP = ".kafka_cleanshutdown"
+BOOTSTRAP = "bootstrap.checkpoint"
+SET_ASIDE = {
+    DIRECTORY: f"{DIRECTORY}.{1:032x}{STRAY_SUFFIX}",  # as Kafka and Penstock name a stray: neither looks into it
+    BOOTSTRAP: f"{BOOTSTRAP}.of-kafka",
+}
+"""What holds Kafka's own metadata in a log directory, and its name while Penstock has the directory."""
+
+
+class KafkaNode(NamedTuple):
+    """A broker that was stopped. `metadata_dir`: where its `__cluster_metadata-0` is, "" if it was no controller."""
+
+    node_id: int
+    cluster_id: str
+    log_dirs: tuple[str, ...]
+    metadata_dir: str
+
+
+def kafka_node(fs: FileSystem, source: str) -> KafkaNode:
+    """The broker at `source`: LOG_DIR,LOG_DIR, or its server.properties. Raises RecoveryRefused, OSError."""
+    log_dirs, metadata_dir = _directories(fs, source)
+    owners = {_owner(fs, path) for path in dict.fromkeys([*log_dirs, *([metadata_dir] if metadata_dir else [])])}
+    if len(owners) > 1:
+        raise RecoveryRefused(f"{source}: its log directories are of several brokers or clusters: {sorted(owners)}")
+    for path in log_dirs:
+        refuse_unclean(fs, path)
+        aside = f"{path}/{SET_ASIDE[DIRECTORY]}"
+        if fs.exists(f"{path}/{DIRECTORY}") and fs.exists(aside):
+            raise RecoveryRefused(f"{aside} is what was set aside before: move it away, if nobody misses it")
+    node_id, cluster_id = owners.pop()
+    if metadata_dir:
+        holders = [path for path in (metadata_dir,) if fs.exists(f"{path}/{DIRECTORY}")]
+    else:
+        holders = [path for path in log_dirs if fs.exists(f"{path}/{DIRECTORY}")]
+    return KafkaNode(node_id, cluster_id, tuple(log_dirs), holders[0] if holders else "")
+
+
+def _directories(fs: FileSystem, source: str) -> tuple[list[str], str]:
+    """The log directories of `source`, and its metadata.log.dir if it names one."""
+    if not os.path.isfile(source):
+        listed, metadata_dir = source, ""
+    else:
+        lines = [line.strip() for line in (read_file(fs, os.path.abspath(source)) or b"").decode(errors="replace").splitlines()]
+        pairs = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+        properties = {name.strip(): value.strip() for name, value in pairs.items()}
+        listed = properties.get("log.dirs") or properties.get("log.dir") or ""
+        metadata_dir = properties.get("metadata.log.dir", "")
+        if not listed:
+            raise RecoveryRefused(f"{source} names no log.dirs: it is no server.properties")
+    log_dirs = [os.path.abspath(entry.strip()) for entry in listed.split(",") if entry.strip()]
+    for path in log_dirs:
+        if not os.path.isdir(path):
+            raise RecoveryRefused(f"{path} is no directory: give LOG_DIR,LOG_DIR of a stopped broker, or its server.properties")
+    return log_dirs, os.path.abspath(metadata_dir) if metadata_dir else ""
+
+
+def _owner(fs: FileSystem, path: str) -> tuple[int, str]:
+    try:
+        properties = find_properties(fs, path)
+    except DirectoryDamaged as error:
+        raise RecoveryRefused(str(error)) from error
+    if not properties:
+        raise RecoveryRefused(f"{path} has no meta.properties: no Kafka has formatted it")
+    node_id, cluster_id = properties.get("node.id", ""), properties.get("cluster.id", "")
+    if properties.get("version") != "1" or not node_id.isdigit() or not cluster_id or "directory.id" not in properties:
+        raise RecoveryRefused(f"{path}/meta.properties is not that of a broker under KRaft of Kafka 4.0 to 4.2: {properties}")
+    return int(node_id), cluster_id
+
+
+def refuse_unclean(fs: FileSystem, path: str) -> None:
+    """Raises RecoveryRefused if a process uses the log directory, or did not stop cleanly."""
+    if (pid := lock_holder(path)) is not None:
+        raise RecoveryRefused(f"process {pid} uses {path}: stop it first")
+    if fs.exists(f"{path}/.lock"):
+        try:
+            OpenFile(fs, fs.lock(f"{path}/.lock"))
+        except DirectoryLocked as error:
+            raise RecoveryRefused(f"a process uses {path}: stop it first") from error
+    if not stopped_cleanly(fs, path):
+        raise RecoveryRefused(
+            f"{path} has no {CLEAN_STOP}: who used it last was killed. Start that again, wait until it is ready, "
+            "and stop it: Kafka with kafka-server-stop.sh, Penstock with `make down`"
+        )
+
+
+def set_aside(fs: FileSystem, node: KafkaNode) -> list[str]:
+    """Renames what holds Kafka's own metadata in log directories. Returns the new paths. Raises OSError."""
+    renamed = []
+    for path in node.log_dirs:
+        for name, new_name in SET_ASIDE.items():
+            if fs.exists(f"{path}/{name}"):
+                fs.rename(f"{path}/{name}", f"{path}/{new_name}")
+                renamed.append(f"{path}/{new_name}")
+        fs.fsync_directory(path)
+    return renamed
+
+
+def mark_stopped(fs: FileSystem, path: str) -> None:
+    """Marks a clean stop in the broker epoch of the registration that Kafka gets. Raises OSError."""
+    replace_file(fs, f"{path}/{CLEAN_STOP}", json.dumps({"version": 0, "brokerEpoch": BROKER_EPOCH}).encode())
+
+
+def refuse_mixture(nodes: Sequence[KafkaNode]) -> None:
+    """Raises RecoveryRefused unless the nodes are different brokers of one cluster, with ids that Penstock can have."""
+    ids = [node.node_id for node in nodes]
+    if doubles := sorted({node_id for node_id in ids if ids.count(node_id) > 1}):
+        raise RecoveryRefused(f"several of these are broker {doubles[0]}: give each broker once")
+    if 0 in ids:
+        raise RecoveryRefused("one of these is broker 0; Penstock's ids begin with 1: bring it over by MirrorMaker 2")
+    if len(clusters := {node.cluster_id for node in nodes}) > 1:
+        raise RecoveryRefused(f"these belong to several clusters: {', '.join(sorted(clusters))}")

@@ -1,0 +1,93 @@
+"""A local cluster that takes over a stopped Kafka's log directories, or gives its own to Kafka.
+
+The work needs the libraries, so `python -m services.controller.migration` does it.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from services.local.cluster import Cluster
+from services.local.errors import LauncherError
+from services.local.recovery import backup, fill_new_etcd, refuse_if_running, run_module, stop_etcd
+from services.local.run_directory import LOG_DIRS, RunDirectory
+
+MODULE = "services.controller.migration"
+
+
+class KafkaDirectories:
+    """The log directories of stopped Kafka brokers, as a launcher was given them."""
+
+    def __init__(self, sources: Sequence[str], *, python: Path, root: Path) -> None:
+        self._python, self._root = python, root
+        self._sources = [str(Path(source).absolute()) if "," not in source else source for source in sources]
+        found = json.loads(self._run("nodes", *self._sources))
+        self.by_node: dict[int, list[str]] = {int(node_id): paths for node_id, paths in found.items()}
+        if sorted(self.by_node) != list(range(1, len(self.by_node) + 1)):
+            listed = ", ".join(map(str, sorted(self.by_node)))
+            raise LauncherError(
+                f"these are brokers {listed}: under `make`, storage nodes have the ids from 1 on without a gap. "
+                "Give all brokers; those with other ids come over by MirrorMaker 2 (docs/use/coming-from-kafka.md)"
+            )
+
+    def dry_run(self) -> str:
+        """What would be taken over."""
+        return self._run("from-kafka", "--dry-run", *self._sources)
+
+    def fill(self, etcd: str) -> str:
+        """Fills the metadata store at `etcd`. Returns what was taken over."""
+        return self._run("from-kafka", "--etcd", etcd, *self._sources)
+
+    def _run(self, *arguments: str) -> str:
+        return run_module(MODULE, arguments, python=self._python, root=self._root)
+
+
+def refuse_cluster(run: RunDirectory) -> None:
+    """Raises LauncherError where RUN has a cluster: its metadata would be lost."""
+    if run.holds_cluster() or run.storage_nodes_with_data():
+        raise LauncherError(f"{run.path} holds a cluster already: choose another RUN=, or `make wipe` that one first")
+
+
+def take_over(cluster: Cluster, kafka: KafkaDirectories, *, root: Path, say: Callable[[str], None]) -> None:
+    """Fills a new etcd, and has each storage node serve the directories of the broker with its id. If it fails, RUN has no
+    cluster."""
+    run = cluster.run
+    for path in (path for paths in kafka.by_node.values() for path in paths):
+        if Path(path).is_relative_to(run.path):
+            raise LauncherError(f"{path} lies below {run.path}, and `make wipe` would remove it: choose another RUN=")
+    try:
+        run.write_shape(cluster.shape)
+        for node_id, paths in kafka.by_node.items():
+            run.place_of(f"storage-{node_id}", {LOG_DIRS: ",".join(paths)})
+        fill_new_etcd(cluster, lambda: say(kafka.fill(cluster.shape.etcd_endpoint())), say)
+    except BaseException:
+        run.remove(root)
+        raise
+
+
+def give_back(cluster: Cluster, metadata_dirs: Sequence[str], *, python: Path, root: Path, say: Callable[[str], None]) -> None:
+    """Writes the metadata of a stopped cluster where a new Kafka begins. The cluster stays as it is."""
+    refuse_if_running(cluster)
+    run = cluster.run
+    run.create()
+    with tempfile.TemporaryDirectory(dir=run.path) as scratch:
+        saved = Path(scratch) / "metadata.backup"
+        try:
+            cluster.start("etcd")
+            cluster.wait_ready(["etcd"])
+            backup(cluster, saved, python=python, root=root, say=lambda line: None)
+        finally:
+            stop_etcd(cluster)
+        targets = [argument for path in metadata_dirs for argument in ("--metadata-dir", str(Path(path).absolute()))]
+        say(run_module(MODULE, ["to-kafka", "--backup", str(saved), *targets, *_log_dirs(run, root)], python=python, root=root))
+
+
+def _log_dirs(run: RunDirectory, root: Path) -> list[str]:
+    """The log directories of all storage nodes."""
+    found: list[str] = []
+    for node_id in range(1, run.storage_nodes_with_data() + 1):
+        name = f"storage-{node_id}"
+        given = [entry.strip() for entry in run.place_of(name, {}).get(LOG_DIRS, "").split(",") if entry.strip()]
+        found += [str(root / entry) for entry in given] or [str(run.data_directory(name) / "logs")]
+    return found

@@ -1,0 +1,58 @@
+"""Log directories as a stopped Kafka leaves them, made without a Kafka."""
+
+from pathlib import Path
+
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.partition_log.directory import encode_id
+from libs.wire.record_batches.records import Record, build_batch
+from services.controller.core.migration.kraft_partitions import PartitionAdded
+from services.controller.core.migration.kraft_records import ConfigSet, ProducerIdsTaken, TopicAdded, encode
+
+FS = OsFileSystem()
+CLUSTER = "cGVuc3RvY2stdGVzdHMtMQ"
+DIRECTORY_ID = bytes([7]) * 16
+ORDERS = bytes([1]) * 16
+METADATA_TOPIC = (1).to_bytes(16, "big")
+METADATA_4_2 = b"\x01\x0c\x00\x11metadata.version\x00\x1d\x00"
+"""FeatureLevelRecord of metadata.version 29, as Kafka 4.2.1 wrote it."""
+
+
+def partition_of(topic_id: bytes, index: int = 0, node_id: int = 1) -> PartitionAdded:
+    return PartitionAdded(topic_id, index, (node_id,), (node_id,), node_id, 4, 9, directories=(DIRECTORY_ID,))
+
+
+def a_topic() -> list[bytes]:
+    """The records of a cluster with the topic orders."""
+    records = [
+        TopicAdded("orders", ORDERS),
+        partition_of(ORDERS),
+        ConfigSet(2, "orders", "retention.ms", "777000"),
+        ProducerIdsTaken(5000),
+    ]
+    return [METADATA_4_2, *map(encode, records)]
+
+
+def metadata_log(directory: Path, values: list[bytes]) -> None:
+    """A `__cluster_metadata-0` with these values of records, a batch each."""
+    at = directory / "__cluster_metadata-0"
+    at.mkdir(parents=True, exist_ok=True)
+    (at / "partition.metadata").write_text(f"version: 0\ntopic_id: {encode_id(METADATA_TOPIC)}")
+    batches = [build_batch([Record(None, value, 0)], base_offset=i, leader_epoch=1) for i, value in enumerate(values)]
+    (at / f"{0:020d}.log").write_bytes(b"".join(bytes(batch) for batch in batches))
+
+
+def log_directory(
+    path: Path, *, node_id: int = 1, directory_id: bytes = DIRECTORY_ID, clean: bool = True, values: list[bytes] | None = None
+) -> Path:
+    """A log directory with the partition orders-0, and with a metadata log unless `values` is []."""
+    path.mkdir(parents=True)
+    lines = {"version": "1", "node.id": str(node_id), "cluster.id": CLUSTER, "directory.id": encode_id(directory_id)}
+    (path / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    (path / "orders-0").mkdir()
+    (path / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {encode_id(ORDERS)}")
+    (path / "orders-0" / f"{0:020d}.log").write_bytes(b"")
+    if clean:
+        (path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":12}')
+    if values != []:
+        metadata_log(path, a_topic() if values is None else values)
+    return path

@@ -1,0 +1,188 @@
+"""What is taken over of a stopped Kafka's log directories, and what is refused. With a real Kafka: `tests/deploy/migration/`."""
+
+from pathlib import Path
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import decode
+from libs.cluster.records import ConfigOverrides, PartitionState, Replica, Topic
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.model.errors import DirectoryLocked
+from services.controller.core.migration.kraft_partitions import PartitionAdded
+from services.controller.core.migration.kraft_records import ConfigSet, TopicAdded, encode
+from services.controller.migration.__main__ import main
+from services.controller.migration.adoption import adoption_of
+from services.controller.migration.kafka_directories import kafka_node, set_aside
+from tests.controller.kafka_metadata import CLUSTER, DIRECTORY_ID, FS, METADATA_4_2, ORDERS, a_topic, log_directory, partition_of
+from tests.support.posix_locks import posix_lock_of_a_child
+
+
+def adopted(*paths: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    adoption = adoption_of(FS, [kafka_node(FS, str(path)) for path in paths], feature_level=1, now_ms=0)
+    return adoption.rebuilt.values, adoption.notes
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *sources: object) -> str:
+    assert main(["from-kafka", "--dry-run", *map(str, sources)]) == 1
+    return capsys.readouterr().err
+
+
+def test_a_topic_keeps_its_id_its_replicas_and_its_configs(tmp_path: Path) -> None:
+    values, notes = adopted(log_directory(tmp_path / "data"))
+    assert decode(str, values[keys.CLUSTER_ID]) == CLUSTER
+    assert decode(Topic, values[keys.topic("orders")]) == Topic("orders", ORDERS.hex(), 1)
+    assert decode(ConfigOverrides, values[keys.config("topic", "orders")]).values == {"retention.ms": "777000"}
+    state = decode(PartitionState, values[keys.partition(ORDERS, 0)])
+    assert state.replicas == (Replica(1, DIRECTORY_ID.hex()),)
+    assert (state.leader, [member.node_id for member in state.isr]) == (-1, [1]), "the node is asked for its log"
+    assert state.leader_epoch > 4
+    assert decode(int, values[keys.PRODUCER_IDS]) >= 5000
+    assert notes == ()
+
+
+def test_the_records_after_the_newest_snapshot_count(tmp_path: Path) -> None:
+    data = log_directory(tmp_path / "data")
+    log = data / "__cluster_metadata-0" / f"{0:020d}.log"
+    (log.parent / f"{len(a_topic()):020d}-{1:010d}.checkpoint").write_bytes(log.read_bytes())
+    values, _ = adopted(data)
+    assert keys.topic("orders") in values
+
+
+def test_a_record_inside_of_an_aborted_metadata_transaction_does_not_count(tmp_path: Path) -> None:
+    begin, abort = b"\x01\x17\x00\x00", b"\x01\x19\x00\x00"
+    values, _ = adopted(
+        log_directory(tmp_path / "data", values=[*a_topic(), begin, encode(TopicAdded("never", bytes(16))), abort])
+    )
+    assert keys.topic("never") not in values
+
+
+def test_what_penstock_does_not_have_is_named_in_notes(tmp_path: Path) -> None:
+    acl = b"\x01\x12\x00" + bytes(16)
+    unknown = encode(ConfigSet(2, "orders", "no.such.config", "1"))
+    _, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), acl, unknown]))
+    assert [note.partition(":")[0] for note in notes] == ["topic orders", "ACLs"]
+
+
+def test_a_directory_that_kafkas_metadata_do_not_know_is_no_topic(tmp_path: Path) -> None:
+    values, notes = adopted(log_directory(tmp_path / "data", values=[METADATA_4_2]))
+    assert keys.topic("orders") not in values
+    assert [note for note in notes if note.startswith("orders-0: Kafka's metadata do not know it")]
+
+
+def test_kafkas_own_metadata_are_set_aside_where_neither_looks(tmp_path: Path) -> None:
+    data = log_directory(tmp_path / "data")
+    set_aside(FS, kafka_node(FS, str(data)))
+    assert not (data / "__cluster_metadata-0").exists()
+    assert (data / "__cluster_metadata-0.00000000000000000000000000000001-stray").exists()
+
+
+def test_server_properties_name_the_directories(tmp_path: Path) -> None:
+    first, second = log_directory(tmp_path / "a"), log_directory(tmp_path / "b", values=[])
+    file = tmp_path / "server.properties"
+    file.write_text(f"# a comment\nnode.id=1\nlog.dirs = {first}, {second}\n")
+    assert kafka_node(FS, str(file)).log_dirs == (str(first), str(second))
+
+
+def test_the_directory_that_server_properties_name_for_metadata_counts(tmp_path: Path) -> None:
+    """A log directory may still hold the metadata of a former life."""
+    data = log_directory(tmp_path / "data", values=[METADATA_4_2])
+    metadata = log_directory(tmp_path / "metadata")
+    (tmp_path / "server.properties").write_text(f"log.dirs={data}\nmetadata.log.dir={metadata}\n")
+    values, _ = adopted(tmp_path / "server.properties")
+    assert keys.topic("orders") in values
+
+
+def test_metadata_that_were_set_aside_before_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = log_directory(tmp_path / "data")
+    (data / "__cluster_metadata-0.00000000000000000000000000000001-stray").mkdir()
+    assert "was set aside before: move it away" in refusal(capsys, data)
+
+
+def test_an_unclean_stop_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "has no .kafka_cleanshutdown" in refusal(capsys, log_directory(tmp_path / "data", clean=False))
+
+
+def test_a_running_kafka_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka's lock is POSIX's, which belongs to a process: a child plays Kafka."""
+    data = log_directory(tmp_path / "data")
+    with posix_lock_of_a_child(data / ".lock"):
+        assert "stop it first" in refusal(capsys, data)
+
+
+def test_a_directory_that_kafka_uses_is_not_opened(tmp_path: Path) -> None:
+    with posix_lock_of_a_child(tmp_path / ".lock"), pytest.raises(DirectoryLocked):
+        OsFileSystem().lock(str(tmp_path / ".lock"))
+
+
+def test_kafka_does_not_get_a_directory_that_penstock_uses(tmp_path: Path) -> None:
+    OsFileSystem().lock(str(tmp_path / ".lock"))
+    with pytest.raises(AssertionError, match="the child has no lock"), posix_lock_of_a_child(tmp_path / ".lock"):
+        pass
+
+
+def test_tiered_storage_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiered = encode(ConfigSet(2, "orders", "remote.storage.enable", "true"))
+    assert "topic orders has remote.storage.enable=true" in refusal(
+        capsys, log_directory(tmp_path / "data", values=[*a_topic(), tiered])
+    )
+
+
+@pytest.mark.parametrize("level", [b"\x00\x15", b"\x00\x1e"])
+def test_the_metadata_of_other_versions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], level: bytes) -> None:
+    values = [METADATA_4_2[:-3] + level + b"\x00", *a_topic()[1:]]
+    assert "22 to 29 can be taken over" in refusal(capsys, log_directory(tmp_path / "data", values=values))
+
+
+def test_a_record_that_kafka_4_2_does_not_write_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "record type 99" in refusal(capsys, log_directory(tmp_path / "data", values=[*a_topic(), b"\x01\x63\x00\x00"]))
+
+
+def test_a_damaged_metadata_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = log_directory(tmp_path / "data")
+    log = data / "__cluster_metadata-0" / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+    assert "checksum of the batch at byte 0 is wrong" in refusal(capsys, data)
+    log.write_bytes(content[:-3])
+    assert "is damaged" in refusal(capsys, data)
+
+
+def test_directories_that_no_kafka_formatted_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "has no meta.properties" in refusal(capsys, tmp_path)
+    assert "is no directory" in refusal(capsys, tmp_path / "none")
+    old = log_directory(tmp_path / "old")
+    (old / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n")
+    assert "not that of a broker under KRaft" in refusal(capsys, old)
+
+
+def test_a_broker_given_twice_and_one_without_a_controller_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, same = log_directory(tmp_path / "one"), log_directory(tmp_path / "same")
+    assert "several of these are broker 1" in refusal(capsys, one, same)
+    assert "none of these has a __cluster_metadata-0" in refusal(capsys, log_directory(tmp_path / "alone", values=[]))
+
+
+def test_several_brokers_of_one_cluster_come_over_together_by_the_longest_metadata_log(tmp_path: Path) -> None:
+    other = bytes([8]) * 16
+    both = PartitionAdded(ORDERS, 0, (1, 2), (2,), 2, 4, 9, directories=(DIRECTORY_ID, other))
+    late = [*a_topic(), encode(both), encode(ConfigSet(2, "orders", "retention.ms", "888000"))]
+    first = log_directory(tmp_path / "first")
+    second = log_directory(tmp_path / "second", node_id=2, directory_id=other, values=late)
+    values, notes = adopted(first, second)
+    state = decode(PartitionState, values[keys.partition(ORDERS, 0)])
+    assert state.replicas == (Replica(1, DIRECTORY_ID.hex()), Replica(2, other.hex()))
+    assert decode(ConfigOverrides, values[keys.config("topic", "orders")]).values == {"retention.ms": "888000"}
+    assert notes == ()
+
+
+def test_broker_0_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Penstock's ids begin with 1" in refusal(capsys, log_directory(tmp_path / "data", node_id=0))
+
+
+def test_a_topic_with_a_replica_that_was_not_given_waits_for_it(tmp_path: Path) -> None:
+    values = [*a_topic(), encode(TopicAdded("far", bytes([3]) * 16)), encode(partition_of(bytes([3]) * 16, node_id=2))]
+    stored, _ = adopted(log_directory(tmp_path / "data", values=values))
+    assert decode(PartitionState, stored[keys.partition(bytes([3]) * 16, 0)]).replicas[0].node_id == 2

@@ -1,0 +1,119 @@
+"""What Kafka is given of a stopped cluster's metadata, and what is refused. With a real Kafka: `tests/deploy/migration/`."""
+
+from pathlib import Path
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides, InSync, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.saved_metadata import backup_of
+from libs.cluster.store import KeyValue, RangeResult
+from libs.wire.record_batches.records import Record, build_batch, iter_batches, iter_records
+from services.controller.core.migration import kraft_records
+from services.controller.core.migration.kraft_metadata import KraftMetadata
+from services.controller.migration.__main__ import main
+from tests.controller.kafka_metadata import CLUSTER, DIRECTORY_ID, METADATA_4_2, ORDERS, log_directory
+
+IN_SYNC = PartitionState((Replica(1, DIRECTORY_ID.hex()),), -1, 0, 7, 9, (InSync(1, 5),), owner_epoch=30)
+
+
+def backup(path: Path, state: PartitionState) -> Path:
+    values = {
+        keys.CLUSTER_ID: encode(CLUSTER),
+        keys.PRODUCER_IDS: encode(4000),
+        keys.topic("orders"): encode(Topic("orders", ORDERS.hex(), 1)),
+        keys.partition(ORDERS, 0): encode(state),
+        keys.config("topic", "orders"): encode(ConfigOverrides({"retention.ms": "777000", "durability": "replicated"})),
+        keys.config("group", "billing"): encode(ConfigOverrides({"consumer.session.timeout.ms": "50000"})),
+        keys.node(1): encode(NodeRecord(1, (DIRECTORY_ID.hex(),), "zone-a")),
+    }
+    items = tuple([KeyValue(key, value, 1, 1, 0) for key, value in sorted(values.items())])
+    path.write_bytes(backup_of(RangeResult(items, 1), 0))
+    return path
+
+
+def formatted(path: Path) -> Path:
+    """A metadata.log.dir as `kafka-storage.sh format` leaves it."""
+    path.mkdir()
+    head = build_batch([Record(b"\x00\x00\x00\x03", bytes(11))], base_offset=0, leader_epoch=0, control=True)
+    levels = build_batch([Record(None, METADATA_4_2)], base_offset=1, leader_epoch=0)
+    foot = build_batch([Record(b"\x00\x00\x00\x04", bytes(3))], base_offset=2, leader_epoch=0, control=True)
+    (path / "bootstrap.checkpoint").write_bytes(bytes(head + levels + foot))
+    return path
+
+
+def give(tmp_path: Path, state: PartitionState = IN_SYNC, *, clean: bool = True) -> int:
+    saved = backup(tmp_path / "metadata.backup", state)
+    if not (tmp_path / "metadata").exists():
+        formatted(tmp_path / "metadata")
+        log_directory(tmp_path / "data", clean=clean, values=[])
+    return main(["to-kafka", "--backup", str(saved), "--metadata-dir", str(tmp_path / "metadata"), str(tmp_path / "data")])
+
+
+def read_back(tmp_path: Path) -> KraftMetadata:
+    metadata = KraftMetadata()
+    batches = list(iter_batches((tmp_path / "metadata" / "bootstrap.checkpoint").read_bytes()))
+    assert [batch.header.is_control for batch in batches] == [True, *[False] * (len(batches) - 2), True]
+    values = [each.value or b"" for batch in batches if not batch.header.is_control for each in iter_records(batch.view)]
+    metadata.replay(record for value in values if (record := kraft_records.decode(value)) is not None)
+    return metadata
+
+
+def test_kafka_gets_topics_partitions_configs_and_registrations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert give(tmp_path) == 0
+    metadata = read_back(tmp_path)
+    assert metadata.topics == {ORDERS: "orders"}
+    partition = metadata.partitions[ORDERS][0]
+    assert (partition.replicas, partition.isr, partition.leader, partition.directories) == ((1,), (1,), -1, (DIRECTORY_ID,))
+    assert partition.leader_epoch > 30, "markers in the logs have the owner's epoch"
+    assert metadata.configs == {
+        (2, "orders"): {"retention.ms": "777000"},
+        (32, "billing"): {"consumer.session.timeout.ms": "50000"},
+    }
+    assert metadata.brokers[1].rack == "zone-a"
+    assert metadata.features == {"metadata.version": 29}, "as Kafka formatted it"
+    assert metadata.next_producer_id == 4000
+    assert "durability=replicated is Penstock's own" in capsys.readouterr().out
+
+
+def test_the_registration_and_the_clean_stop_have_one_epoch(tmp_path: Path) -> None:
+    assert give(tmp_path) == 0
+    epoch = read_back(tmp_path).brokers[1].epoch
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").read_text() == f'{{"version": 0, "brokerEpoch": {epoch}}}'
+
+
+def test_a_second_time_replaces_the_first(tmp_path: Path) -> None:
+    assert give(tmp_path) == 0
+    once = read_back(tmp_path)
+    assert give(tmp_path) == 0
+    assert read_back(tmp_path) == once
+
+
+def test_a_partition_in_doubt_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    doubtful = PartitionState(IN_SYNC.replicas, -1, 0, 7, 9, (InSync(1, 0),))
+    assert give(tmp_path, doubtful) == 1
+    assert "orders-0 is in doubt" in capsys.readouterr().err
+
+
+def test_a_damaged_replica_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    withdrawn = PartitionState(IN_SYNC.replicas, -1, 0, 7, 9, IN_SYNC.isr, withdrawn=(InSync(1, 5),))
+    assert give(tmp_path, withdrawn) == 1
+    assert "the log of orders-0 on node 1 is damaged" in capsys.readouterr().err
+
+
+def test_an_unclean_stop_is_refused_and_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert give(tmp_path, clean=False) == 1
+    assert "has no .kafka_cleanshutdown" in capsys.readouterr().err
+    assert read_back(tmp_path).topics == {}
+
+
+def test_a_directory_that_was_not_formatted_or_was_used_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert give(tmp_path) == 0
+    (tmp_path / "metadata" / "__cluster_metadata-0").mkdir()
+    (tmp_path / "metadata" / "__cluster_metadata-0" / "quorum-state").touch()
+    assert give(tmp_path) == 1
+    assert "a Kafka has run with" in capsys.readouterr().err
+    (tmp_path / "metadata" / "bootstrap.checkpoint").unlink()
+    assert give(tmp_path) == 1
+    assert "format it first" in capsys.readouterr().err

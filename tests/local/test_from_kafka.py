@@ -1,0 +1,38 @@
+"""`make from-kafka` on directories that look like a stopped Kafka's. With a real Kafka: `tests/deploy/migration/`."""
+
+import shutil
+import socket
+
+from tests.controller.kafka_metadata import log_directory
+
+
+def test_a_dry_run_makes_nothing(penstock, tmp_path):
+    said = penstock("from-kafka", "--dry-run", str(log_directory(tmp_path / "kafka")))
+    assert "topics: 1, partitions: 1; no record is copied or changed" in said[-1]
+    assert (tmp_path / "kafka" / "__cluster_metadata-0").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_directories_that_a_wipe_would_remove_are_refused(penstock, tmp_path):
+    said = penstock("from-kafka", str(log_directory(tmp_path / "run" / "kafka")), succeeds=False)
+    assert "`make wipe` would remove it: choose another RUN=" in said[-1]
+    shutil.rmtree(tmp_path / "run")
+
+
+def test_brokers_whose_ids_have_a_gap_are_refused(penstock, tmp_path):
+    said = penstock("from-kafka", str(log_directory(tmp_path / "kafka", node_id=4)), succeeds=False)
+    assert "these are brokers 4: under `make`, storage nodes have the ids from 1 on" in said[-1]
+
+
+def test_a_failure_leaves_kafkas_directories_and_other_files_of_run(penstock, tmp_path):
+    (tmp_path / "run").mkdir()
+    other = tmp_path / "run" / "of-somebody-else"
+    other.touch()
+    data = log_directory(tmp_path / "kafka")
+    with socket.create_server(("127.0.0.1", penstock.port + 50)):
+        said = penstock("from-kafka", f"--port={penstock.port}", str(data), succeeds=False)
+    assert f"port {penstock.port + 50}, which etcd needs, is in use" in said[-1]
+    assert other.exists()
+    assert (data / "__cluster_metadata-0").exists()
+    assert not (tmp_path / "run" / "cluster.json").exists()
+    shutil.rmtree(tmp_path / "run")

@@ -90,6 +90,8 @@ def _helm() -> str | None:
     from tests.support.helm_tool import helm_binary
 
     return None if helm_binary(ROOT) or shutil.which("npm") else "neither helm nor npm is on PATH"
+
+
 def _previous() -> str | None:
     from tests.support.previous_version import why_not
 
@@ -119,6 +121,7 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "kafka": (_jars("pom.xml"), "apt-get install maven"),
     "compaction-tester": (_jars("compaction-tester.xml"), "apt-get install maven"),
     "kafka-connect": (_jars("connect.xml"), "apt-get install maven"),
+    "kafka-mirror": (_jars("mirror.xml"), "apt-get install maven"),
     "kafka-streams": (_jars("streams.xml"), "apt-get install maven"),
     "kcat": (_command("kcat"), "apt-get install kcat"),
     "maven": (_command("mvn"), "apt-get install maven"),

@@ -22,7 +22,7 @@ API_VERSIONS_V0 = bytes.fromhex("0012 0000 00000001 ffff")  # api 18, version 0,
 
 
 class KafkaBroker:
-    """Use as a context manager. `properties` come after ours, so they win. The heap is that of Kafka's own start script."""
+    """Use as a context manager. The heap is that of Kafka's own start script."""
 
     def __init__(
         self,
@@ -38,7 +38,8 @@ class KafkaBroker:
         self._reservation = reserve_ports(2)
         self.port = port or self._reservation.first
         self._controller_port = self._reservation.first + 1
-        self._properties = dict(properties or {})
+        self.properties = dict(properties or {})
+        """They come after ours, so they win. What is changed here holds from the next start on."""
         self._heap = heap
         self._options = options
         self._jars = KafkaJars(root)
@@ -61,7 +62,7 @@ class KafkaBroker:
         """Formats if that was not done before, starts, returns when the broker answers ApiVersions."""
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "server.properties"
-        config.write_text("".join(f"{name}={value}\n" for name, value in self._all_properties().items()))
+        config.write_text("".join(f"{name}={value}\n" for name, value in self.all_properties().items()))
         if not (self.log_directory / "meta.properties").exists():
             quick = (*QUICK, "-XX:+UseSerialGC")
             format_it = self._jars.command(
@@ -104,7 +105,8 @@ class KafkaBroker:
     def log(self) -> str:
         return (self.directory / "broker.log").read_text(errors="replace")
 
-    def _all_properties(self) -> dict[str, str]:
+    def all_properties(self) -> dict[str, str]:
+        """The content of server.properties."""
         controller = f"127.0.0.1:{self._controller_port}"
         return {
             "process.roles": "broker,controller",
@@ -120,7 +122,7 @@ class KafkaBroker:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            **self._properties,
+            **self.properties,
         }
 
     def _wait_ready(self) -> None:

@@ -9,6 +9,7 @@ HERE = Path(__file__).parent
 BROKER = HERE / "pom.xml"
 CONNECT = HERE / "connect.xml"
 COMPACTION_TESTER = HERE / "compaction-tester.xml"
+MIRROR = HERE / "mirror.xml"
 STREAMS = HERE / "streams.xml"
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 
 from libs.cluster.codec import RecordError
+from libs.cluster.features import FEATURE_LEVEL
 from libs.cluster.store import StoreUnavailable
 from libs.commitlog.files.filesystem import OsFileSystem
-from services.controller.controller import FEATURE_LEVEL
 from services.controller.core.migration.from_kafka import CannotAdopt
 from services.controller.core.migration.kraft_records import encode
 from services.controller.core.migration.to_kafka import CannotGiveBack, given_back

@@ -1,5 +1,5 @@
 # The image of one service: docker build --build-arg SERVICE=storage --tag penstock/storage:0.1.0 .
-# SERVICE is a folder of services/ with hyphens for underscores, and an extra of pyproject.toml. EXTRA names another extra.
+# SERVICE is a folder of services/ with hyphens for underscores, and an extra of pyproject.toml, unless EXTRA names that.
 # Wheels bring what is compiled, so no image and no stage has a compiler.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 

@@ -1,4 +1,4 @@
-"""The cluster of compose.single.yaml: one of each service."""
+"""The cluster of compose.single.yaml: one container."""
 
 from collections.abc import Iterator
 

@@ -66,7 +66,7 @@ test-all: setup ## every test, about twenty minutes: also Java clients, Apache K
 	$(VENV)/python -m pytest -n 2 --durations=15 --quick --rest
 
 deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
-	$(VENV)/python -m pytest --durations=15 --deploy
+	$(VENV)/python -m pytest -n 2 --durations=15 --deploy $(TESTS)
 
 helm-test: setup ## install the chart on a Kubernetes, upgrade it under load, scale storage 3, 4, 3: CONTEXT= of kubectl, IMAGES= registry/penstock
 	$(VENV)/python -m tests.deploy.chart.on_kubernetes $(if $(CONTEXT),--context "$(CONTEXT)") $(if $(IMAGES),--images "$(IMAGES)")

@@ -105,6 +105,8 @@ def _root() -> str | None:
 def _namespaces() -> str | None:
     missing = [name for name in ("ip", "nsenter", "unshare", "setpriv") if shutil.which(name) is None]
     return f"no {' and no '.join(missing)} on PATH" if missing else _root()
+
+
 def _docker() -> str | None:
     """A daemon of the test's own. Two of them on one machine undo each other's network rules."""
     from services.local.processes import find_by_argument

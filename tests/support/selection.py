@@ -46,6 +46,12 @@ GROUPS = {
         "tests/commitlog/test_kafka_transactions.py",
     ),
     "one cluster serves the quick clients": QUICK_CLIENTS,
+    "one Docker daemon runs all containers": (
+        "tests/deploy/compose/test_cluster.py",
+        "tests/deploy/compose/test_container_faults.py",
+        "tests/deploy/compose/test_images.py",
+        "tests/deploy/compose/test_single.py",
+    ),
 }
 """Files whose tests share fixtures that are dear to make: one worker runs all of them."""
 

@@ -85,12 +85,14 @@ def test_a_topic_that_is_lost_whole_is_created_again(commands: PrintedCommands) 
 def test_one_member_of_etcd_goes_on_alone(tmp_path: Path) -> None:
     require("etcd")
     at_a = "curl -sf 127.0.0.1:9211/v3/kv"
-    key, value = "a2V5", "dmFsdWU="
+    key, later, value = "a2V5", "bGF0ZXI=", "dmFsdWU="
     with printed_commands(PAGE, tmp_path, places={"/tmp/etcd-trial": str(tmp_path / "etcd")}) as commands:
         commands.section("Three members", page=NODES)
-        commands.sh(f"""{at_a}/put -d '{{"key": "{key}", "value": "{value}"}}'""")
-        # The survivor has it: an acknowledged write may be on the two others only.
-        own = f"""{at_a}/range -d '{{"key": "{key}", "serializable": true}}'"""
+        # An acknowledged write may be on the two others only, and a member applies one before its log says that it is
+        # committed. The survivor has applied the later one, so its log has the first one as committed.
+        for each in (key, later):
+            commands.sh(f"""{at_a}/put -d '{{"key": "{each}", "value": "{value}"}}'""")
+        own = f"""{at_a}/range -d '{{"key": "{later}", "serializable": true}}'"""
         eventually(lambda: value in commands.sh(own))
         commands.sh("kill -9 $(cat /tmp/etcd-trial/a.pid /tmp/etcd-trial/b.pid /tmp/etcd-trial/c.pid)")
         printed = commands.section("etcd lost its quorum")

@@ -16,6 +16,8 @@ from services.dev.settings import WrongSetting
 
 PREFIX = "penstock-dev-"
 LOCK = ".lock"
+TEMPORARY_LOCK = ".temporary-lock"
+"""Only a temporary folder has it. A data folder may have a name that begins with PREFIX, too."""
 SOCKET_FOLDER_MAX = 80
 ABANDONED_S = 60.0
 """A temporary folder that is younger may not be locked yet."""
@@ -64,7 +66,7 @@ def open_data_folder(given: str) -> DataFolder:
         if len(os.fsencode(sockets)) > SOCKET_FOLDER_MAX:
             os.rmdir(sockets)
             raise WrongSetting(f"TMPDIR is {tempfile.gettempdir()!r}, too long for sockets below it; expected a shorter path")
-        locks.append(lasting.lock(f"{sockets}/{LOCK}"))
+        locks.append(lasting.lock(f"{sockets}/{TEMPORARY_LOCK}"))
     except OSError as error:
         raise WrongSetting(f"TMPDIR is {tempfile.gettempdir()!r}, where no folder can be made ({error.strerror})") from error
     if given:
@@ -96,7 +98,7 @@ def _is_abandoned(folder: Path) -> bool:
     """Raises OSError."""
     if folder.stat().st_mtime + ABANDONED_S > time.time():
         return False
-    with open(folder / LOCK, "rb") as lock:
+    with open(folder / TEMPORARY_LOCK, "rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -61,7 +61,13 @@ def _run_cluster(request: Mapping[str, Any], lifeline: socket.socket) -> None:
 async def _serve(
     settings: Settings, folder: DataFolder, logging: LogSettings, lifecycle: Lifecycle, lifeline: socket.socket
 ) -> None:
-    asyncio.get_running_loop().add_reader(lifeline, lifecycle.stop)
+    loop = asyncio.get_running_loop()
+
+    def lifeline_ended() -> None:
+        loop.remove_reader(lifeline)
+        lifecycle.stop()
+
+    loop.add_reader(lifeline, lifeline_ended)
     try:
         await serve(
             settings,

@@ -7,9 +7,10 @@ The last line may be torn: its change was never applied.
 
 import errno
 import json
+import logging
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from libs.cluster.codec import RecordError
@@ -19,7 +20,10 @@ from libs.cluster.saved_metadata import backup_of, parse_file
 from libs.cluster.store import Delete, Put
 from libs.commitlog.files.durable_files import read_file, replace_file
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.telemetry.logs import fields
 from services.storage.threads.offload import Offload
+
+log = logging.getLogger(__name__)
 
 SNAPSHOT, JOURNAL = "metadata", "metadata-journal"
 JOURNAL_BYTES_MAX = 16 << 20
@@ -70,6 +74,7 @@ class MetadataFiles:
         self._descriptor = -1
         self._bytes = 0
         self._keyspace = Keyspace()
+        self._failed: OSError | None = None
 
     def load(self) -> Keyspace:
         """The keyspace that the last process left; what its processes held under leases is gone. Raises OSError,
@@ -100,15 +105,18 @@ class MetadataFiles:
         """Starts with a new snapshot and an empty journal. Blocks. Raises OSError."""
         listed = self._keyspace.range("")
         replace_file(self._fs, self._snapshot, backup_of(listed, self._started_ms))
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        former = self._descriptor
         self._descriptor = os.open(self._journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        os.fsync(self._descriptor)
-        self._fs.fsync_directory(os.path.dirname(self._journal))
+        if former >= 0:
+            os.close(former)
         self._bytes = 0
+        self._sync(lambda: os.fsync(self._descriptor))
+        self._sync(lambda: self._fs.fsync_directory(os.path.dirname(self._journal)))
 
     async def record(self, revision: int, changes: Sequence[Change]) -> None:
-        """Raises OSError, and then the journal is as it was."""
+        """Raises OSError. After a sync that failed, nobody knows what is on the disk: every later call raises, too."""
+        if self._failed is not None:
+            raise self._failed
         line = line_of(Entry(revision, tuple(changes)))
         if self._bytes + len(line) > JOURNAL_BYTES_MAX:
             await self._files.submit(self.begin)
@@ -118,11 +126,21 @@ class MetadataFiles:
         try:
             if os.pwrite(self._descriptor, line, self._bytes) < len(line):
                 raise OSError(errno.ENOSPC, "no room for a change of the metadata", self._journal)
-            os.fdatasync(self._descriptor)
         except OSError:
             os.ftruncate(self._descriptor, self._bytes)
             raise
+        self._sync(lambda: os.fdatasync(self._descriptor))
         self._bytes += len(line)
+
+    def _sync(self, sync: Callable[[], None]) -> None:
+        try:
+            sync()
+        except OSError as error:
+            log.error(
+                "the metadata cannot be synced: no change is taken any more", extra=fields(path=self._journal, reason=error)
+            )
+            self._failed = error
+            raise
 
     async def close(self) -> None:
         if self._descriptor >= 0:

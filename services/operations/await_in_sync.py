@@ -13,18 +13,27 @@ ANSWER_S = 3.0
 def await_in_sync(host: str, port: int, timeout_s: float, say: Callable[[str], None]) -> None:
     """Returns when no partition is under-replicated, after `timeout_s` at the latest: the node has to stop in any case."""
     deadline = time.monotonic() + timeout_s
-    while (count := _under_replicated(host, port)) and time.monotonic() < deadline:
+    while (problem := _problem(host, port)) and time.monotonic() < deadline:
         time.sleep(PAUSE_S)
-    say(f"{count} partitions are under-replicated" if count else "all replicas are in sync")
+    say(problem or "all replicas are in sync")
 
 
-def _under_replicated(host: str, port: int) -> int:
-    """By the node's own /health, which answers 503 if anything is wrong. 0 if it does not answer: then it needs no pause."""
+def _problem(host: str, port: int) -> str:
+    """By the node's own /health, which answers 503 if anything is wrong. Empty if no process listens: then it needs no pause."""
     try:
         with urllib.request.urlopen(f"http://{host}:{port}/health", timeout=ANSWER_S) as answer:
-            text = answer.read()
+            return _problem_of(answer.read())
     except urllib.error.HTTPError as error:
-        text = error.read()
-    except OSError:
-        return 0
-    return int(json.loads(text)["counts"]["under_replicated"])
+        return _problem_of(error.read())
+    except urllib.error.URLError as error:
+        return "" if isinstance(error.reason, ConnectionRefusedError) else f"/health is not answered: {error.reason}"
+    except OSError as error:
+        return f"/health is not answered: {error}"
+
+
+def _problem_of(text: bytes) -> str:
+    try:
+        count = int(json.loads(text)["counts"]["under_replicated"])
+    except (ValueError, KeyError, TypeError):
+        return "/health has no count of under-replicated partitions"
+    return f"{count} partitions are under-replicated" if count else ""

@@ -76,10 +76,20 @@ def metadata(connection: KafkaConnection, topics: Sequence[str] | None = None) -
 
 
 def living_brokers(connection: KafkaConnection) -> set[int]:
-    request = describe_cluster.DescribeClusterRequest()
-    response = connection.ask_message(describe_cluster, ApiKey.DESCRIBE_CLUSTER, 0, request)
+    return {broker.broker_id for broker in _registered(connection) if not broker.is_fenced}
+
+
+def registered_brokers(connection: KafkaConnection) -> set[int]:
+    """Also those that are gone, however long ago, until they are unregistered."""
+    return {broker.broker_id for broker in _registered(connection)}
+
+
+def _registered(connection: KafkaConnection) -> list[describe_cluster.DescribeClusterBroker]:
+    request = describe_cluster.DescribeClusterRequest(include_fenced_brokers=True)
+    response = connection.ask_message(describe_cluster, ApiKey.DESCRIBE_CLUSTER, 2, request)
     _refuse("DescribeCluster", response.error_code, response.error_message)
-    return {broker.broker_id for broker in response.brokers}
+    brokers: list[describe_cluster.DescribeClusterBroker] = response.brokers
+    return brokers
 
 
 def create_topic(connection: KafkaConnection, name: str, partitions: int) -> None:
@@ -98,12 +108,21 @@ def delete_topic(connection: KafkaConnection, name: str) -> None:
 
 
 def set_decommission(connection: KafkaConnection, node_id: int) -> None:
-    config = incremental_alter_configs.AlterableConfig("decommission", SET, "true")
+    _change_decommission(connection, node_id, SET)
+
+
+def take_back_decommission(connection: KafkaConnection, node_id: int) -> None:
+    _change_decommission(connection, node_id, DELETE)
+
+
+def _change_decommission(connection: KafkaConnection, node_id: int, operation: int) -> None:
+    value = "true" if operation == SET else None
+    config = incremental_alter_configs.AlterableConfig("decommission", operation, value)
     resource = incremental_alter_configs.AlterConfigsResource(BROKER, str(node_id), [config])
     request = incremental_alter_configs.IncrementalAlterConfigsRequest([resource])
     response = connection.ask_message(incremental_alter_configs, ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, request)
     for changed in response.responses:
-        _refuse(f"broker {node_id} is not decommissioned", changed.error_code, changed.error_message)
+        _refuse(f"decommission of broker {node_id} is not changed", changed.error_code, changed.error_message)
 
 
 def unregister(connection: KafkaConnection, node_id: int) -> None:

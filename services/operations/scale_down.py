@@ -1,10 +1,18 @@
 """The removal of the storage nodes with the highest ids: emptied while they run, unregistered when they are gone."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from services.operations.kafka_connection import BrokerUnreachable, KafkaConnection
-from services.operations.requests import Refused, living_brokers, metadata, set_decommission, unregister
+from services.operations.requests import (
+    Refused,
+    living_brokers,
+    metadata,
+    registered_brokers,
+    set_decommission,
+    take_back_decommission,
+    unregister,
+)
 
 PAUSE_S = 1.0
 REPORT_S = 10.0
@@ -17,25 +25,38 @@ class TimeOver(Exception):
 
 
 def decommission(host: str, port: int, keep: int, timeout_s: float, say: Say) -> None:
-    """Empties every broker whose id is above `keep`, also one that is down. Raises TimeOver, Refused, BrokerUnreachable."""
+    """Empties every broker whose id is above `keep`, also one that is down. Raises TimeOver, Refused, BrokerUnreachable.
+
+    A refusal leaves no broker decommissioned by this call. After TimeOver the replicas go on moving.
+    """
     with KafkaConnection(host, port) as connection:
         holders = {node_id for partition in metadata(connection).partitions for node_id in partition.replicas}
         leaving = sorted(node_id for node_id in living_brokers(connection) | holders if node_id > keep)
         if not leaving:
             say(f"no broker has an id above {keep}: nothing to do")
             return
-        for node_id in leaving:
-            set_decommission(connection, node_id)
-            say(f"broker {node_id} is being decommissioned")
+        _decommission(connection, leaving, say)
     _wait(lambda: _left_on(host, port, keep), timeout_s, say)
     say(f"broker {', '.join(map(str, leaving))}: empty")
+
+
+def _decommission(connection: KafkaConnection, leaving: Sequence[int], say: Say) -> None:
+    for position, node_id in enumerate(leaving):
+        try:
+            set_decommission(connection, node_id)
+        except Refused:
+            for accepted in leaving[:position]:
+                take_back_decommission(connection, accepted)
+                say(f"broker {accepted} is not decommissioned any more")
+            raise
+        say(f"broker {node_id} is being decommissioned")
 
 
 def forget(host: str, port: int, keep: int, timeout_s: float, say: Say) -> None:
     """Waits until no broker with an id above `keep` lives, and unregisters those that there were. Raises as `decommission`."""
     _wait(lambda: _living_above(host, port, keep), timeout_s, say)
     with KafkaConnection(host, port) as connection:
-        gone = sorted(node_id for node_id in metadata(connection, []).brokers if node_id > keep)
+        gone = sorted(node_id for node_id in registered_brokers(connection) if node_id > keep)
         for node_id in gone:
             unregister(connection, node_id)
             say(f"broker {node_id} is unregistered")

@@ -1,5 +1,6 @@
 """The files of the metadata: what a process that was killed at any moment has left."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,23 @@ async def test_a_change_without_room_leaves_the_journal_as_it_was(folder: Path, 
     await files.record(10**9 + 1, [Change("b", b"2")])
     await files.close()
     assert [entry.changes for entry in entries_in((folder / JOURNAL).read_bytes())] == [(Change("b", b"2"),)]
+
+
+async def test_after_a_sync_that_failed_no_change_is_taken_any_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = opened(folder)
+    files.load()
+    files.begin()
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    monkeypatch.setattr("services.dev.metadata_files.os.fdatasync", fail)
+    with pytest.raises(OSError, match="the disk is broken"):
+        await files.record(10**9, [Change("a", b"1")])
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="the disk is broken"):
+        await files.record(10**9 + 1, [Change("b", b"2")])
+    await files.close()
 
 
 async def test_a_full_journal_becomes_a_snapshot(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The pause before a storage node stops."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,7 +14,8 @@ from services.operations.await_in_sync import await_in_sync
 class Node(BaseHTTPRequestHandler):
     """A storage node's /health: its answers in order, the last one again and again."""
 
-    counts: list[int] = []
+    counts: list[int | None] = []
+    """None: an answer that is cut short."""
     asked = 0
 
     def do_GET(self) -> None:
@@ -21,7 +23,8 @@ class Node(BaseHTTPRequestHandler):
         Node.asked += 1
         self.send_response(503 if count else 200)
         self.end_headers()
-        self.wfile.write(json.dumps({"counts": {"under_replicated": count}}).encode())
+        text = json.dumps({"counts": {"under_replicated": count or 0}}).encode()
+        self.wfile.write(text[:-3] if count is None else text)
 
     def log_message(self, format: str, *arguments: object) -> None:
         pass
@@ -60,3 +63,27 @@ def test_a_node_waits_no_longer_than_it_may(port: int) -> None:
     said: list[str] = []
     await_in_sync("127.0.0.1", port, 0.1, said.append)
     assert said == ["2 partitions are under-replicated"]
+
+
+def test_an_answer_that_tells_nothing_does_not_count_as_in_sync(port: int) -> None:
+    Node.counts = [None, 1, 0]
+    said: list[str] = []
+    await_in_sync("127.0.0.1", port, 60.0, said.append)
+    assert said == ["all replicas are in sync"]
+    assert Node.asked == 3
+
+
+def test_a_node_that_does_not_answer_is_waited_for_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.operations.await_in_sync.ANSWER_S", 0.05)
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        await_in_sync("127.0.0.1", silent.getsockname()[1], 0.1, said.append)
+    assert said == ["/health is not answered: timed out"]
+
+
+def test_a_node_whose_process_is_gone_stops_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    said: list[str] = []
+    await_in_sync("127.0.0.1", port, 60.0, said.append)
+    assert said == ["all replicas are in sync"]

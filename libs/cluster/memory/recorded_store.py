@@ -24,7 +24,7 @@ class Change(NamedTuple):
 
 
 Record = Callable[[int, Sequence[Change]], Awaitable[None]]
-"""Records the changes of a revision, durably. Raises OSError, and then none of them is recorded."""
+"""Records the changes of a revision, durably. Raises OSError, and then they may be recorded or not."""
 
 
 class RecordedWrites:

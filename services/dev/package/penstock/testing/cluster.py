@@ -62,7 +62,12 @@ class Cluster:
         if reason := answer.get("error"):
             ours.close()  # which ends it, if it still starts
             raise ClusterFailed(f"the cluster did not start: {reason}")
-        self._lifeline, self._answer, self._process = ours, answer, os.pidfd_open(answer["pid"])
+        try:
+            process = os.pidfd_open(answer["pid"])
+        except ProcessLookupError as error:
+            ours.close()
+            raise ClusterFailed("the cluster ended as soon as it had started; what it logged is on stderr") from error
+        self._lifeline, self._answer, self._process = ours, answer, process
         return self
 
     def stop(self) -> None:
@@ -105,6 +110,8 @@ class Cluster:
                 received += more
         except TimeoutError:
             return {"error": f"it was not ready within {START_S_MAX:.0f} s"}
+        except ConnectionResetError:
+            return {"error": "its process was killed"}
         answer: dict[str, Any] = json.loads(received)
         return answer
 

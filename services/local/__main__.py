@@ -225,6 +225,7 @@ def from_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
         return
     shape = Shape().with_given(port=given.port, storage=str(len(kafka.by_node)))
     with run.locked():
+        migration.refuse_cluster(run)  # one that was made meanwhile
         migration.take_over(cluster_of(run, shape), kafka, root=ROOT, say=say)
 
 

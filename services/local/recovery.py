@@ -99,7 +99,10 @@ def _command(arguments: Sequence[str], *, python: Path, root: Path) -> str:
 def run_module(module: str, arguments: Sequence[str], *, python: Path, root: Path) -> str:
     """The output of `python -m MODULE`. Raises LauncherError with what it said if it fails."""
     argv = [str(python), "-m", module, *arguments]
-    done = subprocess.run(argv, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_WITHIN_S)
+    try:
+        done = subprocess.run(argv, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_WITHIN_S)
+    except subprocess.TimeoutExpired as error:
+        raise LauncherError(f"{' '.join(argv[1:4])} took more than {COMMAND_WITHIN_S:.0f} s, and was killed") from error
     if done.returncode != 0:
         raise LauncherError(done.stderr.strip()[-2000:] or f"{' '.join(argv[1:4])} failed")
     return done.stdout.rstrip()

@@ -1,5 +1,6 @@
 """What is taken over of a stopped Kafka's log directories, and what is refused. With a real Kafka: `tests/deploy/migration/`."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_directory_that_kafkas_metadata_do_not_know_is_no_topic(tmp_path: Path
 
 def test_kafkas_own_metadata_are_set_aside_where_neither_looks(tmp_path: Path) -> None:
     data = log_directory(tmp_path / "data")
-    set_aside(FS, kafka_node(FS, str(data)))
+    set_aside(FS, [kafka_node(FS, str(data))])
     assert not (data / "__cluster_metadata-0").exists()
     assert (data / "__cluster_metadata-0.00000000000000000000000000000001-stray").exists()
 
@@ -182,7 +183,29 @@ def test_broker_0_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "Penstock's ids begin with 1" in refusal(capsys, log_directory(tmp_path / "data", node_id=0))
 
 
-def test_a_topic_with_a_replica_that_was_not_given_waits_for_it(tmp_path: Path) -> None:
+def test_a_broker_that_has_replicas_and_was_not_given_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = [*a_topic(), encode(TopicAdded("far", bytes([3]) * 16)), encode(partition_of(bytes([3]) * 16, node_id=2))]
-    stored, _ = adopted(log_directory(tmp_path / "data", values=values))
-    assert decode(PartitionState, stored[keys.partition(bytes([3]) * 16, 0)]).replicas[0].node_id == 2
+    assert "broker 2 has replicas, and its directories were not given" in refusal(
+        capsys, log_directory(tmp_path / "data", values=values)
+    )
+
+
+class FailingRename(OsFileSystem):
+    """A file system in which one path cannot be renamed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def rename(self, source: str, target: str) -> None:
+        if source == self.path:
+            raise OSError(errno.EIO, "the disk is broken", source)
+        super().rename(source, target)
+
+
+def test_kafkas_metadata_have_their_names_again_if_one_broker_fails(tmp_path: Path) -> None:
+    first, second = log_directory(tmp_path / "first"), log_directory(tmp_path / "second", node_id=2)
+    nodes = [kafka_node(FS, str(data)) for data in (first, second)]
+    with pytest.raises(OSError, match="the disk is broken"):
+        set_aside(FailingRename(str(second / "__cluster_metadata-0")), nodes)
+    assert (first / "__cluster_metadata-0").exists()
+    assert (second / "__cluster_metadata-0").exists()

@@ -36,12 +36,12 @@ def adopt(etcd: str | None, sources: Sequence[str]) -> None:
     adoption = adoption_of(fs, nodes, feature_level=FEATURE_LEVEL, now_ms=int(time.time() * 1000))
     if etcd is not None:
         on_etcd(etcd, lambda store: fill_store(store, adoption.rebuilt.values))
+    renamed = set_aside(fs, nodes) if etcd is not None else []
     brokers = ", ".join(str(node.node_id) for node in nodes)
     print(f"{'took' if etcd is not None else 'would take'} over cluster {adoption.cluster_id} of Kafka, brokers {brokers}")
     print(f"  topics: {adoption.rebuilt.topics()}, partitions: {adoption.rebuilt.partitions()}; no record is copied or changed")
-    for node in nodes if etcd is not None else []:
-        for path in set_aside(fs, node):
-            print(f"  Kafka's own metadata are now {path}")
+    for path in renamed:
+        print(f"  Kafka's own metadata are now {path}")
     for note in adoption.notes:
         print(f"  note: {note}")
 

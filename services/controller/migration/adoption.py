@@ -26,6 +26,7 @@ def adoption_of(fs: FileSystem, nodes: Sequence[KafkaNode], *, feature_level: in
     """Reads everything, and changes nothing. Raises CannotAdopt, RecoveryRefused, OSError."""
     refuse_mixture(nodes)
     kafka = _newest_metadata(fs, nodes)
+    _refuse_missing(nodes, kafka)
     cluster_id = nodes[0].cluster_id
     found = adopted(kafka, cluster_id, feature_level=feature_level, saved_ms=now_ms)
     holdings: list[NodeHoldings] = []
@@ -36,6 +37,14 @@ def adoption_of(fs: FileSystem, nodes: Sequence[KafkaNode], *, feature_level: in
         strays += [f"{path}: Kafka's metadata do not know it: the storage node sets it aside" for path in unknown]
     rebuilt = rebuild(holdings, [Source("Kafka's metadata", found.saved)], feature_level=feature_level)
     return Adoption(rebuilt, cluster_id, (*found.notes, *strays, *rebuilt.notes))
+
+
+def _refuse_missing(nodes: Sequence[KafkaNode], kafka: KraftMetadata) -> None:
+    """Raises CannotAdopt if a broker that has replicas was not given: its partitions would wait for it for ever."""
+    holders = {node_id for topic in kafka.partitions.values() for partition in topic.values() for node_id in partition.replicas}
+    if missing := sorted(holders - {node.node_id for node in nodes}):
+        listed = ", ".join(map(str, missing))
+        raise CannotAdopt(f"broker {listed} has replicas, and its directories were not given: give those of all brokers")
 
 
 def _newest_metadata(fs: FileSystem, nodes: Sequence[KafkaNode]) -> KraftMetadata:

@@ -99,16 +99,22 @@ def refuse_unclean(fs: FileSystem, path: str) -> None:
         )
 
 
-def set_aside(fs: FileSystem, node: KafkaNode) -> list[str]:
-    """Renames what holds Kafka's own metadata in log directories. Returns the new paths. Raises OSError."""
-    renamed = []
-    for path in node.log_dirs:
-        for name, new_name in SET_ASIDE.items():
-            if fs.exists(f"{path}/{name}"):
-                fs.rename(f"{path}/{name}", f"{path}/{new_name}")
-                renamed.append(f"{path}/{new_name}")
-        fs.fsync_directory(path)
-    return renamed
+def set_aside(fs: FileSystem, nodes: Sequence[KafkaNode]) -> list[str]:
+    """Renames what holds Kafka's own metadata in log directories. Returns the new paths. Raises OSError, and then all of it has
+    its former name: Kafka could not start with a part of it."""
+    renamed: list[tuple[str, str]] = []
+    try:
+        for path in [path for node in nodes for path in node.log_dirs]:
+            for name, new_name in SET_ASIDE.items():
+                if fs.exists(f"{path}/{name}"):
+                    fs.rename(f"{path}/{name}", f"{path}/{new_name}")
+                    renamed.append((f"{path}/{name}", f"{path}/{new_name}"))
+            fs.fsync_directory(path)
+    except BaseException:
+        for former, new in reversed(renamed):
+            fs.rename(new, former)
+        raise
+    return [new for _, new in renamed]
 
 
 def mark_stopped(fs: FileSystem, path: str) -> None:

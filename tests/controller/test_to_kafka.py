@@ -1,5 +1,6 @@
 """What Kafka is given of a stopped cluster's metadata, and what is refused. With a real Kafka: `tests/deploy/migration/`."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,9 @@ def test_a_directory_that_was_not_formatted_or_was_used_is_refused(tmp_path: Pat
     (tmp_path / "metadata" / "bootstrap.checkpoint").unlink()
     assert give(tmp_path) == 1
     assert "format it first" in capsys.readouterr().err
+
+
+def test_a_topic_with_three_replicas_keeps_two_in_sync(tmp_path: Path) -> None:
+    replicas = tuple([Replica(node_id, DIRECTORY_ID.hex()) for node_id in (1, 2, 3)])
+    assert give(tmp_path, replace(IN_SYNC, replicas=replicas)) == 0
+    assert read_back(tmp_path).configs[2, "orders"]["min.insync.replicas"] == "2"

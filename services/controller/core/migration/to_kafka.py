@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.cluster.configs.definitions import KINDS
+from libs.cluster.configs.resolve import BY_FACTOR, MIN_IN_SYNC, default_min_in_sync, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState
 from libs.cluster.topic_names import INTERNAL_TOPICS
@@ -19,6 +20,7 @@ from services.controller.core.topics.internal_topic_configs import DURABILITY
 
 OWN_CONFIGS: Final = (DURABILITY, "record.validation", "log.durability", "log.record.validation", "decommission")
 OWN_PREFIX: Final = "self.balancing."
+KINDS_BY_NAME: Final[Mapping[str, int]] = {kind: number for number, kind in KINDS.items()}
 BROKER_EPOCH: Final = 0
 """The epoch in which each broker counts as stopped cleanly. Its log directories name it, too (`.kafka_cleanshutdown`). Kafka
 takes a broker out of the ISR when the two differ."""
@@ -40,7 +42,13 @@ class GivenBack:
 def given_back(image: ClusterImage) -> GivenBack:
     """Raises CannotGiveBack."""
     notes: list[str] = []
-    records = [*_brokers(image), *_topics(image), *_configs(image, notes), ProducerIdsTaken(image.next_producer_id)]
+    records = [
+        *_brokers(image),
+        *_topics(image),
+        *_configs(image, notes),
+        *_least_in_sync(image),
+        ProducerIdsTaken(image.next_producer_id),
+    ]
     return GivenBack(tuple(records), tuple(notes))
 
 
@@ -85,7 +93,6 @@ def _partition(name: str, topic_id: bytes, index: int, state: PartitionState) ->
 
 
 def _configs(image: ClusterImage, notes: list[str]) -> Iterator[InitialRecord]:
-    types: Mapping[str, int] = {kind: number for number, kind in KINDS.items()}
     for (kind, resource), values in sorted(image.overrides_by_resource.items()):
         for name, value in sorted(values.items()):
             if kind == "topic" and resource in INTERNAL_TOPICS and name == DURABILITY:
@@ -93,4 +100,14 @@ def _configs(image: ClusterImage, notes: list[str]) -> Iterator[InitialRecord]:
             if name in OWN_CONFIGS or name.startswith(OWN_PREFIX):
                 notes.append(f"{kind} {resource or 'default'}: {name}={value} is Penstock's own, and Kafka does not get it")
             else:
-                yield ConfigSet(types[kind], resource, name, value)
+                yield ConfigSet(KINDS_BY_NAME[kind], resource, name, value)
+
+
+def _least_in_sync(image: ClusterImage) -> Iterator[InitialRecord]:
+    """The `min.insync.replicas` that nobody configured: 2 here for three replicas, and 1 in Kafka, where one broker could then
+    have the only copy of an acknowledged record."""
+    for name, topic in sorted(image.topics.items()):
+        factors = [state.replication_factor for state in image.partitions_of(bytes.fromhex(topic.topic_id)) if state is not None]
+        least = default_min_in_sync(min(factors, default=1))
+        if least > 1 and effective_topic_config(image, name).min_insync_replicas == BY_FACTOR:
+            yield ConfigSet(KINDS_BY_NAME["topic"], name, MIN_IN_SYNC, str(least))

@@ -16,7 +16,8 @@ from services.local.run_directory import LOG_DIRS
 from services.local.running_code import changed_at, runs_other_code
 
 ORDER = ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway")
-"""The order of roles. A process comes after those that it asks by RPC, so it may ask for what only its own version knows."""
+"""The order of roles: elections need a controller, coordinators load from storage nodes, and clients reconnect last. Versions
+that are neighbours understand each other in any order, so a rollback has the same."""
 POLL_S = 0.2
 TELL_AFTER_S = 10.0
 HEALTHY_WITHIN_S = 600.0

@@ -15,7 +15,7 @@ containers:
   - name: {{ .name }}
     # The storage image has what record batches need.
     image: {{ include "penstock.image" (dict "root" .root "service" "storage") }}
-    imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+    imagePullPolicy: {{ include "penstock.pullPolicy" .root }}
     command: {{ toJson (concat (list "python" "-m" "services.operations") .arguments) }}
     securityContext: {{- include "penstock.containerSecurity" . | nindent 6 }}
     resources: {requests: {cpu: 50m, memory: 64Mi}}

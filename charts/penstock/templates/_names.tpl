@@ -40,6 +40,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- printf "%s/%s:%s" .root.Values.image.repository .service (.root.Values.image.tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
 
+{{/* An image without a registry's host was loaded into the nodes: a stranger's of that name must not be pulled. Argument: root. */}}
+{{- define "penstock.pullPolicy" -}}
+{{- $host := first (splitList "/" .Values.image.repository) -}}
+{{- .Values.image.pullPolicy | default (ternary "IfNotPresent" "Never" (or (contains "." $host) (contains ":" $host) (eq $host "localhost"))) -}}
+{{- end -}}
+
 {{/* The DNS name of one pod. Argument: dict "root" "set" (the StatefulSet, and its headless Service) "index". */}}
 {{- define "penstock.podHost" -}}
 {{- printf "%s-%d.%s.%s.svc.%s" .set (int .index) .set .root.Release.Namespace .root.Values.clusterDomain -}}

@@ -79,7 +79,7 @@ spec:
       initContainers:
         - name: zone
           image: {{ include "penstock.image" (dict "root" $root "service" .component) }}
-          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          imagePullPolicy: {{ include "penstock.pullPolicy" $root }}
           command: [python, /etc/penstock/node_zone.py, /etc/penstock/settings.toml, /run/penstock/settings.toml]
           env:
             - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
@@ -94,7 +94,7 @@ spec:
       containers:
         - name: {{ .component }}
           image: {{ include "penstock.image" (dict "root" $root "service" .component) }}
-          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          imagePullPolicy: {{ include "penstock.pullPolicy" $root }}
           command: [python, -m, services.{{ .service }}]
           env:
             - {name: PENSTOCK_NODE_ID, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}}

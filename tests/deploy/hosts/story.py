@@ -132,7 +132,7 @@ def set_up(machine: Machine, hosts: Hosts) -> None:
     machine.run(f"{here} --into {machine.root}")
     firewall = machine.root / "etc/penstock/firewall.nft"
     firewall.write_text(addressed(block_with(PAGE, "table inet penstock"), hosts))
-    machine.run(command_with(PAGE, "nft -f").replace("/etc/penstock", str(firewall.parent)))
+    machine.run(command_with(PAGE, "sudo nft -f").replace("/etc/penstock", str(firewall.parent)))
 
 
 def says_hello(clients: Clients, hosts: Hosts) -> None:

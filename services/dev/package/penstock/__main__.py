@@ -65,7 +65,7 @@ def run(name: str, arguments: Sequence[str]) -> int:
     if name in OF_A_CLUSTER and (missing := [package for package in ETCD_CLIENT if find_spec(package) is None]):
         extra = "controller" if name == "recovery" else name
         print(
-            f"penstock {name}: the package {missing[0]} is not installed; install it by: pip install 'penstock[{extra}]'",
+            f"penstock {name}: the package {missing[0]} is not installed; install the wheel or checkout with its extra [{extra}]",
             file=sys.stderr,
         )
         return 1

@@ -24,7 +24,7 @@ from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
 from services.local.python_setup import set_up_python, venv_python
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, LOG_DIRS, RunDirectory
-from services.local.upgrade import outdated, upgrade
+from services.local.upgrade import names_running_other_code, upgrade
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_TESTS = ("PENSTOCK_REQUIRE_ALL", "PENSTOCK_GROUPS_AGAINST", "PENSTOCK_TEST_ETCD_BIN", "PENSTOCK_TEST_ETCD_OUTAGE_S")
@@ -66,7 +66,7 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
     say(f"ready in {time.monotonic() - started_at:.1f} s")
     for address in advertised_host.unreachable(cluster.bootstrap_servers()):
         say(f"warning: programs on this machine cannot connect to {address}, where clients are sent (docs/settings.md)")
-    if old := outdated(cluster):
+    if old := names_running_other_code(cluster):
         say(f"{', '.join(old)} started before this source changed: `make upgrade` restarts them one by one")
     say(f"bootstrap.servers={cluster.bootstrap_servers()}")
 

@@ -8,11 +8,10 @@ from services.local import processes
 from services.local.cluster import Cluster
 from services.local.cluster_shape import HOST
 from services.local.errors import LauncherError
+from services.local.host_names import ANY, NAME
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST
 
-ANY = "0.0.0.0"
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+")
-NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 EXPECTED = "expected the name or IPv4 address by which clients reach this machine, without a port"
 CONNECT_S = 2.0
 

@@ -125,7 +125,9 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """As clients reach the gateways."""
         gateways = range(1, self.shape.gateways + 1)
-        return ",".join(f"{self._advertised_host(f'gateway-{one}')}:{self.shape.bootstrap_port(one)}" for one in gateways)
+        return ",".join(
+            f"{self._advertised_host(f'gateway-{number}')}:{self.shape.bootstrap_port(number)}" for number in gateways
+        )
 
     def _advertised_host(self, gateway: str) -> str:
         return self.run.place_of(gateway, {}).get(ADVERTISED_HOST, HOST)
@@ -209,10 +211,10 @@ class Cluster:
             return f"{ended}, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
         return f"{ended}. {NEXT} {tail}"
 
-    def _spawn(self, plan: ProcessPlan, had: Mapping[str, str] = MappingProxyType({})) -> int:
-        """`had`: settings of its former life, which count least."""
+    def _spawn(self, plan: ProcessPlan, former: Mapping[str, str] = MappingProxyType({})) -> int:
+        """`former`: settings of its former life, which count least."""
         self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        environment = {**had, **os.environ, **plan.environment}
+        environment = {**former, **os.environ, **plan.environment}
         if plan.role != "etcd":
             environment |= self.run.place_of(plan.name, os.environ)
             environment |= {**self._environment, **self._environment_of.get(plan.name, {})}
@@ -251,10 +253,10 @@ class Cluster:
         pid = self.pid_of(name)
         if pid is None:
             raise LauncherError(f"{name} is not running")
-        had = processes.environment(pid)
+        former = processes.environment(pid)
         killed = self._end({pid: name}, timeout_s=stop_within_s)
         self._refuse_taken_ports([name])
-        self._spawn(self.plans[name], {variable: value for variable, value in had.items() if variable.startswith("PENSTOCK_")})
+        self._spawn(self.plans[name], {variable: value for variable, value in former.items() if variable.startswith("PENSTOCK_")})
         return bool(killed)
 
     def down(self) -> list[str]:

@@ -29,34 +29,34 @@ NEXT = "`make status` says more. Mend it, then `make upgrade` goes on with the r
 Say = Callable[[str], None]
 
 
-def outdated(cluster: Cluster) -> list[str]:
+def names_running_other_code(cluster: Cluster) -> list[str]:
     """The names of processes that run other code than the checkout's, in the order in which they are to be restarted."""
-    return [status.plan.name for status in _outdated(cluster)]
+    return [status.plan.name for status in _running_other_code(cluster)]
 
 
 def upgrade(cluster: Cluster, say: Say) -> None:
-    """Restarts what is outdated. Raises LauncherError if the cluster is not healthy, or does not become so again after a step."""
-    found = list(_outdated(cluster))
-    if not found:
+    """Restarts what runs other code. Raises LauncherError if the cluster is not healthy, or not so again after a step."""
+    waiting = list(_running_other_code(cluster))
+    if not waiting:
         say("all processes run this code already")
         return
     health = ask_health(cluster.status(with_memory=False))
     if health.verdict != HEALTHY:
         raise LauncherError(f"an upgrade takes a healthy cluster, and nothing was restarted. It is {health.sentence}")
-    for status in found:
+    for status in waiting:
         _refuse_moved_directories(cluster, status)
-    for words in _pauses(cluster, found):
+    for words in _pauses(cluster, waiting):
         say(words)
-    for number, status in enumerate(found, 1):
+    for number, status in enumerate(waiting, 1):
         name, started = status.plan.name, time.monotonic()
         if cluster.restart(name, stop_within_s=STOP_WITHIN_S):
             say(f"{name} did not stop in time and was killed")
         cluster.wait_ready([name])
         _wait_healthy(cluster, name, say)
-        say(f"{name} restarted and the cluster healthy again in {time.monotonic() - started:.1f} s ({number} of {len(found)})")
+        say(f"{name} restarted and the cluster healthy again in {time.monotonic() - started:.1f} s ({number} of {len(waiting)})")
 
 
-def _outdated(cluster: Cluster) -> Iterator[ProcessStatus]:
+def _running_other_code(cluster: Cluster) -> Iterator[ProcessStatus]:
     """Of the controllers, the elected one comes last: each change of it delays elections of leaders."""
     changed = changed_at(cluster.root)
     statuses = [status for status in cluster.status(with_memory=False) if status.plan.role in ORDER]
@@ -78,21 +78,21 @@ def _refuse_moved_directories(cluster: Cluster, status: ProcessStatus) -> None:
         )
 
 
-def _pauses(cluster: Cluster, found: Sequence[ProcessStatus]) -> Iterator[str]:
+def _pauses(cluster: Cluster, waiting: Sequence[ProcessStatus]) -> Iterator[str]:
     """Which restarts clients will notice, since no other process of that role takes over."""
     roles = [plan.role for plan in cluster.plans.values()]
-    for status in found:
+    for status in waiting:
         if status.plan.role != "controller" and roles.count(status.plan.role) == 1:
             yield f"{status.plan.name} is the only {status.plan.role.replace('_', ' ')}: its clients wait while it restarts"
 
 
 def _wait_healthy(cluster: Cluster, name: str, say: Say) -> None:
-    started = told = time.monotonic()
+    started = said_at = time.monotonic()
     while (health := ask_health(cluster.status(with_memory=False))).verdict != HEALTHY:
         now = time.monotonic()
         if now > started + HEALTHY_WITHIN_S:
             raise LauncherError(f"{name} runs this code, and the cluster is {health.sentence}. {NEXT}")
-        if now > told + TELL_AFTER_S:
-            told = now
+        if now > said_at + TELL_AFTER_S:
+            said_at = now
             say(f"still waiting: {health.sentence}")
         time.sleep(POLL_S)

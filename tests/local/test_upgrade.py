@@ -15,7 +15,7 @@ from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary
 from services.local.run_directory import RunDirectory
 from services.local.running_code import changed_at
-from services.local.upgrade import outdated, upgrade
+from services.local.upgrade import names_running_other_code, upgrade
 from tests.local.health_stand_ins import make_checkout, tell
 from tests.support.ports import reserve_ports
 from tests.support.requirements import ROOT, require
@@ -69,7 +69,7 @@ def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
     with running_cluster(tmp_path_factory.mktemp("upgraded")) as running:
         before, said = pids(running), list[str]()
         (running.root / "services" / "new.py").touch()
-        assert outdated(running) == IN_ORDER
+        assert names_running_other_code(running) == IN_ORDER
         upgrade(running, said.append)
         yield Upgraded(running, before, said)
 
@@ -86,7 +86,7 @@ def test_what_was_started_from_the_code_as_it_is_stays_as_it_is(cluster: Cluster
     before, said = pids(cluster), list[str]()
     (cluster.root / "services" / "__pycache__").mkdir(exist_ok=True)
     (cluster.root / "services" / "__pycache__" / "new.pyc").touch()
-    assert outdated(cluster) == []
+    assert names_running_other_code(cluster) == []
     upgrade(cluster, said.append)
     assert said == ["all processes run this code already"]
     assert restarted(cluster, before) == set()
@@ -95,7 +95,7 @@ def test_what_was_started_from_the_code_as_it_is_stays_as_it_is(cluster: Cluster
 def test_after_a_change_of_the_code_each_process_but_etcd_is_restarted_in_order(upgraded: Upgraded) -> None:
     assert [line.split()[0] for line in upgraded.said if " restarted " in line] == IN_ORDER
     assert restarted(upgraded.cluster, upgraded.before) == set(IN_ORDER)
-    assert outdated(upgraded.cluster) == []
+    assert names_running_other_code(upgraded.cluster) == []
 
 
 def test_an_upgrade_names_the_restarts_that_clients_will_notice(upgraded: Upgraded) -> None:
@@ -113,11 +113,11 @@ def test_a_restarted_process_keeps_the_settings_that_it_was_started_with(upgrade
 
 
 def test_processes_of_another_checkout_run_other_code_however_old_this_one_is(cluster: Cluster, tmp_path: Path) -> None:
-    assert outdated(cluster) == []
+    assert names_running_other_code(cluster) == []
     cluster.root = make_checkout(tmp_path / "other")
-    assert outdated(cluster) == IN_ORDER
+    assert names_running_other_code(cluster) == IN_ORDER
     cluster.restart("storage-2", stop_within_s=10.0)
-    assert outdated(cluster) == [name for name in IN_ORDER if name != "storage-2"]
+    assert names_running_other_code(cluster) == [name for name in IN_ORDER if name != "storage-2"]
 
 
 def test_log_directories_relative_to_another_checkout_are_refused_before_anything_is_restarted(

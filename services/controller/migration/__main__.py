@@ -54,8 +54,8 @@ def give_back(backup: str, metadata_dirs: Sequence[str], log_dirs: Sequence[str]
         refuse_unclean(fs, path)
     for path in metadata_dirs:
         check_unused(fs, path)
-    gift = given_back(saved.image)
-    values = [encode(record) for record in gift.records]
+    for_kafka = given_back(saved.image)
+    values = [encode(record) for record in for_kafka.records]
     for path in metadata_dirs:
         add_records(fs, path, values, int(time.time() * 1000))
     for path in log_dirs:
@@ -63,7 +63,7 @@ def give_back(backup: str, metadata_dirs: Sequence[str], log_dirs: Sequence[str]
     partitions = sum(topic.partitions for topic in saved.image.topics.values())
     print(f"gave cluster {saved.image.cluster_id} to Kafka")
     print(f"  topics: {len(saved.image.topics)}, partitions: {partitions}; no record is copied or changed")
-    for note in gift.notes:
+    for note in for_kafka.notes:
         print(f"  note: {note}")
 
 

@@ -1,8 +1,7 @@
 """The environment files of a host: what its operator may change."""
 
+from services.local.host_names import ANY
 from services.local.systemd.hosts import ADMIN_ABOVE_RPC, ETCD_CLIENT, ETCD_PEER, RPC_PORTS, Hosts
-
-ANY = "0.0.0.0"
 
 
 def environment_files(hosts: Hosts) -> dict[str, dict[str, str]]:

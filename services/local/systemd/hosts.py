@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from services.local.errors import LauncherError
+from services.local.host_names import NAME
 
 ETCD_CLIENT, ETCD_PEER = 2379, 2380
 RPC_PORTS = {
@@ -18,7 +19,6 @@ ADMIN_ABOVE_RPC = 100
 OWN_PORTS = frozenset({ETCD_CLIENT, ETCD_PEER, *RPC_PORTS.values(), *(port + ADMIN_ABOVE_RPC for port in RPC_PORTS.values())})
 COUNTS = (3, 5, 7)
 """How many hosts there may be: etcd and the controllers go on while more than half of them are there."""
-NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 UNREACHABLE = re.compile(r"localhost|127\..*|0\.0\.0\.0")
 
 

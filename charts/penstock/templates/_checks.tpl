@@ -14,6 +14,9 @@
 {{- if not (or $values.etcd.enabled $values.etcd.external.endpoints) -}}
 {{- fail "etcd.enabled is false, and etcd.external.endpoints is empty: give host:port of each member of your etcd" -}}
 {{- end -}}
+{{- if and $values.metrics.podMonitor.enabled $values.metrics.serviceMonitor.enabled -}}
+{{- fail "metrics.podMonitor.enabled and metrics.serviceMonitor.enabled are true: choose one, or each pod is scraped twice" -}}
+{{- end -}}
 {{- include "penstock.listenerChecks" . -}}
 {{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "gateway" -}}
 {{- include "penstock.extraEnvChecks" (dict "role" $role "extraEnv" (index $values $role).extraEnv) -}}

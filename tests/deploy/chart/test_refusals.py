@@ -22,6 +22,10 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
         {"etcd": {"external": {"endpoints": ["etcd.example.net:2379"]}}},
         "etcd.enabled is true, and etcd.external.endpoints is given: choose one",
     ),
+    "two monitors": (
+        {"metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}},
+        "metrics.podMonitor.enabled and metrics.serviceMonitor.enabled are true: choose one",
+    ),
     "no etcd": ({"etcd": {"enabled": False}}, "etcd.external.endpoints is empty: give host:port of each member"),
     "two listeners of one name": (
         {"listeners": [PLAIN, {**PLAIN, "portBase": 9192}]},

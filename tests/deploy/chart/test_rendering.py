@@ -183,6 +183,16 @@ def test_one_more_storage_node_restarts_no_pod() -> None:
     assert all(before[name]["spec"]["template"] == after[name]["spec"]["template"] for name in before)
 
 
+@pytest.mark.parametrize(
+    ("repository", "policy"),
+    [("penstock", "Never"), ("registry.example.net/penstock", "IfNotPresent"), ("kind:5000/p", "IfNotPresent")],
+)
+def test_no_image_is_pulled_from_a_registry_that_nobody_named(repository: str, policy: str) -> None:
+    specs = pod_specs(render(["--set", f"image.repository={repository}"]))
+    pulled = {each["imagePullPolicy"] for _, _, spec in specs for each in containers(spec) if each["image"].startswith(repository)}
+    assert pulled == {policy}
+
+
 def test_large_numbers_are_written_as_numbers() -> None:
     objects = render(["--set", "gateway.config.frame_bytes_max=104857600,gateway.config.drain_s_max=1.5"])
     settings = of_kind(objects, "ConfigMap")[f"{FULL_NAME}-plaintext-gateway"]["data"]["settings.toml"]

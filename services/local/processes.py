@@ -55,12 +55,13 @@ def working_directory(pid: int) -> Path | None:
 
 
 def age_s(pid: int) -> float | None:
-    """The time since it started, also while the host slept. None for a process that is gone."""
+    """The time since it started, also while the host slept: at least so long, since the kernel rounds a start down to a tick.
+    None for a process that is gone."""
     try:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[STARTED_FIELD]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - (int(fields[STARTED_FIELD]) + 1) / os.sysconf("SC_CLK_TCK")
 
 
 def has_argument(pid: int, mark: str) -> bool:

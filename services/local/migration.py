@@ -11,7 +11,7 @@ from pathlib import Path
 from services.local.cluster import Cluster
 from services.local.errors import LauncherError
 from services.local.recovery import backup, fill_new_etcd, refuse_if_running, run_module, stop_etcd
-from services.local.run_directory import LOG_DIRS, RunDirectory
+from services.local.run_directory import LOG_DIRS, RunDirectory, entries_of
 
 MODULE = "services.controller.migration"
 
@@ -88,6 +88,6 @@ def _log_dirs(run: RunDirectory, root: Path) -> list[str]:
     found: list[str] = []
     for node_id in range(1, run.storage_nodes_with_data() + 1):
         name = f"storage-{node_id}"
-        given = [entry.strip() for entry in run.place_of(name, {}).get(LOG_DIRS, "").split(",") if entry.strip()]
+        given = entries_of(run.place_of(name, {}).get(LOG_DIRS, ""))
         found += [str(root / entry) for entry in given] or [str(run.data_directory(name) / "logs")]
     return found

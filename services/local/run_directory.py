@@ -28,6 +28,11 @@ FORMER_ETCD = r"etcd-before-[\d-]+(-failed)?"
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
 
 
+def entries_of(setting: str) -> list[str]:
+    """The entries of a setting that is a list, as services read it (`libs/runtime/config.py`)."""
+    return [entry.strip() for entry in setting.split(",") if entry.strip()]
+
+
 class RunDirectory:
     """Paths below RUN. Creates nothing until `create()`."""
 
@@ -95,7 +100,7 @@ class RunDirectory:
     def _log_directories(self, root: Path) -> list[Path]:
         """Those that storage nodes were given."""
         texts = [place.get(LOG_DIRS, "") for name, place in self._read_places().items() if name.startswith("storage-")]
-        paths = [root / entry.strip() for text in texts for entry in text.split(",") if entry.strip()]
+        paths = [root / entry for text in texts for entry in entries_of(text)]
         return [path for path in dict.fromkeys(paths) if path.is_dir()]
 
     def _read_places(self) -> dict[str, dict[str, str]]:

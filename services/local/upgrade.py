@@ -12,7 +12,7 @@ from services.local.asked_health import ask_health, is_elected
 from services.local.cluster import Cluster, ProcessStatus
 from services.local.cluster_health import HEALTHY
 from services.local.errors import LauncherError
-from services.local.run_directory import LOG_DIRS
+from services.local.run_directory import LOG_DIRS, entries_of
 from services.local.running_code import changed_at, runs_other_code
 
 ORDER = ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway")
@@ -36,7 +36,7 @@ def names_running_other_code(cluster: Cluster) -> list[str]:
 
 def upgrade(cluster: Cluster, say: Say) -> None:
     """Restarts what runs other code. Raises LauncherError if the cluster is not healthy, or not so again after a step."""
-    waiting = list(_running_other_code(cluster))
+    waiting = _running_other_code(cluster)
     if not waiting:
         say("all processes run this code already")
         return
@@ -56,13 +56,15 @@ def upgrade(cluster: Cluster, say: Say) -> None:
         say(f"{name} restarted and the cluster healthy again in {time.monotonic() - started:.1f} s ({number} of {len(waiting)})")
 
 
-def _running_other_code(cluster: Cluster) -> Iterator[ProcessStatus]:
+def _running_other_code(cluster: Cluster) -> list[ProcessStatus]:
     """Of the controllers, the elected one comes last: each change of it delays elections of leaders."""
     changed = changed_at(cluster.root)
-    statuses = [status for status in cluster.status(with_memory=False) if status.plan.role in ORDER]
-    for status in sorted(statuses, key=lambda status: (ORDER.index(status.plan.role), is_elected(status))):
-        if status.pid is not None and runs_other_code(status.pid, cluster.root, changed):
-            yield status
+    pids = {plan.name: cluster.pid_of(plan.name) for plan in cluster.plans.values() if plan.role in ORDER}
+    names = {name for name, pid in pids.items() if pid is not None and runs_other_code(pid, cluster.root, changed)}
+    if not names:
+        return []  # as a rule: then nobody needs to be asked who is elected
+    statuses = [status for status in cluster.status(with_memory=False) if status.plan.name in names and status.pid is not None]
+    return sorted(statuses, key=lambda status: (ORDER.index(status.plan.role), is_elected(status)))
 
 
 def _refuse_moved_directories(cluster: Cluster, status: ProcessStatus) -> None:
@@ -70,7 +72,7 @@ def _refuse_moved_directories(cluster: Cluster, status: ProcessStatus) -> None:
     assert status.pid is not None
     directory = processes.working_directory(status.pid)
     given = processes.environment(status.pid).get(LOG_DIRS, "")
-    relative = [entry.strip() for entry in given.split(",") if entry.strip() and not Path(entry.strip()).is_absolute()]
+    relative = [entry for entry in entries_of(given) if not Path(entry).is_absolute()]
     if relative and directory is not None and directory != cluster.root.resolve():
         raise LauncherError(
             f"{LOG_DIRS} of {status.plan.name} names {', '.join(relative)}, which is relative to {directory}, where it runs: "

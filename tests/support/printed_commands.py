@@ -19,21 +19,12 @@ from services.local.run_directory import RunDirectory
 from tests.compat.kafka.jars import KafkaJars
 from tests.compat.kafka.tools import SHORT_LIVED, TOOLS
 from tests.support.ports import reserve_ports
+from tests.support.printed_blocks import PRINTED_PORT, blocks_of, section_of
 from tests.support.requirements import ROOT
 
-PRINTED_PORT = 9092
 PORTS = 200
 """As many as two gateways take."""
 WITHIN_S = 240.0
-
-
-def blocks(page: Path, section: str) -> list[str]:
-    """The `sh` blocks of a section, which ends at the next heading of its level or above."""
-    text = page.read_text()
-    (heading,) = re.findall(rf"^(#+) {re.escape(section)}$", text, re.MULTILINE)
-    after = text.partition(f"\n{heading} {section}\n")[2]
-    own = re.split(rf"^#{{1,{len(heading)}}} ", after, maxsplit=1, flags=re.MULTILINE)[0]
-    return re.findall(r"^```sh\n(.*?)^```$", own, re.MULTILINE | re.DOTALL)
 
 
 class PrintedCommands:
@@ -59,9 +50,10 @@ class PrintedCommands:
 
     def section(self, section: str, *, page: Path | None = None) -> str:
         """Runs a section, and returns what it printed. Fails the test at the first command that fails. `page`: another page."""
-        found = blocks(page or self._page, section)
-        assert found, f"{page or self._page}: {section} has no command"
-        return self.sh("".join(found))
+        own = section_of((page or self._page).read_text(), section)
+        commands = "".join(block.text for block in blocks_of(own) if block.language == "sh")
+        assert commands, f"{page or self._page}: {section} has no command"
+        return self.sh(commands)
 
     def sh(self, script: str) -> str:
         """Runs a script of the test's own in the same surroundings."""

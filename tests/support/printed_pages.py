@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
+from tests.support.printed_blocks import PRINTED_PORT, blocks_of
+
 PRINTED_ADDRESS = re.compile(r"127\.0\.0\.1:(909[2-9])\b")
-PRINTED_PORT = 9092
-BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 NAME = re.compile(r"^(?:#|//|<!--) (?P<name>[\w./-]+)(?: -->)?$")
 END_OF_STEP = "=== end of step ==="
 
@@ -43,8 +43,7 @@ class PrintedPage:
 def parse_page(markdown: str) -> PrintedPage:
     page = PrintedPage()
     previous: Step | None = None
-    for block in BLOCK.finditer(markdown):
-        language, text = block["language"], block["text"]
+    for language, text in blocks_of(markdown):
         if language == "bash":
             page.steps.append(previous := Step(text))
             continue

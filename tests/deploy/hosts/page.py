@@ -1,11 +1,11 @@
 """The commands that a page of docs/ prints, so that tests run them as they are printed."""
 
+from tests.support.printed_blocks import blocks_of
 from tests.support.requirements import ROOT
 
 
 def blocks(page: str) -> list[str]:
-    """What stands between fences."""
-    return [part.partition("\n")[2] for part in (ROOT / page).read_text().split("```")[1::2]]
+    return [block.text for block in blocks_of((ROOT / page).read_text())]
 
 
 def block_with(page: str, words: str) -> str:

@@ -1,12 +1,12 @@
 """MirrorMaker 2 as a process, with the properties that docs/use/coming-from-kafka.md recommends."""
 
-import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.compat.kafka.jars import MIRROR, KafkaJars
 from tests.compat.kafka.tools import SHORT_LIVED
+from tests.support.printed_blocks import blocks_of, section_of
 from tests.support.requirements import ROOT, require
 
 PAGE = ROOT / "docs" / "use" / "coming-from-kafka.md"
@@ -14,11 +14,9 @@ MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
 def documented_properties(title: str) -> dict[str, str]:
-    """The `properties` block after the heading `title`."""
-    section = PAGE.read_text().partition(f"# {title}\n")[2]
-    block = re.search(r"```properties\n(.*?)```", section, re.DOTALL)
-    assert block is not None, f"{PAGE} has no properties block below {title!r}"
-    lines = [line for line in block[1].splitlines() if line and not line.startswith("#")]
+    """The `properties` block of the section `title`."""
+    (text,) = (block.text for block in blocks_of(section_of(PAGE.read_text(), title)) if block.language == "properties")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
 
 

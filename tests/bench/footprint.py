@@ -33,32 +33,37 @@ def _figure(name: str, penstock: float, kafka: float, unit: str, mark: str, sett
 def memory(idle_s: float = 60.0) -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root:
         with LocalCluster(Path(root), storage=3) as cluster:
-            time.sleep(idle_s)
-            ours = {name: cluster.memory_bytes(name) for name in cluster.names}
+            ours = idle_megabytes(cluster, idle_s)
         with KafkaBroker(Path(root) / "kafka") as broker:
             time.sleep(idle_s)
             theirs = memory_bytes(broker.pid)
             assert theirs is not None
     settings = f"all processes of the default cluster, idle for {idle_s:.0f} s; Kafka: one broker with a heap of 1 GB"
-    figure = _figure("memory-idle", sum(ours.values()) / MB, theirs / MB, "MB (Pss)", "< 500 MB", settings)
-    return [{**figure, "processes": {name: round(size / MB, 1) for name, size in ours.items()}}]
+    figure = _figure("memory-idle", sum(ours.values()), theirs / MB, "MB (Pss)", "< 500 MB", settings)
+    return [{**figure, "processes": {name: round(size, 1) for name, size in ours.items()}}]
+
+
+def idle_megabytes(cluster: LocalCluster, idle_s: float) -> dict[str, float]:
+    """The Pss of each process, after a rest: what processes share counts once."""
+    time.sleep(idle_s)
+    return {name: cluster.memory_bytes(name) / MB for name in cluster.names}
 
 
 def startup() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root:
         with LocalCluster(Path(root) / "fresh", storage=3) as cluster:
             cluster.stop()
-            fresh = _seconds(cluster.up)
+            fresh = seconds_of(cluster.up)
         with LocalCluster(Path(root) / "filled") as cluster:
             _fill(Side("penstock", cluster.bootstrap, LOG_TOPIC))
             cluster.kill("storage-1")
-            restarted = _seconds(lambda: _start_again(cluster, "storage-1"))
+            restarted = seconds_of(lambda: _start_again(cluster, "storage-1"))
         with KafkaBroker(Path(root) / "kafka") as broker:
             broker.stop()  # the first start formatted its directory
-            kafka_fresh = _seconds(broker.start)
+            kafka_fresh = seconds_of(broker.start)
             _fill(Side("kafka", broker.bootstrap, LOG_TOPIC))
             broker.stop(number=signal.SIGKILL)
-            kafka_restarted = _seconds(broker.start)
+            kafka_restarted = seconds_of(broker.start)
     return [
         _figure("startup", fresh, kafka_fresh, "s", "< 3 s", "set up, no data; 3 storage nodes, Kafka: one broker"),
         _figure(
@@ -72,7 +77,7 @@ def _start_again(cluster: LocalCluster, name: str) -> None:
     cluster.wait_ready([name])
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started

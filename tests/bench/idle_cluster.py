@@ -10,12 +10,11 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from tests.bench.footprint import idle_megabytes, seconds_of
 from tests.support.cluster_harness import LocalCluster
 
-MB = 1_000_000
 STORAGE = 3
 MEMORY_MB_MAX = 350
 READY_S_MAX = 2.0
@@ -26,9 +25,7 @@ def start_seconds(cluster: LocalCluster, starts: int) -> list[float]:
     seconds = []
     for _ in range(starts):
         cluster.stop()
-        begun = time.perf_counter()
-        cluster.up()
-        seconds.append(time.perf_counter() - begun)
+        seconds.append(seconds_of(cluster.up))
     return seconds
 
 
@@ -45,8 +42,7 @@ def measure(starts: int, idle_s: float) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=STORAGE) as cluster:
         seconds = start_seconds(cluster, starts)
         processor_s = processor_seconds(cluster)
-        time.sleep(idle_s)
-        memory = {name: cluster.memory_bytes(name) for name in cluster.names}
+        memory = idle_megabytes(cluster, idle_s)
     return {
         "ready_s": {
             "median": round(statistics.median(seconds), 2),
@@ -56,10 +52,10 @@ def measure(starts: int, idle_s: float) -> dict[str, object]:
         },
         "processor_s_of_last_start": round(processor_s, 2),
         "pss_mb": {
-            "together": round(sum(memory.values()) / MB, 1),
+            "together": round(sum(memory.values()), 1),
             "target": MEMORY_MB_MAX,
             "after_idle_s": idle_s,
-            "processes": {name: round(size / MB, 1) for name, size in memory.items()},
+            "processes": {name: round(size, 1) for name, size in memory.items()},
         },
         "load_average": round(os.getloadavg()[0], 1),
     }

@@ -1,12 +1,12 @@
 """The launcher's commands on a run directory of their own, as `make` runs them, and Kafka's brokers beside it."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.compat.kafka.broker import KafkaBroker
 from tests.compat.kafka.jars import KafkaJars
 from tests.compat.kafka.tools import SHORT_LIVED
+from tests.support.launcher import run_launcher
 from tests.support.ports import reserve_ports
 from tests.support.requirements import ROOT, require
 
@@ -23,10 +23,7 @@ class Launcher:
     def __call__(self, command: str, *arguments: str, succeeds: bool = True) -> str:
         """What it said."""
         port = [f"--port={self._reservation.first}"] if command in ("up", "from-kafka") else []
-        argv = [sys.executable, "-m", "services.local", command, f"--run={self._run}", *port, *arguments]
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=240)
-        assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        return run_launcher(self._run, command, *port, *arguments, succeeds=succeeds, timeout_s=240)
 
     def __enter__(self) -> "Launcher":
         return self

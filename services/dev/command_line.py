@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
+from libs.runtime.service_config import WILDCARDS
 from libs.telemetry.logs import LEVELS, LogSettings
 from services.dev.settings import HOST, PORT, Settings, WrongSetting, broker_configs_of
 
@@ -30,7 +31,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
     for option, host in (("--host", given.host), ("--advertised-host", given.advertised_host)):
         if host is not None and not host.strip():
             raise WrongSetting(f"{option} is empty; expected the name or address of a host")
-    if given.advertised_host is None and given.host in ("0.0.0.0", "::", "[::]"):
+    if given.advertised_host is None and given.host in WILDCARDS:
         raise WrongSetting(f"--host is {given.host}, and no client can connect to that; expected --advertised-host as well")
     return Settings(
         port=_port("--port", given.port, highest=PORTS[-2]),

@@ -44,11 +44,9 @@ def kafka_node(fs: FileSystem, source: str) -> KafkaNode:
         if fs.exists(f"{path}/{DIRECTORY}") and fs.exists(aside):
             raise RecoveryRefused(f"{aside} is what was set aside before: move it away, if nobody misses it")
     node_id, cluster_id = owners.pop()
-    if metadata_dir:
-        holders = [path for path in (metadata_dir,) if fs.exists(f"{path}/{DIRECTORY}")]
-    else:
-        holders = [path for path in log_dirs if fs.exists(f"{path}/{DIRECTORY}")]
-    return KafkaNode(node_id, cluster_id, tuple(log_dirs), holders[0] if holders else "")
+    places = [metadata_dir] if metadata_dir else log_dirs
+    holder = next((path for path in places if fs.exists(f"{path}/{DIRECTORY}")), "")
+    return KafkaNode(node_id, cluster_id, tuple(log_dirs), holder)
 
 
 def _directories(fs: FileSystem, source: str) -> tuple[list[str], str]:

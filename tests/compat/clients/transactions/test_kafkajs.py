@@ -10,6 +10,7 @@ from tests.compat.clients.transactions.transactional import fill, read
 
 PROGRAM = Path(__file__).parent / "programs" / "copy.cjs"
 RECORDS = 300
+IN_A_BATCH = 50
 WITHIN_S = 60.0
 
 
@@ -17,7 +18,7 @@ def test_kafkajs_copies_each_record_once(bootstrap: str, admin: Admin, topic: st
     copy = f"{topic}-copy"
     for name in (topic, copy):
         admin.create(name, partitions=2)
-    fill(bootstrap, topic, RECORDS)
+    fill(bootstrap, topic, RECORDS, IN_A_BATCH)
     command = ["node", str(PROGRAM), bootstrap, topic, copy, topic, str(RECORDS)]
     environment = {**os.environ, "NODE_PATH": str(node_modules()), "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WITHIN_S, check=False)

@@ -65,9 +65,9 @@ def read(bootstrap: str, topic: str, count: int, partitions: int = 1, isolation:
     return values
 
 
-def fill(bootstrap: str, topic: str, count: int) -> None:
-    """Writes the numbers from 0 on, spread over the topic's partitions."""
-    producer = Producer({"bootstrap.servers": bootstrap})
+def fill(bootstrap: str, topic: str, count: int, in_a_batch: int = 10_000) -> None:
+    """Writes the numbers from 0 on, spread over the topic's partitions, at most so many in a record batch."""
+    producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": in_a_batch})
     for number in range(count):
         producer.produce(topic, str(number), str(number))
     assert producer.flush(WAIT_S) == 0

@@ -10,7 +10,8 @@ const producer = kafka.producer({ transactionalId: groupId, maxInFlightRequests:
 let copied = 0
 let transactions = 0
 
-const eachBatch = async ({ batch }) => {
+// `sendOffsets` moves the group's position only: the consumer reads on from the offset that is resolved.
+const eachBatch = async ({ batch, resolveOffset }) => {
   if (batch.messages.length === 0) return
   const transaction = await producer.transaction()
   const partitions = [{ partition: batch.partition, offset: (BigInt(batch.lastOffset()) + 1n).toString() }]
@@ -22,6 +23,7 @@ const eachBatch = async ({ batch }) => {
     consumer.seek({ topic: source, partition: batch.partition, offset: batch.firstOffset() })
   } else {
     await transaction.commit()
+    resolveOffset(batch.lastOffset())
     copied += batch.messages.length
   }
   if (copied >= Number(count)) setImmediate(end)

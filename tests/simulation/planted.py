@@ -1,13 +1,15 @@
 """Planted bugs: lines that somebody might write in place of the right ones. A simulation must catch each within a few seeds.
 
 `python -m tests.simulation.planted KIND` prints the number of seeds that each bug of a kind takes; `KIND NAME…` for those alone.
-Each kind of simulation keeps its own list: `KINDS` says where.
+Each kind of simulation keeps its own list: `KINDS` says where. `catching_seeds.json` remembers a seed that caught a bug, and it
+is tried first; `python -m tests.simulation.planted KIND --remember` writes it anew.
 """
 
 import builtins
 import dis
 import importlib
 import inspect
+import json
 import logging
 import multiprocessing
 import os
@@ -18,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -31,6 +35,9 @@ KINDS = {
     "repairs": "tests.simulation.cluster.repair_mutants",
 }
 """Modules by kind, as `make simulate KIND=` has it. Each has its list as `BUGS`."""
+
+REMEMBERED = Path(__file__).parent / "catching_seeds.json"
+"""By kind and name of a bug: a seed that caught it."""
 
 Plant = Callable[[], AbstractContextManager[Any]]
 """A bug is there while this is entered."""
@@ -88,6 +95,8 @@ class Catch(NamedTuple):
     """So many seeds were run."""
     violation: str | None
     """The first violation of the last seed; None if no seed caught the bug."""
+    seed: int | None = None
+    """The seed that caught it."""
 
 
 @dataclass(slots=True)
@@ -106,17 +115,24 @@ class PlantedBugs:
     def seeds_to_catch(
         self, name: str, *, seeds: Sequence[int] | None = None, violations_of: ViolationsOf | None = None
     ) -> Catch:
-        """Runs `seeds`, or the bug's own, in order until one finds a violation."""
+        """Runs `seeds`, or the bug's own, until one finds a violation: the remembered one first, then in order."""
         run, seeds = violations_of or self.violations_of, self._bug(name).seeds if seeds is None else seeds
-        for count, seed in enumerate(seeds, 1):
+        remembered = remembered_seeds(self.kind).get(name)
+        for count, seed in enumerate(sorted(seeds, key=lambda seed: seed != remembered), 1):
             with self.plant(name):
                 violations = run(seed)
             if violations:
-                return Catch(count, violations[0])
+                return Catch(count, violations[0], seed)
         return Catch(len(seeds), None)
 
     def _bug(self, name: str) -> Bug:
         return self.caught[name] if name in self.caught else self.guarded[name]
+
+
+@cache
+def remembered_seeds(kind: str) -> Mapping[str, int]:
+    seeds: dict[str, dict[str, int]] = json.loads(REMEMBERED.read_text()) if REMEMBERED.exists() else {}
+    return seeds.get(kind, {})
 
 
 def lines(mutants: Mapping[str, Mutant], seeds: Sequence[int]) -> dict[str, Bug]:
@@ -146,26 +162,33 @@ def bugs_of(kind: str) -> PlantedBugs:
     return bugs
 
 
-def print_seeds_to_catch(kind: str, names: Sequence[str] = ()) -> int:
+def print_seeds_to_catch(kind: str, names: Sequence[str] = (), *, remember: bool = False) -> int:
     """Prints a line for each bug, in as many processes as there are cores. 0: each was caught."""
     names = names or list(bugs_of(kind).caught)
     workers = min(os.cpu_count() or 1, len(names))
+    catches = {}
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        all_caught = True
-        for line, caught in pool.map(_line, [kind] * len(names), names):
-            all_caught &= caught
-            print(line, flush=True)
-    return 0 if all_caught else 1
+        for name, (catch, seconds) in zip(names, pool.map(_timed, [kind] * len(names), names), strict=True):
+            catches[name] = catch
+            print(f"{name}: {catch.seeds} seeds, {seconds:.1f} s: {(catch.violation or 'NOT CAUGHT')[:120]}", flush=True)
+    if remember:
+        _remember(kind, {name: catch.seed for name, catch in catches.items() if catch.seed is not None})
+    return 0 if all(catch.violation is not None for catch in catches.values()) else 1
 
 
-def _line(kind: str, name: str) -> tuple[str, bool]:
-    """The printed line, and whether the bug was caught. Runs in a process of the pool."""
+def _timed(kind: str, name: str) -> tuple[Catch, float]:
+    """The catch, and the seconds of CPU that it took. Runs in a process of the pool."""
     logging.disable(logging.CRITICAL if kind == "disk" else logging.NOTSET)
     began = time.process_time()
-    count, violation = bugs_of(kind).seeds_to_catch(name)
-    seconds = time.process_time() - began
-    return f"{name}: {count} seeds, {seconds:.1f} s: {(violation or 'NOT CAUGHT')[:120]}", violation is not None
+    return bugs_of(kind).seeds_to_catch(name), time.process_time() - began
+
+
+def _remember(kind: str, caught_by: Mapping[str, int]) -> None:
+    seeds = json.loads(REMEMBERED.read_text()) if REMEMBERED.exists() else {}
+    seeds[kind] = {**seeds.get(kind, {}), **caught_by}
+    REMEMBERED.write_text(json.dumps(seeds, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(print_seeds_to_catch(sys.argv[1], sys.argv[2:]))
+    kind, *names = [each for each in sys.argv[1:] if each != "--remember"]
+    sys.exit(print_seeds_to_catch(kind, names, remember="--remember" in sys.argv))

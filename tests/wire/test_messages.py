@@ -1,8 +1,9 @@
 """Generated messages against kio: the same values, and the same bytes, for every API and version."""
 
-import dataclasses
 import importlib
-from typing import Any
+import subprocess
+import sys
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -53,7 +54,7 @@ def test_values_and_bytes_are_those_of_kio(key: ApiKey, side: str, version: int,
 @pytest.mark.parametrize(("key", "side", "version"), CASES)
 def test_every_cut_of_a_message_is_refused(key: ApiKey, side: str, version: int) -> None:
     module = codec(key)
-    cls = getattr(module, f"read_{side}").__annotations__["return"]
+    cls = get_type_hints(getattr(module, f"read_{side}"))["return"]
     writer = Writer()
     getattr(module, f"write_{side}")(writer, _filled(cls), version)
     for length in range(len(writer.buffer)):
@@ -61,18 +62,17 @@ def test_every_cut_of_a_message_is_refused(key: ApiKey, side: str, version: int)
             getattr(module, f"read_{side}")(Reader(memoryview(writer.buffer)[:length]), version)
 
 
-def _filled(cls: type) -> Any:
+def _filled(cls: Any) -> Any:
     """A message with one element in each array and no nulls, so that a cut can fall into any of its fields."""
     message = cls()
     module = importlib.import_module(cls.__module__)
     samples = {"int": 1, "str": "name", "bytes": b"\1" * 16}
-    for field in dataclasses.fields(cls):
-        hint = str(field.type)
+    for name, hint in cls.__init__.__annotations__.items():
         if "list[" in hint:
-            kind = hint.split("list[")[1].split("]")[0].rpartition(".")[2]
-            setattr(message, field.name, [samples[kind] if kind in samples else _filled(getattr(module, kind))])
-        elif getattr(message, field.name) is None and "str" in hint:
-            setattr(message, field.name, "name")
+            kind = hint.split("list[")[1].split("]")[0]
+            setattr(message, name, [samples[kind] if kind in samples else _filled(getattr(module, kind))])
+        elif name != "return" and getattr(message, name) is None and "str" in hint:
+            setattr(message, name, "name")
     return message
 
 
@@ -127,6 +127,51 @@ def test_field_names_are_those_of_kafka() -> None:
 
 def test_structs_of_one_name_that_differ_between_request_and_response_are_told_apart() -> None:
     module = codec(ApiKey.DESCRIBE_QUORUM)
-    assert [field.name for field in dataclasses.fields(module.RequestPartitionData)] == ["partition_index"]
-    assert "leader_id" in [field.name for field in dataclasses.fields(module.ResponsePartitionData)]
+    assert module.RequestPartitionData.__slots__ == ("partition_index",)
+    assert "leader_id" in module.ResponsePartitionData.__slots__
     assert "partitions: list[RequestPartitionData]" in module_text(ApiKey.DESCRIBE_QUORUM, 0, 2)
+
+
+def test_messages_are_equal_by_their_fields_and_have_no_hash() -> None:
+    module = codec(ApiKey.DELETE_TOPICS)
+    request = module.DeleteTopicsRequest(topic_names=["a"], timeout_ms=5)
+    assert request == module.DeleteTopicsRequest(topic_names=["a"], timeout_ms=5)
+    assert request != module.DeleteTopicsRequest(topic_names=["b"], timeout_ms=5)
+    assert module.DeleteTopicsRequest() != module.DeleteTopicsResponse()
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(request)
+
+
+def test_a_message_is_shown_with_its_fields_in_kafkas_order() -> None:
+    module = codec(ApiKey.DELETE_TOPICS)
+    response = module.DeleteTopicsResponse(responses=[module.DeletableTopicResult(name="a", error_code=3)])
+    assert repr(response.responses[0]).startswith("DeletableTopicResult(name='a', topic_id=b'")
+    assert repr(response) == f"DeleteTopicsResponse(throttle_time_ms=0, responses=[{response.responses[0]!r}])"
+
+
+def test_messages_do_not_share_their_lists_and_structs() -> None:
+    topics = codec(ApiKey.DELETE_TOPICS)
+    assert topics.DeleteTopicsRequest().topics is not topics.DeleteTopicsRequest().topics
+    partitions = codec(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+    assert partitions.DescribeTopicPartitionsRequest().cursor is None
+    given: list[str] = []
+    assert topics.DeleteTopicsRequest(topic_names=given).topic_names is given
+
+
+def test_no_generated_message_makes_code_when_it_is_imported() -> None:
+    """A dataclass compiles its methods from text, whose file is called `<string>`. No bytecode cache holds that."""
+    modules = [f"libs.wire.messages.{key.name.lower()}" for key in GENERATED]
+    program = f"""
+import dataclasses, importlib, sys
+made = []
+importlib.import_module("libs.wire.primitives")
+sys.addaudithook(lambda event, given: made.append(given[1]) if event == "compile" and given[1] == "<string>" else None)
+dataclasses.make_dataclass("Counted", ["field"])
+assert made, "the hook hears of dataclasses"
+made.clear()
+for name in {modules}:
+    importlib.import_module(name)
+print(made)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -6,7 +6,7 @@ parsed.
 """
 
 import struct
-from dataclasses import replace
+from copy import copy
 from functools import partial
 from typing import Final
 
@@ -90,9 +90,10 @@ class CommitTemplate:
 def learn(request: OffsetCommitRequest, version: int) -> CommitTemplate | None:
     """The template of a request, cut from what the codec writes, so that only the codec knows the format. None if the request
     contains the mark."""
-    marked = [replace(topic, partitions=[_marked(partition) for partition in topic.partitions]) for topic in request.topics]
+    marked = copy(request)
+    marked.topics = [_marked_topic(topic) for topic in request.topics]
     writer = Writer()
-    write_request(writer, replace(request, topics=marked), version)
+    write_request(writer, marked, version)
     constant = tuple(bytes(writer.buffer).split(MARK))
     offsets = sum([len(topic.partitions) for topic in request.topics])
     return CommitTemplate(request, version, constant) if len(constant) == offsets + 1 else None
@@ -138,5 +139,13 @@ def _member(body: bytes) -> bytes | None:
     return body[: member_at + body[member_at]]
 
 
+def _marked_topic(topic: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
+    marked = copy(topic)
+    marked.partitions = [_marked(partition) for partition in topic.partitions]
+    return marked
+
+
 def _marked(partition: OffsetCommitRequestPartition) -> OffsetCommitRequestPartition:
-    return replace(partition, committed_offset=MARKED_OFFSET, committed_leader_epoch=MARKED_EPOCH)
+    marked = copy(partition)
+    marked.committed_offset, marked.committed_leader_epoch = MARKED_OFFSET, MARKED_EPOCH
+    return marked

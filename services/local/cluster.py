@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from services.local import probe, processes
+from services.local import probe, processes, warm_processes
 from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster, with_host
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
+from services.local.free_ports import refuse_shared, refuse_taken
 from services.local.run_directory import ADVERTISED_HOST, RunDirectory
+from services.local.warm_processes import Prepared
 
 POLL_S = 0.02
 READY_WITHIN_S = 120.0  # a storage node may have a long log to check after a crash
@@ -94,11 +96,10 @@ class Cluster:
         self.run.write_shape(self.shape)
         names = self.names_down()
         if names:
-            self._refuse_shared_ports()
-        self._refuse_taken_ports(names)
+            refuse_shared(self.shape, self.run)
+        refuse_taken(self.plans[name] for name in names)
         tell(names)
-        for name in names:
-            self._spawn(self.plans[name])
+        self._spawn_all([self.plans[name] for name in names])
         self.wait_ready()
 
     def overridden(self, given: Mapping[str, str]) -> list[str]:
@@ -132,38 +133,11 @@ class Cluster:
     def _advertised_host(self, gateway: str) -> str:
         return self.run.place_of(gateway, {}).get(ADVERTISED_HOST, HOST)
 
-    def _refuse_shared_ports(self) -> None:
-        """Refuses ports that a running cluster has for processes that it may yet start."""
-        marks = processes.find_by_argument(lambda argument: argument.startswith("-Xpenstock="))
-        others = {Path(mark.partition("@")[2]) for _, mark in marks} - {self.run.path}
-        for other in sorted(others):
-            try:
-                shape = RunDirectory(other).read_shape()
-            except LauncherError:
-                continue
-            ours = self.shape.ports
-            if shape is not None and ours.start < shape.ports.stop and shape.ports.start < ours.stop:
-                taken = f"{shape.ports.start} to {shape.ports.stop - 1}"
-                raise LauncherError(
-                    f"the cluster in {other} has the ports {taken}, and this one would take {ours.start} to {ours.stop - 1}; "
-                    "choose another PORT="
-                )
-
-    def _refuse_taken_ports(self, names: Sequence[str]) -> None:
-        """Of those that are to be started."""
-        for plan in (self.plans[name] for name in names):
-            for port in plan.ports:
-                if not probe.is_free(port):
-                    holder = probe.holder_of(port)
-                    raise LauncherError(
-                        f"port {port}, which {plan.name} needs, is in use by {holder}; stop that or choose another PORT="
-                    )
-
     def start(self, name: str) -> int:
         """Starts one process without waiting for it to be ready. Does nothing if it runs."""
         pid = self.pid_of(name)
         if pid is None:
-            self._refuse_taken_ports([name])
+            refuse_taken([self.plans[name]])
             pid = self._spawn(self.plans[name])
         return pid
 
@@ -211,8 +185,28 @@ class Cluster:
             return f"{ended}, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
         return f"{ended}. {NEXT} {tail}"
 
+    def _spawn_all(self, plans: Sequence[ProcessPlan]) -> None:
+        """Starts etcd, and the services from one warm process, as far as that can be."""
+        services = [plan for plan in plans if plan.role != "etcd"]
+        for plan in plans:
+            if plan.role == "etcd":
+                self._spawn(plan)
+        pids = warm_processes.start([self._prepared(plan) for plan in services], directory=self.root)
+        for name, pid in pids.items():
+            processes.write_pid(self.run.pid_file(name), pid)
+        for plan in services:
+            if plan.name not in pids:
+                self._spawn(plan)
+
     def _spawn(self, plan: ProcessPlan, former: Mapping[str, str] = MappingProxyType({})) -> int:
         """`former`: settings of its former life, which count least."""
+        prepared = self._prepared(plan, former)
+        child = processes.spawn(plan.argv, environment=prepared.environment, directory=self.root, log=prepared.log)
+        self._children[child.pid] = child
+        processes.write_pid(self.run.pid_file(plan.name), child.pid)
+        return child.pid
+
+    def _prepared(self, plan: ProcessPlan, former: Mapping[str, str] = MappingProxyType({})) -> Prepared:
         self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = {**former, **os.environ, **plan.environment}
         if plan.role != "etcd":
@@ -220,10 +214,7 @@ class Cluster:
             environment |= {**self._environment, **self._environment_of.get(plan.name, {})}
         log = self.run.log_file(plan.name)
         self._log_starts[plan.name] = log.stat().st_size if log.exists() else 0
-        child = processes.spawn(plan.argv, environment=environment, directory=self.root, log=log)
-        self._children[child.pid] = child
-        processes.write_pid(self.run.pid_file(plan.name), child.pid)
-        return child.pid
+        return Prepared(plan, environment, log)
 
     def pid_of(self, name: str) -> int | None:
         """The running process of that name, if there is one."""
@@ -255,7 +246,7 @@ class Cluster:
             raise LauncherError(f"{name} is not running")
         former = processes.environment(pid)
         killed = self._end({pid: name}, timeout_s=stop_within_s)
-        self._refuse_taken_ports([name])
+        refuse_taken([self.plans[name]])
         self._spawn(self.plans[name], {variable: value for variable, value in former.items() if variable.startswith("PENSTOCK_")})
         return bool(killed)
 

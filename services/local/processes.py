@@ -29,11 +29,13 @@ def spawn(argv: Sequence[str], *, environment: Mapping[str, str], directory: Pat
 
 
 def command_line(pid: int) -> list[str]:
-    """Its arguments; empty for a process that is gone, or dead and not yet reaped."""
+    """Its arguments; empty for a process that is gone, or dead and not yet reaped. Without empty ones at the end, which a process
+    has that replaced its arguments by shorter ones (own_title.py)."""
     try:
-        return [os.fsdecode(argument) for argument in (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[:-1]]
+        arguments = (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return []
+    return [os.fsdecode(argument) for argument in arguments.split(b"\0")] if arguments else []
 
 
 def environment(pid: int) -> dict[str, str]:

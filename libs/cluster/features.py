@@ -11,10 +11,10 @@ Clients decide by the finalized levels of these. Nothing in Penstock does: each 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from libs.cluster.image import ClusterImage
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ controller, or so many replicas that acks=all is refused. *Offline*: some partit
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
@@ -14,6 +14,7 @@ from libs.cluster.configs.resolve import MIN_IN_SYNC, default_min_in_sync, effec
 from libs.cluster.image import ClusterImage
 from libs.cluster.lost_directories import way_out
 from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR, Member, PartitionState
+from libs.lean_dataclass import dataclass
 
 SHOWN_MAX: Final = 20
 """The most partitions that are named for each fault."""

@@ -5,13 +5,14 @@ Snapshots share what did not change: a batch costs its own events plus one copy 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from libs.cluster import keys
 from libs.cluster.image_edit import ImageEdit
 from libs.cluster.partition_table import ABSENT, TopicPartitions, Versions
 from libs.cluster.records import NO_HISTORY, ElectedController, Member, MetadataHistory, NodeRecord, PartitionState, Topic
 from libs.cluster.store import RangeResult, WatchBatch
+from libs.lean_dataclass import dataclass
 
 _NOTHING: Mapping[str, str] = {}
 _NOBODY: Mapping[int, Member] = {}

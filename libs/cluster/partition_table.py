@@ -1,9 +1,9 @@
 """One topic's partition states and their revisions, as stored."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.cluster.records import PartitionState
+from libs.lean_dataclass import dataclass
 
 
 class Versions(NamedTuple):

@@ -4,8 +4,10 @@ Small, slow-changing facts only. Decoders ignore fields that they do not know an
 nodes of neighbouring versions read each other. JSON keeps `etcdctl get --prefix /penstock` readable.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from libs.lean_dataclass import dataclass
 
 STORAGE, GATEWAY, CONTROLLER = "storage", "gateway", "controller"
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group_coordinator", "transaction_coordinator"

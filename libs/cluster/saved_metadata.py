@@ -8,13 +8,13 @@ it belongs to a process. Readers pass over fields that they do not know, and ref
 import json
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from libs.cluster.codec import RecordError
 from libs.cluster.image import ClusterImage
 from libs.cluster.metadata_history import lost_nonces, mark_of
 from libs.cluster.peer_image import item_of, line_of
 from libs.cluster.store import KeyValue, RangeResult
+from libs.lean_dataclass import dataclass
 
 FORMAT = "penstock metadata"
 VERSION = 1

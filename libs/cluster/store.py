@@ -6,9 +6,10 @@ Keys are `str`, values are `bytes`. Revisions are etcd's: one counter for the wh
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from libs.lean_dataclass import dataclass
 
 
 class Outcome(Enum):

@@ -5,11 +5,11 @@ those of other decisions. It sends `reply` and `wakes` once these records, and a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from libs.coordinator.timers import TimerKey
+from libs.lean_dataclass import dataclass
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 E_contra = TypeVar("E_contra", contravariant=True)

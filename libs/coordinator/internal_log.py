@@ -2,10 +2,10 @@
 adapters."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from libs.coordinator.shard import Fence, PlannedAppend
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Decisions that are replayed and not committed yet, in groups that share an append, with the requests that wait for them."""
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from libs.coordinator.decisions import Decision, KeyValue, ParkKey
+from libs.lean_dataclass import dataclass
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 R = TypeVar("R")

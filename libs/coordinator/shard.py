@@ -9,7 +9,6 @@ whether it was.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from libs.coordinator.decisions import Decision, Expired, KeyValue, Machine
@@ -26,6 +25,7 @@ from libs.coordinator.write_errors import (
     UNKNOWN_SERVER_ERROR,
     client_error,
 )
+from libs.lean_dataclass import dataclass
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 E = TypeVar("E")

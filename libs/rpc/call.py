@@ -1,9 +1,9 @@
 """A request, as a handler gets it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from libs.lean_dataclass import dataclass
 from libs.rpc.cold_answer import FileSlice
 from libs.rpc.envelope import EMPTY, Kind, pack_body
 from libs.rpc.schema import pack

@@ -9,12 +9,13 @@ ignore further fields and give missing ones their default, so that neighbouring 
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
+from libs.lean_dataclass import dataclass
 from libs.rpc.errors import EnvelopeError
 from libs.rpc.transport import Buffer
 

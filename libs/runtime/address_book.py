@@ -6,12 +6,12 @@ only the seeds of the configuration are asked.
 """
 
 import logging
-from dataclasses import dataclass
 
 from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.image import ClusterImage
 from libs.commitlog.files.durable_files import begin_file, path_beside, read_file
 from libs.commitlog.files.filesystem import FileSystem
+from libs.lean_dataclass import dataclass
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,10 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
+from libs.lean_dataclass import dataclass
 from libs.telemetry.logs import LogSettings
 
 A = TypeVar("A")

@@ -9,7 +9,6 @@ import os
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import TypeVar
@@ -23,6 +22,7 @@ from libs.cluster.store import MetadataStore
 from libs.commitlog.files.durable_files import make_directory
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.model.errors import DirectoryLocked
+from libs.lean_dataclass import dataclass
 from libs.rpc.server import Hello
 from libs.rpc.socket_transport import SocketTransport
 from libs.rpc.transport import Transport

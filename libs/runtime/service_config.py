@@ -1,8 +1,8 @@
 """The settings that every service has. A service's `config.py` adds its own."""
 
 import os
-from dataclasses import dataclass
 
+from libs.lean_dataclass import dataclass
 from libs.telemetry.logs import LogSettings
 
 PORT_MAX = 65_535

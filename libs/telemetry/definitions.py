@@ -5,10 +5,10 @@ the definitions, so a metric without one does not exist (tests/docs/test_metrics
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from libs.lean_dataclass import dataclass
 from libs.telemetry.durations import Durations
 
 Labels = Sequence[str]

@@ -15,9 +15,9 @@ import re
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 from typing import Final, TextIO
 
+from libs.lean_dataclass import dataclass
 from libs.telemetry.log_limit import LogLimit
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ it closes the connection.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
+from libs.lean_dataclass import dataclass
 from libs.wire import group_refusals as refused
 from libs.wire import transaction_refusals as refused_transaction
 from libs.wire.api_keys import ApiKey

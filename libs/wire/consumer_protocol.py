@@ -7,9 +7,9 @@ Version 1 added owned partitions, version 2 the generation in which they were ow
 Kafka's rules: a version above 3 is read as 3, since later ones only add fields; bytes after the fields are passed over.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from libs.lean_dataclass import dataclass
 from libs.wire.primitives import ProtocolError, Reader, Writer
 
 PROTOCOL_TYPE: Final = "consumer"

@@ -1,8 +1,8 @@
 """Request and response headers."""
 
 import struct
-from dataclasses import dataclass
 
+from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey, is_flexible, request_header_version, response_header_version
 from libs.wire.primitives import ProtocolError, Reader, Writer
 

@@ -6,7 +6,6 @@ truth.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from libs.coordinator.shard_set import ShardSet
 from libs.coordinator.states import State
 from libs.coordinator.storage_log import StorageLog
 from libs.coordinator.tables import Journal
+from libs.lean_dataclass import dataclass
 from libs.runtime.storage_nodes import StorageNodes
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.requests import Reply, RequestEvent

@@ -1,7 +1,6 @@
 """Settings of a storage node, from environment variables `PENSTOCK_<FIELD>` or the TOML file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from libs.cluster.configs.definitions import ConfigError, validate_static
 from libs.cluster.configs.resolve import (
@@ -12,6 +11,7 @@ from libs.cluster.configs.resolve import (
 )
 from libs.cluster.configs.values import ConfigValue
 from libs.cluster.image import ClusterImage
+from libs.lean_dataclass import dataclass
 from libs.runtime.service_config import ServiceConfig
 
 

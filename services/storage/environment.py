@@ -1,12 +1,13 @@
 """The environment of a storage node: clock, files, transport, store, randomness."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from libs.clock import Clock
 from libs.cluster.store import MetadataStore
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.open_files import OpenFiles
+from libs.lean_dataclass import dataclass
 from libs.rpc.transport import Transport
 from libs.runtime.children import Children
 from libs.runtime.process import Identity

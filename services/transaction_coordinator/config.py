@@ -1,7 +1,6 @@
 """Settings of a transaction coordinator. Environment variables are `PENSTOCK_` and the field's name in capitals."""
 
-from dataclasses import dataclass
-
+from libs.lean_dataclass import dataclass
 from libs.runtime.service_config import ServiceConfig, require_rpc_address
 
 

@@ -1,7 +1,7 @@
 """DescribeConfigs' view: each config's value, where it comes from, and what it would fall back to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from libs.cluster.configs.broker_names import base_name, broker_config
 from libs.cluster.configs.definitions import BROKER, BROKER_CONFIGS, GROUP, TOPIC, TOPIC_CONFIGS, ConfigDef, ConfigError
@@ -18,6 +18,7 @@ from libs.cluster.configs.resolve import (
     own_value,
 )
 from libs.cluster.configs.values import show
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

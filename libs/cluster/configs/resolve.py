@@ -1,13 +1,13 @@
 """The config in force: a topic's own value, else its broker's, else the cluster-wide default, else the static default."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
 
 from libs.cluster.configs.broker_names import broker_config
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, UNITS_MS, ConfigDef, ConfigError
 from libs.cluster.configs.values import ConfigValue
+from libs.lean_dataclass import dataclass
 
 NO_BROKER: Final = -1
 

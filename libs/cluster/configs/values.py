@@ -3,10 +3,11 @@
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 from typing import Final
+
+from libs.lean_dataclass import dataclass
 
 LONG_MAX: Final = (1 << 63) - 1
 

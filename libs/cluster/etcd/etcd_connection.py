@@ -6,7 +6,6 @@ at each reconnection, and TLS checks each member's own name.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import grpc.aio
 
 from libs.cluster.backoff import Backoff
 from libs.cluster.etcd import etcd_stubs as stubs
+from libs.lean_dataclass import dataclass
 
 _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),

@@ -1,9 +1,10 @@
 """etcd's data model in memory: revisions, a history to watch, leases. No I/O and no clock; `memory_store` is its shell."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, KeyValue, Operation, RangeResult, WatchBatch, WatchEvent
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -3,10 +3,10 @@
 The cleaner reads sealed segments and writes new files beside them; it renames and removes none of the old ones.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.commitlog.producers.transaction_index import AbortedTransaction
+from libs.lean_dataclass import dataclass
 
 
 class SourceSegment(NamedTuple):

@@ -4,10 +4,10 @@ Follows Kafka 4.2's LogCleanerManager, so that the same topic is cleaned at the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.commitlog.segments.index import RELATIVE_OFFSET_MAX
+from libs.lean_dataclass import dataclass
 
 
 class SealedSegment(NamedTuple):

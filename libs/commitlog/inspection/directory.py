@@ -1,7 +1,7 @@
 """The content of a log directory, or of a single partition's directory, and its contradictions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from libs.commitlog.checkpoints.offset_checkpoint import parse_offsets
 from libs.commitlog.files.file_names import LOG, offsets_of
@@ -20,6 +20,7 @@ from libs.commitlog.partition_log.directory import (
     RECOVERY_POINTS,
     STRAY_SUFFIX,
 )
+from libs.lean_dataclass import dataclass
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANER_OFFSETS)

@@ -1,8 +1,10 @@
 """Findings: each problem in plain words, with its file and byte."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from libs.lean_dataclass import dataclass
 
 PER_FILE_MAX = 10
 

@@ -2,7 +2,7 @@
 before the batches to which they refer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
 from libs.commitlog.files.contiguity import FILE_NAME as GAPLESS
@@ -27,6 +27,7 @@ from libs.commitlog.inspection.saved_state import SavedProducers, read_epochs, r
 from libs.commitlog.producers.producer_state import NO_OFFSET, ProducerEntry, ProducerState
 from libs.commitlog.producers.transaction_index import ENTRY
 from libs.commitlog.segments.index import OFFSET_ENTRY, TIME_ENTRY
+from libs.lean_dataclass import dataclass
 from libs.wire.record_batches.markers import read_marker
 
 REFUSED = "the partition does not open, so that nothing is cut silently; a replica may have the data"

@@ -1,6 +1,6 @@
 """The log settings that a topic's configs make. Sizes are bytes, times are ms."""
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The numbers that a log directory's checkpoint files hold for one log; an opening begins with them."""
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

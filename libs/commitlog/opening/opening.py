@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
 from libs.commitlog.files import contiguity as gapless
@@ -35,6 +34,7 @@ from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.segments.segment import FileRegistry, Segment
 from libs.commitlog.segments.segment_progress import SegmentProgress
 from libs.commitlog.segments.swapping import finish_swaps
+from libs.lean_dataclass import dataclass
 from libs.wire.record_batches.batches import NO_TIMESTAMP
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ that counts, and it is complete. One thread at a time uses a future log, and it 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from libs.clock import Clock
 from libs.commitlog.files.filesystem import FileSystem
@@ -24,6 +23,7 @@ from libs.commitlog.partition_log.replicated_batches import FarAhead, read_repli
 from libs.commitlog.producers.producer_state import ProducerEntry, ProducerState
 from libs.commitlog.segments.reading import Slice
 from libs.commitlog.segments.segment import FileRegistry
+from libs.lean_dataclass import dataclass
 
 BATCHES_AT_ONCE = 2000
 SYNCED_BYTES = 16 << 20

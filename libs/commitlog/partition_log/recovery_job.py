@@ -6,7 +6,6 @@ is that of a crash during an opening.
 
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.clock import Clock, SystemClock
@@ -17,6 +16,7 @@ from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.log_checkpoints import NO_CHECKPOINTS, LogCheckpoints
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.segments.segment import FileRegistry
+from libs.lean_dataclass import dataclass
 
 REPORT_BYTES = 8 << 20
 REPORT_S = 2.0

@@ -6,7 +6,6 @@ there, and the high watermark is looked up again and again.
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -14,6 +13,7 @@ from libs.commitlog.files.page_cache import FIRST_ATTEMPT, ColdRead, Nonblocking
 from libs.commitlog.model.errors import LogDamaged, WouldBlock
 from libs.commitlog.segments.segment import Segment, SegmentFile
 from libs.commitlog.segments.segment_batches import BatchPosition
+from libs.lean_dataclass import dataclass
 from libs.wire.record_batches.batches import HEADER_SIZE, NO_TIMESTAMP, BatchError, BatchHeader
 from libs.wire.record_batches.record_times import first_at
 from libs.wire.record_batches.records import iter_records

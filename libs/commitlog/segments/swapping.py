@@ -12,7 +12,6 @@ and no file is opened in between.
 import errno
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from libs.commitlog.files import contiguity as gapless
 from libs.commitlog.files.contiguity import NotedSwap
@@ -35,6 +34,7 @@ from libs.commitlog.model.errors import LogDamaged
 from libs.commitlog.segments.segment import Segment
 from libs.commitlog.segments.segment_batches import SegmentBatches
 from libs.commitlog.segments.segment_file import FileRegistry
+from libs.lean_dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,9 @@ Every reply names the metadata revision of its effect: a caller that waits until
 writes. `asked_by` of a request is the client for whom a gateway asks, for the log.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from libs.lean_dataclass import dataclass
 
 CREATE_TOPICS = "controller.create_topics"
 CREATE_INTERNAL_TOPIC = "controller.create_internal_topic"

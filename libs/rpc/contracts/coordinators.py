@@ -5,7 +5,7 @@ is the Kafka response's body, in the same version. The gateway reads only as muc
 request that names several groups: all groups in the payload belong to `shard`.
 """
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 ASK_GROUPS = "groups.ask"
 ASK_TRANSACTIONS = "transactions.ask"

@@ -1,6 +1,6 @@
 """The places of a partition's committed records, for callers that share the leader's kernel and read its files themselves."""
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 LOG_LAYOUT = "storage.outline"
 

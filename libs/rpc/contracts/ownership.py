@@ -4,7 +4,7 @@
 claim in `storage.AppendPartition` (`owner_epoch`, `claim`) and the offset at which the log ends.
 """
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 CLAIM = "storage.claim"
 

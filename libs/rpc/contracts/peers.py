@@ -3,7 +3,7 @@
 The image itself is the payload, as `libs/cluster/peer_image.py` writes it.
 """
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 IMAGE_AT = "peers.image_at"
 IMAGE = "peers.image"

@@ -24,8 +24,7 @@ registered one; KAFKA_STORAGE_ERROR, the leader had no descriptor for the answer
 another.
 """
 
-from dataclasses import dataclass
-
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.storage import FileRange
 
 PULL = "storage.pull"

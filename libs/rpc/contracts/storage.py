@@ -4,7 +4,7 @@ Batches and records travel in the payload, never in the body. Partitions are nam
 topic can never receive the old one's requests.
 """
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 APPEND = "storage.append"
 FETCH = "storage.fetch"

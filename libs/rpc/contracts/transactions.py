@@ -5,7 +5,7 @@ transaction ended: `WRITE_MARKERS`. Where offsets of groups take part, their coo
 of their shards: `WRITE_GROUP_MARKERS`. Topics have names where `__transaction_state` has them.
 """
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 ADD_PARTITIONS = "transactions.add_partitions"
 WRITE_MARKERS = "storage.write_markers"

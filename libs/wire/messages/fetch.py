@@ -6,9 +6,10 @@ of the frame is known before any of them moves.
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey
 from libs.wire.headers import write_response_header
 from libs.wire.messages.endpoints import NodeEndpoint, current_leader, write_node_endpoints

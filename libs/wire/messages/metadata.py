@@ -6,10 +6,11 @@ Version 1 lets null ask for all topics, 4 adds allow_auto_topic_creation, 8 auth
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from libs.lean_dataclass import dataclass
 from libs.wire.primitives import NO_UUID, Reader, Writer, not_null
 
 MIN_VERSION: Final = 0

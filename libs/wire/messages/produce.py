@@ -5,9 +5,9 @@ Records are views of the frame, never copies. Requests are only read and respons
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from libs.lean_dataclass import dataclass
 from libs.wire.messages.endpoints import NodeEndpoint, write_current_leader, write_node_endpoints
 from libs.wire.primitives import NO_UUID, ProtocolError, Reader, Writer, not_null
 

@@ -6,11 +6,11 @@ opens a batch for those who must. Layout: 61 bytes of header, then records, comp
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import (
     ATTRIBUTES_AT,

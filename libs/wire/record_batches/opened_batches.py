@@ -9,11 +9,11 @@ second pass finds the error.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import CODEC_MASK, CRC_START, FLAGS_AT, HEADER, HEADER_SIZE, LENGTH_END
 from libs.wire.record_batches.batches import NO_TIMESTAMP, BatchError, BatchHeader

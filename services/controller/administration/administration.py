@@ -5,10 +5,11 @@ undo those that are written.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from libs.cluster.image import ClusterImage
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import (
     AlterConfigs,
     AlterConfigsReply,

@@ -9,11 +9,11 @@ import asyncio
 import logging
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from libs.cluster.configs.resolve import effective_broker_int, effective_broker_value
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
+from libs.lean_dataclass import dataclass
 from services.controller.core.administration.alter_reassignments import Changed
 from services.controller.core.balancing.balance_plan import Goal, Plan, Situation, Step, plan
 from services.controller.core.balancing.balance_view import NAMED, emptying, planned, under_way

@@ -1,9 +1,10 @@
 """The taking over of a stopped Kafka cluster: what its log directories hold, as the content of an empty metadata store."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from libs.commitlog.files.filesystem import FileSystem
+from libs.lean_dataclass import dataclass
 from services.controller.core.migration.from_kafka import CannotAdopt, adopted
 from services.controller.core.migration.kraft_metadata import KraftMetadata
 from services.controller.core.recovery.node_holdings import UNKNOWN_TOPIC, NodeHoldings, Source

@@ -6,7 +6,6 @@ between. So a transaction that compares absence also compares that nothing was d
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from libs.cluster import keys
@@ -14,6 +13,7 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, ConfigOverrides, MetadataHistory, NodeRecord, PartitionState, Topic
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, ModRevisionIs, Operation, Put
+from libs.lean_dataclass import dataclass
 from services.controller.core.balancing.replica_moves import holders
 from services.controller.core.partitions.partition_states import follows_the_table
 from services.controller.core.reassignment.decommissioning import DECOMMISSION

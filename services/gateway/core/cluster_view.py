@@ -2,11 +2,11 @@
 No I/O."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, Member, PartitionState
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 
 TOPIC_OPERATIONS: Final = 0b1101_1111_1000

@@ -4,7 +4,7 @@ A gateway that ran out of descriptors could neither reach its storage nodes agai
 does not need, and the connection beyond that is closed.
 """
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 RESERVED = 256
 """Descriptors for RPC connections, listening sockets, etcd and the admin port; of a low limit at most a quarter."""

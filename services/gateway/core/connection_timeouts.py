@@ -1,8 +1,9 @@
 """Timeouts of a client connection: for the rest of a frame, for reading answers, for idling, and for requests that take room
 which others need. No I/O."""
 
-from dataclasses import dataclass
 from math import inf
+
+from libs.lean_dataclass import dataclass
 
 BYTES_PER_SECOND = 16_384
 """Each so many bytes give a frame one more second. So a slow link may send a large batch, and one byte a second gains nothing."""

@@ -9,9 +9,9 @@ The calls for each request, in order: `arrive` (begin it if True), later `answer
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from libs.lean_dataclass import dataclass
 from services.gateway.core.request_budget import RequestBudget
 
 

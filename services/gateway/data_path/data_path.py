@@ -2,9 +2,9 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from libs.lean_dataclass import dataclass
 from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.messages.endpoints import NodeEndpoint
 from services.gateway.appends.appends import Appends

@@ -2,9 +2,9 @@
 
 import struct
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
+from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey, response_header_version
 from libs.wire.apis import Api
 from libs.wire.headers import write_response_header

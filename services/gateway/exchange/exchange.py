@@ -1,9 +1,9 @@
 """One request on its way through the gateway: its place in the order, its client, and its answer."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from libs.lean_dataclass import dataclass
 from services.gateway.core.addresses import Addresses
 from services.gateway.core.relay_template import RelayTemplate
 from services.gateway.core.session import Turn

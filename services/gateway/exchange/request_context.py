@@ -4,11 +4,11 @@ Handlers see nothing else. Their tests use a fake `GatewayState` over a real `Cl
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from libs.clock import Clock
 from libs.cluster.image import ClusterImage
+from libs.lean_dataclass import dataclass
 from services.gateway.core.coordinator_shards import CoordinatorShards
 
 T = TypeVar("T")

@@ -4,9 +4,9 @@ Each shard's owner gets its own, and the answers keep the order of the request."
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.errors import ErrorCode

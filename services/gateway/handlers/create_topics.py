@@ -7,10 +7,10 @@ ignored. Of two new topics in one request whose names collide, the second is ref
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from libs.cluster.configs.describe import describe_topic
 from libs.cluster.image import ClusterImage
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, NewTopic, TopicResult, TopicsReply
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.create_topics import (

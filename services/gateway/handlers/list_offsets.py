@@ -11,8 +11,8 @@ Differences from Kafka: the leader is asked wherever it is, where Kafka answers 
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_offsets import (

@@ -5,9 +5,9 @@ A leader that is replaced while it has the request is not waited for: it may be 
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from libs.lean_dataclass import dataclass
 from libs.rpc.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange.request_context import GatewayState, NodeUnavailable

@@ -4,9 +4,9 @@ docs/protocol.md prints the rows. tests/compat/differential proves that the list
 systems. It fails on a difference that is not listed, and on a row that no request shows.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey
 
 

@@ -4,8 +4,9 @@ docs/protocol.md prints the rows. tests/compat/clients/test_tools_beside_kafka.p
 true. What is not listed works: the tests beside it run those tools.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ that comes meanwhile ends the wait: the answer is about the transaction that it 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from libs.cluster.topic_names import GROUP_TOPIC
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.transactions import AddPartitions
 from libs.transactions.question import Question
 from libs.transactions.transaction_coordinators import TransactionCoordinators

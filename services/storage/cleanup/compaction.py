@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from libs.commitlog.cleaner.cleaning import clean, remove_cleaned
@@ -21,6 +20,7 @@ from libs.commitlog.files.sync import NO_DESCRIPTORS
 from libs.commitlog.model.errors import NO_ROOM, LogDamaged, LogWriteError, SyncFailed
 from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.commitlog.segments.segment import Segment
+from libs.lean_dataclass import dataclass
 from libs.runtime.children import Children
 from services.storage.disks.disk_reads import PATIENCE_S, DiskReads, TooManyReads
 from services.storage.disks.disks import Disk

@@ -7,12 +7,13 @@ skipped until it is opened again, as in Kafka. Reads and appends go on.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from libs.commitlog.cleaner.planning import CleanPlan, CompactionConfig, SealedSegment, plan
 from libs.commitlog.model.errors import LogDamaged, LogWriteError
 from libs.commitlog.partition_log.log import LONG_MAX
+from libs.lean_dataclass import dataclass
 from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
 from services.storage.cleanup.believed_clock import BelievedClock

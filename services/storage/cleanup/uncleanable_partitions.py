@@ -1,9 +1,9 @@
 """Partitions that the cleaner skips: after failures for longer and longer, after damage until the log is opened again."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from libs.commitlog.model.errors import LogDamaged, LogWriteError
+from libs.lean_dataclass import dataclass
 from services.storage.partition.partition import Partition
 
 RETRY_S, RETRY_S_MAX = 60.0, 3600.0

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from libs.commitlog.files.filesystem import FileSystem
@@ -17,6 +17,7 @@ from libs.commitlog.partition_log.directory import (
     LogDirectory,
 )
 from libs.commitlog.partition_log.recovery_job import OpenLogRequest
+from libs.lean_dataclass import dataclass
 from libs.telemetry.logs import fields
 from services.storage.partition.partition import Key
 from services.storage.partition.sync_scheduler import SyncScheduler

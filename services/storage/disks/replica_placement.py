@@ -1,7 +1,6 @@
 """The placement of replicas on the disks of a node, and its reports to the controller."""
 
-from dataclasses import dataclass
-
+from libs.lean_dataclass import dataclass
 from services.storage.disks.directory_assignments import DirectoryAssignments
 from services.storage.disks.disks import Disks
 from services.storage.disks.requested_directories import RequestedDirectories

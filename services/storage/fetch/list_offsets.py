@@ -1,13 +1,13 @@
 """ListOffsets: from a timestamp, or one of Kafka's special timestamps, to an offset."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from libs.commitlog.model.errors import LogDamaged, WouldBlock
 from libs.commitlog.partition_log.log import TimestampAndOffset, TimestampSearch
 from libs.commitlog.segments.reading import SearchStep
+from libs.lean_dataclass import dataclass
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.errors import ContractError

@@ -1,12 +1,12 @@
 """Reads of the partitions of one fetch, in order and within its budget. The caller parks and answers."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 from libs.commitlog.files.filesystem import OpenFile
 from libs.commitlog.files.page_cache import ColdRead, NonblockingLookup, NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.segments.reading import Slice
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.storage import Fetch, FetchPartition
 from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset

@@ -1,7 +1,6 @@
 """All logs of a node: on which disks they lie, which are open, and what their checkpoints say."""
 
-from dataclasses import dataclass
-
+from libs.lean_dataclass import dataclass
 from services.storage.disks.disk_reads import DiskReads
 from services.storage.disks.disks import Disk, Disks
 from services.storage.logs.checkpoints import Checkpoints

@@ -6,8 +6,9 @@ behind a deferred one, since they would overtake it.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from libs.lean_dataclass import dataclass
 from libs.runtime.parked_queues import COPIED_BYTES_MAX, ParkedQueues
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal

@@ -10,9 +10,9 @@ client sends again what waited. No later batch that is on its way overtakes it (
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.transactions import AddPartitions
 from libs.runtime.parked_queues import COPIED_BYTES_MAX
 from libs.transactions.question import Question

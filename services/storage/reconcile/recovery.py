@@ -4,9 +4,9 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from libs.commitlog.partition_log.recovery_job import OpenLogRequest, Recovered, recover
+from libs.lean_dataclass import dataclass
 from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
 from services.storage.threads.quiet_times import quiet_s

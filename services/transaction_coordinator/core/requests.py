@@ -1,9 +1,9 @@
 """What the coordinator decides about: requests and facts, each about one transactional id, and its replies."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.transaction import (
     NO_PRODUCER,

@@ -3,9 +3,10 @@
 It is never changed in place. `TransactionChanged` puts a new one in its stead.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from libs.lean_dataclass import dataclass
 from services.transaction_coordinator.core.states import TRANSITIONS, Fact, State
 
 NO_PRODUCER_ID: Final = -1

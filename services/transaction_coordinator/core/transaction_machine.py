@@ -1,7 +1,6 @@
 """The state machine of one shard's transactional ids."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from libs.cluster.topic_names import GROUP_TOPIC
@@ -9,6 +8,7 @@ from libs.coordinator.decisions import Decision, Expired, KeyValue
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.tables import Journal, Table
 from libs.coordinator.timers import TimerKey
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.transaction_coordinator.core import adding, descriptions, ending, init_producer_id, record_codec

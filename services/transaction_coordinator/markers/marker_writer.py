@@ -14,13 +14,14 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
+from libs.lean_dataclass import dataclass
 from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import AppendReply
 from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, WRITE_MARKERS, Marker, WriteMarkers

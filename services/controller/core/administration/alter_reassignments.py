@@ -2,10 +2,11 @@
 are KRaft's."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, PartitionState
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import AlterReassignments, Reassignment, ReassignmentResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.directories.lost_directories import NewDirectories

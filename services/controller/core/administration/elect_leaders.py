@@ -4,10 +4,11 @@ Error codes and messages are KRaft's. If the request names no partitions, the an
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import PREFERRED, UNCLEAN, ElectedLeader, ElectLeaders
 from libs.wire.errors import ErrorCode
 from services.controller.core.elections.leader_election import (

@@ -8,12 +8,13 @@ ends, and nothing moves back. A partition that is not fully in sync, or is being
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from itertools import islice
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState
+from libs.lean_dataclass import dataclass
 from services.controller.core.balancing.follower_spread import FollowerSpread
 from services.controller.core.placement.rack_spread import Spread
 from services.controller.core.placement.replica_placement import Node

@@ -8,10 +8,11 @@ replicas to survey, and `most_complete` chooses the longest log.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from libs.cluster.records import InSync, PartitionState
+from libs.lean_dataclass import dataclass
 from services.controller.core.model.replica_health import LiveNode, ReplicaHealth, has_directory, health_of, went_back
 
 NO_LEADER: Final = -1

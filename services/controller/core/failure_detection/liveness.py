@@ -9,11 +9,11 @@ table.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
 from libs.cluster.records import CONTROLLER, STORAGE
+from libs.lean_dataclass import dataclass
 
 HEARTBEAT_MS: Final = 300
 SILENCE_MS: Final = 2_000

@@ -5,7 +5,7 @@ named in a note. What would serve wrong data is refused.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from libs.cluster import keys
@@ -18,6 +18,7 @@ from libs.cluster.records import ConfigOverrides, NodeRecord, PartitionState, Re
 from libs.cluster.saved_metadata import SavedMetadata
 from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC
+from libs.lean_dataclass import dataclass
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
 from services.controller.core.migration.kraft_metadata import KraftMetadata
 from services.controller.core.migration.kraft_partitions import PartitionAdded

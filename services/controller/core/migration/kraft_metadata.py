@@ -1,10 +1,11 @@
 """The state that the records of Kafka's metadata log come to."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import assert_never
 
 from libs.cluster.configs.definitions import TOPIC
+from libs.lean_dataclass import dataclass
 from services.controller.core.migration.kraft_partitions import PartitionAdded, PartitionChanged
 from services.controller.core.migration.kraft_records import (
     BrokerChanged,

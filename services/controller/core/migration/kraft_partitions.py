@@ -1,7 +1,6 @@
 """PartitionRecord and PartitionChangeRecord of Kafka's metadata log: who holds a partition, and who of them is in sync."""
 
-from dataclasses import dataclass
-
+from libs.lean_dataclass import dataclass
 from libs.wire.primitives import Reader, Writer
 
 

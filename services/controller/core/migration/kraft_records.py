@@ -5,9 +5,9 @@ schemas are those of Kafka 4.2: `metadata/src/main/resources/common/metadata`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from libs.lean_dataclass import dataclass
 from libs.wire.primitives import NO_UUID, ProtocolError, Reader, Writer
 from services.controller.core.migration.kraft_partitions import (
     PartitionAdded,

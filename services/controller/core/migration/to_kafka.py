@@ -4,7 +4,6 @@ Topics keep their ids, partitions their replicas, log directories and leader epo
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from libs.cluster.configs.definitions import KINDS
@@ -12,6 +11,7 @@ from libs.cluster.configs.resolve import BY_FACTOR, MIN_IN_SYNC, default_min_in_
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState
 from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.lean_dataclass import dataclass
 from libs.wire.primitives import NO_UUID
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
 from services.controller.core.migration.kraft_partitions import PartitionAdded

@@ -1,8 +1,10 @@
 """The ways between processes that are cut, while the processes live."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 state."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from libs.cluster.records import InSync, Member, PartitionState
+from libs.lean_dataclass import dataclass
 from services.controller.core.model.cuts import NO_CUTS, Cuts
 
 

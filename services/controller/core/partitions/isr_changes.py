@@ -6,10 +6,11 @@ before, and its answer was lost.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, PartitionState
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import AlteredPartition, AlterPartitions, NewIsr, Withdraw
 from libs.wire.errors import ErrorCode
 from services.controller.core.elections.leader_election import electable

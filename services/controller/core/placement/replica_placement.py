@@ -11,10 +11,11 @@ costs fewer partitions.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import permutations
 
 from libs.cluster.records import PartitionState
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

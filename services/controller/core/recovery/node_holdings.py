@@ -1,9 +1,9 @@
 """What one storage node holds on its disks of the cluster's metadata: the facts from which a lost store is rebuilt."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.cluster.saved_metadata import SavedMetadata
+from libs.lean_dataclass import dataclass
 
 UNKNOWN_TOPIC = ""
 """The topic id of a partition whose `partition.metadata` is missing or damaged."""

@@ -6,7 +6,7 @@ asked for their logs than too few: the survey before each election finds out whi
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Final
 
@@ -16,6 +16,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides, InSync, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.saved_metadata import is_newer
 from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.lean_dataclass import dataclass
 from services.controller.core.elections.doubt import in_doubt
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
 from services.controller.core.recovery.holdings_by_topic import HoldingsByTopic

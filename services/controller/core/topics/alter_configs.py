@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from libs.cluster.configs.definitions import (
@@ -28,6 +27,7 @@ from libs.cluster.configs.group_settings import check_coordinators, check_group
 from libs.cluster.configs.resolve import own_value
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource, ConfigResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.model.refusal import Refused

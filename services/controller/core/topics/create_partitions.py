@@ -1,11 +1,12 @@
 """CreatePartitions: the topics that grow, and the places of their new partitions."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
 from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import CreatePartitions, MorePartitions, TopicResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.model.refusal import Refused

@@ -1,10 +1,10 @@
 """Assignment of new partitions to nodes: placed by the controller, or given by the client and checked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, PartitionState, Replica
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from services.controller.core.model.refusal import Refused
 from services.controller.core.partitions.partition_reconciler import NO_LEADER

@@ -6,7 +6,6 @@ says what to write, and the shell answers success only once it is written.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from libs.cluster.configs.definitions import ConfigError, validate_together, validate_topic
@@ -14,6 +13,7 @@ from libs.cluster.configs.resolve import effective_broker_bool, effective_broker
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, PartitionState, Topic
 from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import CreateTopics, DeleteTopics, NewTopic, TopicRef, TopicResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.model.refusal import Refused

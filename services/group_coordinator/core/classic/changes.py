@@ -3,9 +3,9 @@
 The log keeps `ClassicGroupChanged` and `ClassicGroupRemoved`.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from libs.lean_dataclass import dataclass
 from services.group_coordinator.core.classic.member import Member, PendingMember
 
 

@@ -5,10 +5,11 @@ of the group. `scratch` is a copy for a decision, which tries its records on it 
 """
 
 from collections.abc import Callable, Iterable, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from libs.coordinator.tables import Journal, Table
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.member import Member, PendingMember, from_log

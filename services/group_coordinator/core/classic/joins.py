@@ -1,8 +1,7 @@
 """JoinGroup (KIP-394: member ids first; KIP-345: static members; KIP-814: leaders that skip the assignment)."""
 
-from dataclasses import dataclass
-
 from libs.coordinator.decisions import Decision
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.join_group import JoinGroupRequest
 from services.group_coordinator.core.classic import changes, rejoins

@@ -1,8 +1,8 @@
 """A member of a classic group."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from libs.lean_dataclass import dataclass
 from services.group_coordinator.core.model.records import ClassicMember
 
 

@@ -1,9 +1,9 @@
 """Changes of a consumer group that the log does not keep, so they end with the owner."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from libs.lean_dataclass import dataclass
 from services.group_coordinator.core.model.topics_view import TopicView
 
 

@@ -5,10 +5,11 @@ which tries its records on it one by one.
 """
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from libs.coordinator.tables import Journal, Table
+from libs.lean_dataclass import dataclass
 from services.group_coordinator.core.consumer import changes, partitions
 from services.group_coordinator.core.consumer.member import LEAVE_GROUP_MEMBER_EPOCH, Member
 from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions

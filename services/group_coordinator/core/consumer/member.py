@@ -1,8 +1,9 @@
 """A member of a consumer group: its subscription and its assignment."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from libs.lean_dataclass import dataclass
 from services.group_coordinator.core.consumer import partitions
 from services.group_coordinator.core.consumer.partitions import NONE, Partitions
 from services.group_coordinator.core.model.records import (

@@ -9,8 +9,9 @@
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from libs.lean_dataclass import dataclass
 from libs.wire.messages.consumer_group_heartbeat import TopicPartitions
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions, union

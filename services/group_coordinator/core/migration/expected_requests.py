@@ -4,10 +4,10 @@ A member that was told REBALANCE_IN_PROGRESS has to join again. A member that jo
 timeout for that. The log does not keep this: the next owner tells the members again.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.coordinator.timers import TimerKey
+from libs.lean_dataclass import dataclass
 
 PART = "mixed"
 

@@ -1,6 +1,6 @@
 """Settings of classic groups, with Kafka's names and defaults."""
 
-from dataclasses import dataclass
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

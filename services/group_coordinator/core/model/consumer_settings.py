@@ -1,8 +1,9 @@
 """Settings of groups of the consumer protocol, with Kafka's names and defaults."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

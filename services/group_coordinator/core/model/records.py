@@ -4,10 +4,10 @@
 earlier record with the same key.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
+from libs.lean_dataclass import dataclass
 from libs.wire.primitives import NO_UUID
 
 # Offsets

@@ -1,10 +1,11 @@
 """Settings of groups, with Kafka's names and defaults."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
 
+from libs.lean_dataclass import dataclass
 from services.group_coordinator.core.model.classic_settings import ClassicSettings
 from services.group_coordinator.core.model.consumer_settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, ConsumerSettings
 

@@ -1,7 +1,9 @@
 """The view of topics that groups decide by, at one moment. The shell makes a new one when topics change."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

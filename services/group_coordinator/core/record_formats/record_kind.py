@@ -1,9 +1,9 @@
 """A kind of record, with its reader and writer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from libs.lean_dataclass import dataclass
 from libs.wire.primitives import Writer
 from services.group_coordinator.core.model.records import Record
 

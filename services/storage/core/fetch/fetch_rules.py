@@ -1,7 +1,6 @@
 """The rules of a fetch of one partition: what it may read, and its share of the request's budget."""
 
-from dataclasses import dataclass
-
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 
 

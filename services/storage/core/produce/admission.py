@@ -3,9 +3,8 @@
 Order as in Kafka: unknown (100, 3), leadership (6), then acks (21) and ISR size (19).
 """
 
-from dataclasses import dataclass
-
 from libs.cluster.configs.resolve import BY_FACTOR, default_min_in_sync
+from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 
 VALID_ACKS = (0, 1, -1)

@@ -4,10 +4,9 @@ Rule (restarts): a node leads only with the incarnation that the partition state
 older incarnation means that the controller has not yet noticed the restart: wait for it, and lead in the epoch that it opens.
 """
 
-from dataclasses import dataclass
-
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState
+from libs.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

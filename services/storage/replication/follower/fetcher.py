@@ -8,10 +8,10 @@ the order, and counts. Once the later pull is answered, the earlier one never wi
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
 from functools import partial
 
 from libs.cluster.backoff import Backoff
+from libs.lean_dataclass import dataclass
 from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.replication import PROGRESS, PULL, MadeDurable, Progress, Pull, Pulled, PulledFrom, PullReply
 from libs.rpc.errors import ContractError, RpcError, RpcFailure

@@ -1,9 +1,9 @@
 """The limits of pulls: replica.fetch.wait.max.ms, .min.bytes, .max.bytes and .response.max.bytes, as they are in force now."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from libs.cluster.image import ClusterImage
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.replication import INLINE_BYTES_MAX
 from services.storage.config import BrokerConfigs
 

@@ -1,8 +1,10 @@
 """The input and output of a server-side assignor. Topics are known by id, partitions by number."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from libs.lean_dataclass import dataclass
 
 Assignment: TypeAlias = Mapping[str, Mapping[bytes, Sequence[int]]]
 """Member id → topic id → partitions, ascending. It has every member. A member has no entry for a topic without partitions."""

@@ -5,9 +5,9 @@ the leader's high watermark is believed) → its batches, and only then its high
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
+from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.replication import Pulled
 from libs.wire.errors import ErrorCode
 

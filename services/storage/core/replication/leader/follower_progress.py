@@ -8,8 +8,9 @@ Kafka compares with the end at the previous fetch instead. The two differ only f
 end by more than one pull, which Kafka does not have. On a `synced` topic only records that are durable at the follower count.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from libs.lean_dataclass import dataclass
 
 
 class Contact(Protocol):

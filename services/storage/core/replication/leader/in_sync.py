@@ -9,10 +9,10 @@ A proposal is made on a partition epoch. A state with a later epoch settles it, 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from libs.cluster.records import InSync
+from libs.lean_dataclass import dataclass
 
 
 class Standing(Enum):

@@ -8,6 +8,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 LOCAL = $(if $(filter file,$(origin PYTHON)),,PYTHON_GIVEN=yes )$(or $(PYTHON),$(error no Python on PATH: Penstock needs Python 3.11 or later (make PYTHON=/path/to/python3.11))) -m services.local
 VENV := .venv/bin
+PIPELINE := .tools/pipeline/venv/bin
 RUN ?= .run
 TESTS ?=
 
@@ -16,11 +17,11 @@ UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter comm
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all deploy-test helm-test check simulate chaos clients bench docs upgrade
+.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline-test deploy-test helm-test check simulate chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= HOST= RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
@@ -59,6 +60,9 @@ to-kafka: ## have a new Kafka begin with this cluster's metadata and logs, while
 setup: ## install what tests and checks need
 	@$(LOCAL) setup --dev
 
+setup-pipeline: ## install what the pipeline on Spark needs into .tools/pipeline: PySpark, and jars from Maven (needs Java 17 to run)
+	@$(LOCAL) setup --pipeline
+
 test: setup ## units, contracts and one cluster with one client of each kind, about four minutes (TESTS=tests/wire for some, all of them)
 	$(VENV)/python -m pytest -n 2 --durations=10 $(if $(TESTS),$(TESTS),--quick)
 
@@ -67,6 +71,9 @@ test-all: setup ## every test, about twenty minutes: also Java clients, Apache K
 
 deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
 	$(VENV)/python -m pytest -n 2 --durations=15 --deploy $(TESTS)
+
+pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters and Apache Kafka, about eight minutes
+	$(PIPELINE)/python -m pytest --durations=15 --pipeline $(or $(TESTS),tests/pipeline)
 
 helm-test: setup ## install the chart on a Kubernetes, upgrade it under load, scale storage 3, 4, 3: CONTEXT= of kubectl, IMAGES= registry/penstock
 	$(VENV)/python -m tests.deploy.chart.on_kubernetes $(if $(CONTEXT),--context "$(CONTEXT)") $(if $(IMAGES),--images "$(IMAGES)")

@@ -17,6 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only what `make test` runs")
     parser.addoption("--rest", action="store_true", help="only what `make test` leaves out of `make test-all`")
     parser.addoption("--deploy", action="store_true", help="only what `make deploy-test` runs")
+    parser.addoption("--pipeline", action="store_true", help="only what `make pipeline-test` runs")
 
 
 def pytest_configure() -> None:

@@ -22,6 +22,7 @@ from services.local.cluster_plan import ProcessPlan
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
+from services.local.pipeline_setup import set_up_pipeline
 from services.local.python_setup import set_up_python, venv_python
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, LOG_DIRS, RunDirectory
 from services.local.upgrade import names_running_other_code, upgrade
@@ -45,6 +46,13 @@ def set_up(*, development: bool) -> None:
 
 def cluster_of(run: RunDirectory, shape: Shape) -> Cluster:
     return Cluster(shape, run, root=ROOT, python=venv_python(ROOT), etcd=etcd_binary(ROOT))
+
+
+def set_up_for_pipeline() -> None:
+    (ROOT / ".tools").mkdir(exist_ok=True)
+    with open(ROOT / ".tools" / "pipeline.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        set_up_pipeline(ROOT, say=say)
 
 
 def up(run: RunDirectory, given: argparse.Namespace) -> None:
@@ -281,6 +289,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     setup = commands.add_parser("setup", help="install what is needed to run, and with --dev to test and check")
     setup.add_argument("--dev", action="store_true")
+    setup.add_argument("--pipeline", action="store_true", help="install what the pipeline on Spark needs, and nothing else")
     for name, words in (
         ("up", "start what is down"),
         ("down", "stop, keep the data"),
@@ -323,6 +332,9 @@ def main(arguments: list[str]) -> int:
     given = parse(arguments)
     place = getattr(given, "run", ROOT)
     try:
+        if given.command == "setup" and given.pipeline:
+            set_up_for_pipeline()
+            return 0
         if given.command == "setup":
             set_up(development=given.dev)
             return 0

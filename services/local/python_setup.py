@@ -35,27 +35,27 @@ def venv_python(root: Path) -> Path:
 def set_up_python(root: Path, *, development: bool, say: Callable[[str], None]) -> Path:
     """Returns the Python to run services with. `development` adds what tests and checks need."""
     extras = DEVELOPMENT if development else RUNTIME
-    fingerprint = _fingerprint(root)
+    fingerprint = fingerprint_of(root)
     stamps = [root / ".venv" / f"{name}.stamp" for name in ("development", "runtime")]
     covering = stamps[:1] if development else stamps
-    if any(_is(stamp, fingerprint) for stamp in covering) and venv_python(root).exists():
+    if any(is_stamped(stamp, fingerprint) for stamp in covering) and venv_python(root).exists():
         return venv_python(root)
     log = root / ".venv" / "setup.log"
     if not venv_python(root).exists():
         python = interpreters.choose(say)
         say(f"python: making .venv with {python}")
-        _run([python, "-m", "venv", str(root / ".venv")], root, None, _ignore)
+        run_logged([python, "-m", "venv", str(root / ".venv")], root, None, ignore)
     say(f"python: installing penstock[{extras}] with the versions of constraints.txt")
     pip = [str(venv_python(root)), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
-    _run([*pip, "-c", "constraints.txt", "-e", f".[{extras}]"], root, log, lambda line: _tell(line, say))
+    run_logged([*pip, "-c", "constraints.txt", "-e", f".[{extras}]"], root, log, lambda line: tell_progress(line, say))
     # Otherwise the first start would compile everything once per process, all at the same time.
-    _run([str(venv_python(root)), "-m", "compileall", "-q", "libs", "services"], root, None, _ignore)
+    run_logged([str(venv_python(root)), "-m", "compileall", "-q", "libs", "services"], root, None, ignore)
     for stamp in covering if development else stamps[1:]:
         stamp.write_text(fingerprint)
     return venv_python(root)
 
 
-def _fingerprint(root: Path) -> str:
+def fingerprint_of(root: Path) -> str:
     """Changes when an installation would: settings of linters, in the same file, do not count."""
     pyproject = tomllib.loads((root / "pyproject.toml").read_text())
     facts = [pyproject["project"], pyproject["build-system"], pyproject["tool"]["setuptools"], sys.version, str(root)]
@@ -63,25 +63,25 @@ def _fingerprint(root: Path) -> str:
     return hashlib.sha256((json.dumps(facts, sort_keys=True) + constraints).encode()).hexdigest()
 
 
-def _is(stamp: Path, fingerprint: str) -> bool:
+def is_stamped(stamp: Path, fingerprint: str) -> bool:
     try:
         return stamp.read_text() == fingerprint
     except FileNotFoundError:
         return False
 
 
-def _ignore(line: str) -> None:
+def ignore(line: str) -> None:
     pass
 
 
-def _tell(line: str, say: Callable[[str], None]) -> None:
+def tell_progress(line: str, say: Callable[[str], None]) -> None:
     if "does not provide the extra" in line:  # pip goes on without it, and ends well
         raise LauncherError(f"pip: {line}")
     if line.startswith(("Collecting ", "Installing collected", "Building ")):
         say("python: " + line.partition(" (from")[0].partition(":")[0])
 
 
-def _run(argv: Sequence[str], root: Path, log: Path | None, on_line: Callable[[str], None]) -> None:
+def run_logged(argv: Sequence[str], root: Path, log: Path | None, on_line: Callable[[str], None]) -> None:
     """Runs to the end, a line at a time; shows the last lines if it fails."""
     lines = []
     with subprocess.Popen(

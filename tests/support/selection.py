@@ -2,7 +2,9 @@
 
 `make test` is the quick half: units, properties, cores, contracts, and one cluster with one client of each kind that needs no
 Java. `make test-all` adds the rest. `make deploy-test` runs what installs and upgrades, which may need Docker and root.
-`--quick`, `--rest` and `--deploy` choose: each test is in exactly one of them. Without any, all tests run.
+`make pipeline-test` runs what needs PySpark, in an environment of its own.
+`--quick`, `--rest`, `--deploy` and `--pipeline` choose: each test is in exactly one of them. Without any, all tests run but those
+of the pipeline.
 """
 
 from typing import Any
@@ -17,6 +19,7 @@ QUICK_CLIENTS = (
     "tests/compat/clients/test_kcat.py",
 )
 KINDS = ("--quick", "--rest", "--deploy")
+PIPELINE = "--pipeline"
 DEPLOY = ("tests/deploy/",)
 SLOW = (
     "tests/compat/",
@@ -60,6 +63,8 @@ _GROUP_OF = {file: name for name, files in GROUPS.items() for file in files}
 
 def kind_of(path: str) -> str:
     """The option that chooses the tests of this file; `path` is relative to the repository."""
+    if path.startswith("tests/pipeline/") and not path.startswith("tests/pipeline/units/"):
+        return PIPELINE
     if path.startswith(DEPLOY):
         return "--deploy"
     return "--quick" if path in QUICK_CLIENTS or not path.startswith(SLOW) else "--rest"
@@ -80,7 +85,7 @@ def scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects what the options leave out."""
-    chosen = [kind for kind in KINDS if config.getoption(kind)] or KINDS
+    chosen = [kind for kind in (*KINDS, PIPELINE) if config.getoption(kind)] or KINDS
     kept, left = [], []
     for item in items:
         (kept if kind_of(item.nodeid.partition("::")[0]) in chosen else left).append(item)

@@ -1,0 +1,78 @@
+"""The command line of the pipeline: `run FILE [JOB…]`, `check FILE`, `status FILE`.
+
+Jobs run in the file's order. One that ends by itself is waited for; one that goes on runs beside those after it.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.job_file.file import JobFile, read_job_file
+
+
+def check(file: JobFile) -> None:
+    """Says what would run. Needs neither Spark nor a cluster."""
+    for name, job in file.jobs.items():
+        print(f"{name}: {job}")
+
+
+def run(file: JobFile, names: list[str]) -> None:
+    """Returns when all jobs have ended; SIGTERM and Ctrl-C end those that go on."""
+    jobs = file.chosen(names)
+    from services.pipeline.jobs.kinds import STARTERS  # PySpark takes a second to import, and `check` does without
+    from services.pipeline.jobs.running import Running, Surroundings
+    from services.pipeline.spark.session import make_session
+
+    surroundings = Surroundings(make_session(file.spark), file.cluster, file.lake)
+    going_on: list[Running] = []
+    try:
+        for job in jobs:
+            running = STARTERS[type(job)](job, surroundings)
+            if running.ends:
+                running.wait()
+            else:
+                going_on.append(running)
+        for running in going_on:
+            running.wait()
+    finally:
+        for running in going_on:
+            running.stop()
+        surroundings.spark.stop()
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m services.pipeline", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, help_text in (
+        ("run", "run jobs of a file: all, or those that are named"),
+        ("check", "say what is wrong with a file, or what it would run"),
+    ):
+        command = commands.add_parser(name, help=help_text)
+        command.add_argument("file", type=Path)
+        if name == "run":
+            command.add_argument("jobs", nargs="*", metavar="JOB")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = parse(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        file = read_job_file(given.file)
+        if given.command == "check":
+            check(file)
+        else:
+            run(file, given.jobs)
+    except PipelineError as error:
+        print(f"penstock pipeline: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

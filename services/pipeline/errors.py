@@ -1,0 +1,9 @@
+"""What a job tells a person when it cannot go on."""
+
+
+class PipelineError(Exception):
+    """The message is one sentence, shown as it is: it names the value that is wrong and what is allowed."""
+
+
+class InvalidJobFile(PipelineError):
+    """A job file with a value that is wrong, missing, unknown or contradictory."""

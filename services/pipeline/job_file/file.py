@@ -1,0 +1,81 @@
+"""A whole job file: `[cluster]`, `[spark]`, `[lake]`, and a table `[jobs.NAME]` for each job."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.pipeline.errors import InvalidJobFile, PipelineError
+from services.pipeline.job_file.job import FORMATS, Job, LakeSettings
+from services.pipeline.job_file.kinds import READERS, Reader
+from services.pipeline.job_file.reader import TableReader
+from services.pipeline.spark.cluster import ClusterSettings
+from services.pipeline.spark.settings import SparkSettings
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class JobFile:
+    cluster: ClusterSettings
+    spark: SparkSettings
+    lake: LakeSettings
+    jobs: Mapping[str, Job]
+    """By name, in the file's order."""
+
+    def chosen(self, names: list[str]) -> list[Job]:
+        """These jobs, in the file's order; all if none is named."""
+        for name in names:
+            if name not in self.jobs:
+                raise PipelineError(f"there is no job {name!r} in the file; it has {', '.join(self.jobs)}")
+        return [job for name, job in self.jobs.items() if not names or name in names]
+
+
+def read_job_file(path: Path, readers: Mapping[str, Reader] = READERS) -> JobFile:
+    """Raises InvalidJobFile, whose message names the file."""
+    try:
+        return parse_job_file(path.read_text(), readers)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidJobFile(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    except InvalidJobFile as error:
+        raise InvalidJobFile(f"{path}: {error}") from None
+
+
+def parse_job_file(text: str, readers: Mapping[str, Reader] = READERS) -> JobFile:
+    file = TableReader("", tomllib.loads(text))
+    lake = _read_lake(file.table("lake"))
+    cluster = _read_cluster(file.table("cluster"))
+    spark = _read_spark(file.table("spark", {}))
+    jobs = file.table("jobs")
+    found = {name: _read_job(jobs.table(name), name, lake, readers) for name in jobs.keys()}  # noqa: SIM118 (no dictionary)
+    if not found:
+        raise InvalidJobFile("there is no job; each is a table [jobs.NAME]")
+    file.end()
+    return JobFile(cluster, spark, lake, found)
+
+
+def _read_cluster(table: TableReader) -> ClusterSettings:
+    settings = ClusterSettings(table.text("bootstrap_servers"), table.settings("options"))
+    table.end()
+    return settings
+
+
+def _read_spark(table: TableReader) -> SparkSettings:
+    settings = SparkSettings(table.text("master", SparkSettings.master), table.settings("config"))
+    table.end()
+    return settings
+
+
+def _read_lake(table: TableReader) -> LakeSettings:
+    settings = LakeSettings(table.text("path").rstrip("/"), table.choice("format", FORMATS, LakeSettings.format))
+    table.end()
+    return settings
+
+
+def _read_job(table: TableReader, name: str, lake: LakeSettings, readers: Mapping[str, Reader]) -> Job:
+    if not _NAME.fullmatch(name):
+        raise InvalidJobFile(f"a job is called {name!r}; allowed are letters, digits, '_' and '-'")
+    job = readers[table.choice("kind", list(readers))](table, name, lake)
+    table.end()
+    return job

@@ -1,0 +1,10 @@
+"""The kinds of jobs that a job file may have, each with the function that reads its table."""
+
+from collections.abc import Callable, Mapping
+
+from services.pipeline.job_file.job import Job, LakeSettings
+from services.pipeline.job_file.reader import TableReader
+
+Reader = Callable[[TableReader, str, LakeSettings], Job]
+"""Reads `[jobs.NAME]`: its table without `kind`, NAME, and the lake. It need not call `end()`."""
+READERS: Mapping[str, Reader] = {}

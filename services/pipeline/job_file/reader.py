@@ -1,0 +1,96 @@
+"""A TOML table from which a reader takes keys, each with its type and what is allowed."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from services.pipeline.errors import InvalidJobFile
+
+NOTHING: Any = object()
+
+
+class TableReader:
+    """Takes keys out of one table; `end()` refuses what nobody took. `name` as in messages, e.g. `jobs.orders`."""
+
+    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
+        self.name = name
+        self._values = dict(values)
+        self._known: list[str] = []
+
+    def has(self, key: str) -> bool:
+        return key in self._values
+
+    def text(self, key: str, default: Any = NOTHING) -> Any:
+        """A string that is not empty."""
+        value = self._take(key, str, "a string", default)
+        if value == "":
+            raise self.refusal(key, value, "a string that is not empty")
+        return value
+
+    def choice(self, key: str, allowed: Sequence[str], default: Any = NOTHING) -> Any:
+        value = self._take(key, str, " or ".join(map(repr, allowed)), default)
+        if value is not default and value not in allowed:
+            raise self.refusal(key, value, " or ".join(map(repr, allowed)))
+        return value
+
+    def integer(self, key: str, default: Any = NOTHING, *, at_least: int = 0) -> Any:
+        value = self._take(key, int, f"a whole number from {at_least}", default)
+        if isinstance(value, int) and value < at_least:
+            raise self.refusal(key, value, f"a whole number from {at_least}")
+        return value
+
+    def boolean(self, key: str, default: Any = NOTHING) -> Any:
+        return self._take(key, bool, "true or false", default)
+
+    def texts(self, key: str, default: Any = NOTHING) -> Any:
+        """A tuple of strings, at least one."""
+        values = self._take(key, list, "a list of strings", default)
+        if values is default:
+            return values
+        if not values or not all(isinstance(each, str) and each for each in values):
+            raise self.refusal(key, values, "a list of strings, at least one")
+        return tuple(values)
+
+    def settings(self, key: str) -> dict[str, str]:
+        """A table of settings, with nested tables as dotted names; numbers and booleans as the text that Spark and Kafka read."""
+        return dict(_flattened(f"{self.name}.{key}", "", self._take(key, dict, "a table", {})))
+
+    def table(self, key: str, default: Any = NOTHING) -> "TableReader":
+        name = f"{self.name}.{key}" if self.name else key
+        return TableReader(name, self._take(key, dict, "a table", default))
+
+    def keys(self) -> list[str]:
+        return list(self._values)
+
+    def refusal(self, key: str, value: object, allowed: str) -> InvalidJobFile:
+        return InvalidJobFile(f"{self._full(key)} is {value!r}; allowed is {allowed}")
+
+    def end(self) -> None:
+        for key in self._values:
+            alike = difflib.get_close_matches(key, self._known, n=1)
+            hint = f"did you mean {alike[0]}?" if alike else f"known here: {', '.join(self._known)}"
+            raise InvalidJobFile(f"there is no key {self._full(key)}; {hint}")
+
+    def _take(self, key: str, kind: type, allowed: str, default: Any) -> Any:
+        self._known.append(key)
+        value = self._values.pop(key, default)
+        if value is NOTHING:
+            raise InvalidJobFile(f"{self._full(key)} is missing; it is {allowed}")
+        if value is not default and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            raise self.refusal(key, value, allowed)
+        return value
+
+    def _full(self, key: str) -> str:
+        return f"{self.name}.{key}" if self.name else key
+
+
+def _flattened(table: str, prefix: str, values: Mapping[str, Any]) -> Any:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flattened(table, f"{prefix}{key}.", value)
+        elif isinstance(value, bool):
+            yield prefix + key, str(value).lower()
+        elif isinstance(value, str | int | float):
+            yield prefix + key, str(value)
+        else:
+            raise InvalidJobFile(f"{table}.{prefix}{key} is {value!r}; allowed is a string, a number, true or false")

@@ -1,0 +1,66 @@
+"""Jobs that run: what they are given, and how they are waited for."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.job_file.job import Job, LakeSettings
+from services.pipeline.spark.cluster import ClusterSettings
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What every job of a file is given."""
+
+    spark: SparkSession
+    cluster: ClusterSettings
+    lake: LakeSettings
+
+
+class Running(Protocol):
+    """A job that was started."""
+
+    ends: bool
+    """Whether it ends by itself: then the next job of the file waits for it."""
+
+    def wait(self) -> None:
+        """Returns when the job has ended. Raises PipelineError if it failed."""
+
+    def stop(self) -> None:
+        """Ends the job. What it has committed stays; it goes on from there when it is run again."""
+
+
+class Starter(Protocol):
+    def __call__(self, job: Job, surroundings: Surroundings, /) -> Running: ...
+
+
+class RunningStream:
+    """A job that is one streaming query."""
+
+    def __init__(self, name: str, query: StreamingQuery, *, ends: bool) -> None:
+        self.ends = ends
+        self._name = name
+        self._query = query
+
+    def wait(self) -> None:
+        try:
+            self._query.awaitTermination()
+        except StreamingQueryException as error:
+            raise PipelineError(f"{self._name}: {reason_of(error)}") from error
+
+    def stop(self) -> None:
+        self._query.stop()
+
+
+def reason_of(error: StreamingQueryException) -> str:
+    """The one line that tells the reason: that of a PipelineError from inside a batch, if it was one."""
+    text = str(error)
+    marker = f"{PipelineError.__module__}."
+    if marker in text:
+        return text.rpartition(marker)[2].partition(": ")[2].splitlines()[0]
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

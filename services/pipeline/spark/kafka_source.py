@@ -1,0 +1,37 @@
+"""Options of Spark's own Kafka connector, as every job reads topics."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from services.pipeline.spark.cluster import ClusterSettings, Topics
+
+
+def source_options(cluster: ClusterSettings, topics: Topics, *, read_uncommitted: bool = False) -> dict[str, str]:
+    """`failOnDataLoss` is off since jobs look for lost offsets themselves, and say which they are.
+
+    Clients get `read_committed` unless asked otherwise.
+    """
+    isolation = "read_uncommitted" if read_uncommitted else "read_committed"
+    chosen = {"subscribe": ",".join(topics.names)} if topics.pattern is None else {"subscribePattern": topics.pattern}
+    return {
+        **{f"kafka.{key}": value for key, value in cluster.options.items()},
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "kafka.isolation.level": isolation,
+        "failOnDataLoss": "false",
+        "includeHeaders": "true",
+        **chosen,
+    }
+
+
+def read_stream(spark: SparkSession, options: Mapping[str, str], *, starting_offsets: str = "earliest") -> DataFrame:
+    """An unbounded DataFrame. A new checkpoint begins at `starting_offsets`: earliest, latest, or the connector's JSON."""
+    return spark.readStream.format("kafka").options(**options).option("startingOffsets", starting_offsets).load()
+
+
+def read_batch(
+    spark: SparkSession, options: Mapping[str, str], *, starting_offsets: str = "earliest", ending_offsets: str = "latest"
+) -> DataFrame:
+    """What lies between the offsets now."""
+    reader = spark.read.format("kafka").options(**options)
+    return reader.option("startingOffsets", starting_offsets).option("endingOffsets", ending_offsets).load()

@@ -1,0 +1,23 @@
+"""Downloads the pipeline's Java packages once: `python -m services.pipeline.spark.resolving`.
+
+Spark resolves them from Maven by name, into the Ivy folder. Then the stamp is written, and sessions start without the network.
+"""
+
+from pyspark.sql import SparkSession
+
+from services.pipeline.spark.packages import COORDINATES, STAMP, resolved_jars
+from services.pipeline.spark.session import ivy_folder
+
+
+def resolve() -> None:
+    ivy = ivy_folder()
+    if resolved_jars(ivy):
+        return
+    ivy.mkdir(parents=True, exist_ok=True)
+    settings = {"spark.jars.packages": ",".join(COORDINATES), "spark.jars.ivy": str(ivy), "spark.ui.enabled": "false"}
+    SparkSession.builder.master("local[1]").config(map=settings).getOrCreate().stop()
+    (ivy / STAMP).write_text("\n".join(COORDINATES))
+
+
+if __name__ == "__main__":
+    resolve()

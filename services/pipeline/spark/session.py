@@ -1,0 +1,39 @@
+"""The SparkSession of a pipeline, made from the `[spark]` table of a job file."""
+
+import os
+import shutil
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.spark.packages import IVY_VARIABLE, ROOT, package_settings
+from services.pipeline.spark.settings import FIXED, SparkSettings
+
+DEFAULTS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Kafka's timestamps have milliseconds; Spark's default Parquet type, INT96, has no statistics and is deprecated.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+LOCAL_DEFAULTS = {"spark.sql.shuffle.partitions": "4", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""More settings where `master` is `local…`; a cluster keeps Spark's own values."""
+
+
+def ivy_folder() -> Path:
+    return Path(os.environ.get(IVY_VARIABLE, ROOT / ".tools" / "pipeline" / "ivy"))
+
+
+def make_session(settings: SparkSettings, app_name: str = "penstock pipeline") -> SparkSession:
+    """Starts Spark's JVM, or gives the session that this process has. Raises PipelineError without Java."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise PipelineError("there is no java on PATH: Spark needs Java 17 (apt-get install openjdk-17-jre-headless)")
+    local = LOCAL_DEFAULTS if settings.master.startswith("local") else {}
+    builder = SparkSession.builder.master(settings.master).appName(app_name)
+    for key, value in {**DEFAULTS, **FIXED, **local, **package_settings(ivy_folder()), **settings.config}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

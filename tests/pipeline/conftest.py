@@ -1,0 +1,34 @@
+"""Fixtures of the pipeline's tests. They run in the pipeline's own environment: `make pipeline-test`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+UNITS = Path(__file__).parent / "units"
+"""Tests that need no PySpark; they are in the quick half of all tests."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that import PySpark are left alone where `make pipeline-test` does not run them."""
+    in_units = collection_path == UNITS or UNITS in collection_path.parents or collection_path in UNITS.parents
+    return None if in_units or config.getoption("--pipeline") else True
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """The one session of this process: two task threads, 1 GB."""
+    from services.pipeline.spark.session import make_session
+    from services.pipeline.spark.settings import SparkSettings
+    from tests.support.requirements import require
+
+    require("java")
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    config = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": str(warehouse)}
+    session = make_session(SparkSettings("local[2]", config), "penstock pipeline tests")
+    yield session
+    session.stop()

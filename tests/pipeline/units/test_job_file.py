@@ -1,0 +1,94 @@
+"""Job files: what they may say, and the one sentence for what they may not."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from services.pipeline.errors import InvalidJobFile, PipelineError
+from services.pipeline.job_file.file import parse_job_file, read_job_file
+from services.pipeline.job_file.job import Job, LakeSettings
+from services.pipeline.job_file.reader import TableReader
+from services.pipeline.job_file.streams import StreamSettings, Trigger, read_stream_settings, read_topics
+from services.pipeline.spark.cluster import Topics
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyJob(Job):
+    topics: Topics
+    stream: StreamSettings
+
+
+def read_copy_job(table: TableReader, name: str, lake: LakeSettings) -> Job:
+    return CopyJob(name=name, topics=read_topics(table), stream=read_stream_settings(table, job=name, lake_path=lake.path))
+
+
+READERS = {"copy": read_copy_job}
+FILE = """
+[cluster]
+bootstrap_servers = "127.0.0.1:9092"
+options.security.protocol = "PLAINTEXT"
+
+[lake]
+path = "/tmp/lake/"
+
+[jobs.orders]
+kind = "copy"
+topics = ["orders"]
+"""
+
+
+def test_a_file_with_defaults() -> None:
+    file = parse_job_file(FILE, READERS)
+    assert file.cluster.options == {"security.protocol": "PLAINTEXT"}
+    assert (file.spark.master, file.lake) == ("local[*]", LakeSettings("/tmp/lake", "parquet"))
+    stream = StreamSettings("/tmp/lake/_checkpoints/orders", Trigger())
+    assert file.jobs == {"orders": CopyJob(name="orders", topics=Topics(("orders",)), stream=stream)}
+
+
+def test_jobs_are_chosen_in_the_files_order() -> None:
+    file = parse_job_file(FILE + '[jobs.two]\nkind = "copy"\ntopic_pattern = "b.*"\ntrigger = "10 seconds"', READERS)
+    assert [job.name for job in file.chosen([])] == [job.name for job in file.chosen(["two", "orders"])] == ["orders", "two"]
+    with pytest.raises(PipelineError, match=r"there is no job 'three' in the file; it has orders, two"):
+        file.chosen(["three"])
+
+
+@pytest.mark.parametrize(
+    ("part", "other", "complaint"),
+    [
+        ('kind = "copy"', 'kind = "archve"', r"jobs\.orders\.kind is 'archve'; allowed is 'copy'"),
+        ('kind = "copy"', "", r"jobs\.orders\.kind is missing; it is 'copy'"),
+        ('topics = ["orders"]', "", r"exactly one of topics and topic_pattern \(neither is given\)"),
+        ('topics = ["orders"]', 'topics = ["a b"]', r"jobs\.orders\.topics is 'a b'; allowed is a topic name"),
+        ('topics = ["orders"]', "topics = []", r"jobs\.orders\.topics is \[\]; allowed is a list of strings, at least one"),
+        ('topics = ["orders"]', 'topics = ["o"]\ntopic = "p"', r"there is no key jobs\.orders\.topic; did you mean topics\?"),
+        (
+            'topics = ["orders"]',
+            'topics = ["o"]\ntrigger = "hourly"',
+            r"jobs\.orders\.trigger is 'hourly'; allowed is 'available now'",
+        ),
+        ('topics = ["orders"]', 'topics = ["o"]\nmax_offsets_per_trigger = 0', r"max_offsets_per_trigger is 0; .* from 1"),
+        ('bootstrap_servers = "127.0.0.1:9092"', "", r"cluster\.bootstrap_servers is missing; it is a string"),
+        ("[jobs.orders]", '[jobs."or ders"]', "a job is called 'or ders'"),
+        ('path = "/tmp/lake/"', 'path = "/tmp/lake/"\nformat = "orc"', r"lake\.format is 'orc'; allowed is 'parquet' or 'delta'"),
+        (
+            'path = "/tmp/lake/"',
+            'path = "/l"\n[spark.config]\n"spark.sql.session.timeZone" = "CET"',
+            r"timeZone = 'CET'; .* need 'UTC'",
+        ),
+        ("[lake]", "[like]", "lake is missing; it is a table"),
+        ("[lake]", "[sparks]\n[lake]", r"there is no key sparks; did you mean spark\?"),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_sentence(part: str, other: str, complaint: str) -> None:
+    assert part in FILE
+    with pytest.raises(InvalidJobFile, match=complaint) as caught:
+        parse_job_file(FILE.replace(part, other), READERS)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_no_toml(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InvalidJobFile, match=r"jobs\.toml: No such file"):
+        read_job_file(tmp_path / "jobs.toml")
+    (tmp_path / "jobs.toml").write_text("[cluster")
+    with pytest.raises(InvalidJobFile, match=r"jobs\.toml: Expected"):
+        read_job_file(tmp_path / "jobs.toml")

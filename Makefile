@@ -17,7 +17,7 @@ UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter comm
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline-test deploy-test helm-test check simulate chaos clients bench docs upgrade
+.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test deploy-test helm-test check simulate chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -62,6 +62,11 @@ setup: ## install what tests and checks need
 
 setup-pipeline: ## install what the pipeline on Spark needs into .tools/pipeline: PySpark, and jars from Maven (needs Java 17 to run)
 	@$(LOCAL) setup --pipeline
+
+pipeline: setup-pipeline up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
+	@servers=$$($(LOCAL) status --run "$(RUN)" | sed -n 's/^bootstrap.servers=//p') && \
+		$(PIPELINE)/python -m services.pipeline.examples.packages "$$servers" "$(RUN)/pipeline"
+	@$(PIPELINE)/python -m services.pipeline run "$(RUN)/pipeline/packages.toml"
 
 test: setup ## units, contracts and one cluster with one client of each kind, about four minutes (TESTS=tests/wire for some, all of them)
 	$(VENV)/python -m pytest -n 2 --durations=10 $(if $(TESTS),$(TESTS),--quick)

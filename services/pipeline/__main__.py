@@ -1,4 +1,4 @@
-"""The command line of the pipeline: `run FILE [JOB…]`, `check FILE`, `status FILE`.
+"""The command line of the pipeline: `run FILE [JOB…]`, `check FILE`.
 
 Jobs run in the file's order. One that ends by itself is waited for; one that goes on runs beside those after it.
 """

@@ -32,3 +32,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     session = make_session(SparkSettings("local[2]", config), "penstock pipeline tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    """A cluster of one storage node, for all tests of the pipeline that kill nobody."""
+    from tests.support.cluster_harness import LocalCluster
+
+    with LocalCluster() as running:
+        yield running.bootstrap

@@ -3,6 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from services.pipeline.job_file.archive import ArchiveJob
+from services.pipeline.job_file.changelog_table import TableJob
 from services.pipeline.job_file.job import Job
+from services.pipeline.jobs.archive import start_archive
+from services.pipeline.jobs.tables import start_table
 
-STARTERS: Mapping[type[Job], Any] = {}
+STARTERS: Mapping[type[Job], Any] = {
+    ArchiveJob: start_archive,
+    TableJob: start_table,
+}

@@ -7,10 +7,12 @@ from pyspark.sql import DataFrame, SparkSession
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 
 
-def source_options(cluster: ClusterSettings, topics: Topics, *, read_uncommitted: bool = False) -> dict[str, str]:
-    """`failOnDataLoss` is off since jobs look for lost offsets themselves, and say which they are.
+def source_options(
+    cluster: ClusterSettings, topics: Topics, *, read_uncommitted: bool = False, fail_on_data_loss: bool = False
+) -> dict[str, str]:
+    """Clients get `read_committed` unless asked otherwise.
 
-    Clients get `read_committed` unless asked otherwise.
+    `fail_on_data_loss` ends a stream whose offsets go while it reads them. Jobs look for lost offsets before that, and say which.
     """
     isolation = "read_uncommitted" if read_uncommitted else "read_committed"
     chosen = {"subscribe": ",".join(topics.names)} if topics.pattern is None else {"subscribePattern": topics.pattern}
@@ -18,7 +20,7 @@ def source_options(cluster: ClusterSettings, topics: Topics, *, read_uncommitted
         **{f"kafka.{key}": value for key, value in cluster.options.items()},
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "kafka.isolation.level": isolation,
-        "failOnDataLoss": "false",
+        "failOnDataLoss": str(fail_on_data_loss).lower(),
         "includeHeaders": "true",
         **chosen,
     }

@@ -18,7 +18,13 @@ DEFAULTS = {
     # Kafka's timestamps have milliseconds; Spark's default Parquet type, INT96, has no statistics and is deprecated.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-LOCAL_DEFAULTS = {"spark.sql.shuffle.partitions": "4", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+LOCAL_DEFAULTS = {
+    "spark.sql.shuffle.partitions": "4",
+    # Delta reads its log with 50 tasks by default.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
 """More settings where `master` is `local…`; a cluster keeps Spark's own values."""
 
 

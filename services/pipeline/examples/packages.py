@@ -1,0 +1,82 @@
+"""Topics from this machine's own package list: `python -m services.pipeline.examples.packages BOOTSTRAP FOLDER`.
+
+`packages` is a changelog: a record for each package of dpkg, or of Python where there is no dpkg, by name. `package-visits` has
+lines as of a web server that offers them; each run adds some, of which a few are broken. The job file is written to FOLDER.
+"""
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # re-exported from C
+
+VISITS = 20_000
+BROKEN_EVERY = 4_000
+AGENTS = ("apt/2.6.1", "pip/24.0", "curl/7.88.1", "Mozilla/5.0")
+TEMPLATE = Path(__file__).with_suffix(".toml")
+_FIELDS = "${Package}\t${Version}\t${Section}\t${Installed-Size}\n"
+
+
+def installed_packages() -> Iterator[dict[str, object]]:
+    if shutil.which("dpkg-query"):
+        lines = subprocess.run(["dpkg-query", "-W", "-f", _FIELDS], capture_output=True, text=True, check=True).stdout
+        for line in lines.splitlines():
+            name, version, section, size = line.split("\t")
+            yield {"name": name, "version": version, "section": section, "installed_kilobytes": int(size or 0)}
+        return
+    for package in metadata.distributions():
+        yield {"name": package.metadata["Name"], "version": package.version, "section": "python", "installed_kilobytes": None}
+
+
+def visits(packages: list[dict[str, object]], count: int) -> Iterator[tuple[str, str]]:
+    """Key, the path, and line of each visit."""
+    for number in range(count):
+        package = random.choice(packages)
+        path = f"/pool/{package['section']}/{package['name']}_{package['version']}.deb"
+        found = {"path": path, "status": random.choice((200, 200, 200, 304, 404)), "bytes": package["installed_kilobytes"]}
+        line = json.dumps({**found, "agent": random.choice(AGENTS)})
+        yield path, line[:-1] if number % BROKEN_EVERY == BROKEN_EVERY - 1 else line
+
+
+def make_topics(bootstrap: str) -> None:
+    topics = [NewTopic("packages", 2, 1, config={"cleanup.policy": "compact"}), NewTopic("package-visits", 4, 1)]
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # held, since its end would end what it does
+    for made in admin.create_topics(topics).values():
+        try:
+            made.result(60)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+def fill(bootstrap: str) -> str:
+    """Returns what was written, in words."""
+    packages = list(installed_packages())
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "partitioner": "murmur2"})
+    records = [("packages", str(package["name"]), json.dumps(package)) for package in packages]
+    records += [("package-visits", path, line) for path, line in visits(packages, VISITS)]
+    for topic, key, value in records:
+        producer.produce(topic, value, key)
+        producer.poll(0)
+    if producer.flush(60):
+        raise SystemExit(f"{bootstrap} did not acknowledge all records within 60 s")
+    return f"wrote {len(packages)} packages and {VISITS} visits, {VISITS // BROKEN_EVERY} of them broken"
+
+
+def main(bootstrap: str, folder: Path) -> None:
+    make_topics(bootstrap)
+    print(fill(bootstrap), flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = TEMPLATE.read_text().replace("127.0.0.1:9092", bootstrap).replace(".run/pipeline/lake", str(folder / "lake"))
+    (folder / TEMPLATE.name).write_text(text)
+    print(f"the job file is {folder / TEMPLATE.name}, the lake {folder / 'lake'}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,58 @@
+"""Offsets that the log has dropped before a job could read them."""
+
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.job_file.archive import OnDataLoss
+from services.pipeline.job_file.streams import StreamSettings
+from services.pipeline.spark.admin import KafkaAdmin
+from services.pipeline.spark.checkpoint import Checkpoint
+from services.pipeline.spark.cluster import ClusterSettings, Topics
+from services.pipeline.spark.offset_ranges import OffsetRange, Partition, as_json, describe, lost_ranges, shrunken
+
+
+def refuse_before_start(spark: SparkSession, cluster: ClusterSettings, topics: Topics, checkpoint: Checkpoint, job: str) -> None:
+    """Raises PipelineError for topics that are not there, and for logs that end before what the checkpoint has read."""
+    with KafkaAdmin(spark, cluster) as admin:
+        admin.refuse_unknown(topics)
+        planned = checkpoint.planned_batch()
+        if planned < 0:
+            return
+        reached = checkpoint.ends(planned)
+        for (topic, number), end, offset in shrunken(reached, admin.latest(reached)):
+            raise PipelineError(
+                f"{job}: {topic}-{number} ends at offset {end}, and the checkpoint has read up to {offset}: "
+                "the topic was made anew; give the job a new checkpoint and a new path"
+            )
+
+
+class LossCheck:
+    """Looks before each batch whether the log still has what the batch is to read."""
+
+    def __init__(self, spark: SparkSession, cluster: ClusterSettings, on_data_loss: OnDataLoss, job: str) -> None:
+        self._admin = KafkaAdmin(spark, cluster)
+        self._on_data_loss = on_data_loss
+        self._job = job
+
+    def lost(self, wanted: dict[Partition, OffsetRange]) -> dict[str, Any]:
+        """What is gone, as facts of the commit. Raises PipelineError if the job is to stop."""
+        gone = lost_ranges(wanted, self._admin.earliest(wanted))
+        if not gone:
+            return {}
+        if self._on_data_loss == "stop":
+            raise PipelineError(
+                f"{self._job}: the log no longer has {describe(gone)}; nothing of this batch is committed "
+                '(on_data_loss = "continue" goes on without them)'
+            )
+        print(f"{self._job}: goes on without {describe(gone)}, which the log no longer has", file=sys.stderr, flush=True)
+        return {"lost": as_json(gone)}
+
+
+def claim_checkpoint(spark: SparkSession, stream: StreamSettings, job: str, path: str, topics: Topics) -> Checkpoint:
+    """Raises PipelineError if the checkpoint belongs to another job."""
+    checkpoint = Checkpoint(spark, stream.checkpoint)
+    checkpoint.claim({"job": job, "path": path, "topics": list(topics.names) or None, "topic_pattern": topics.pattern})
+    return checkpoint

@@ -1,0 +1,68 @@
+"""Streams of records from topics, for jobs that commit whole batches."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from services.pipeline.job_file.archive import OnDataLoss
+from services.pipeline.job_file.streams import StreamSettings
+from services.pipeline.jobs.losses import LossCheck, claim_checkpoint, refuse_before_start
+from services.pipeline.jobs.running import RunningStream, Surroundings
+from services.pipeline.spark.checkpoint import Checkpoint
+from services.pipeline.spark.cluster import Topics
+from services.pipeline.spark.kafka_source import read_stream, source_options
+from services.pipeline.transforms.records import lake_rows
+
+Commit = Callable[[DataFrame, int], None]
+"""Commits the rows of a batch of that number, unless it did so before."""
+
+
+class TopicJob(Protocol):
+    """What the dataclasses of such jobs have in common."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def topics(self) -> Topics: ...
+    @property
+    def stream(self) -> StreamSettings: ...
+    @property
+    def on_data_loss(self) -> OnDataLoss: ...
+
+
+def start_topic_stream(
+    job: TopicJob,
+    surroundings: Surroundings,
+    commit_into: Callable[[Checkpoint, LossCheck], Commit],
+    *,
+    starting_offsets: str = "earliest",
+    read_uncommitted: bool = False,
+) -> RunningStream:
+    """Starts the job's query. Raises PipelineError for a checkpoint of another job, unknown topics, and topics made anew."""
+    spark, cluster = surroundings.spark, surroundings.cluster
+    checkpoint = claim_checkpoint(spark, job.stream, job.name, job.path, job.topics)
+    refuse_before_start(spark, cluster, job.topics, checkpoint, job.name)
+    stop = job.on_data_loss == "stop"
+    options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
+    if job.stream.max_offsets_per_trigger is not None:
+        options["maxOffsetsPerTrigger"] = str(job.stream.max_offsets_per_trigger)
+    commit = announced(commit_into(checkpoint, LossCheck(spark, cluster, job.on_data_loss, job.name)), checkpoint, job.name)
+    rows = lake_rows(read_stream(spark, options, starting_offsets=starting_offsets))
+    writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
+    query = writer.foreachBatch(commit).trigger(**job.stream.trigger.arguments()).start()
+    return RunningStream(job.name, query, ends=job.stream.trigger.ends)
+
+
+def announced(commit: Commit, checkpoint: Checkpoint, job: str) -> Commit:
+    """Also says on stdout how far the job has come."""
+
+    def commit_and_say(rows: DataFrame, batch: int) -> None:
+        commit(rows, batch)
+        ranges = checkpoint.ranges(batch)
+        count = sum(max(0, each.end - each.start) for each in ranges.values())
+        print(f"{job}: batch {batch} is committed, {count} offsets of {len(ranges)} partitions", flush=True)
+
+    return commit_and_say

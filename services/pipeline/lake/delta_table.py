@@ -1,0 +1,141 @@
+"""A Delta table that appends whole batches, once each.
+
+Delta commits a batch in one step, together with the id of its stream and its number (`txnAppId`, `txnVersion`). A batch that it
+has already is left out.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.lake.schemas import merged
+from services.pipeline.lake.table import table_format
+from services.pipeline.spark.files import Files
+from services.pipeline.spark.jvm import jvm
+
+STREAM = "penstock.stream"
+"""Table property: the id of the streaming query that owns the table."""
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_TXN = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
+_MAX_FILE_BYTES = "spark.databricks.delta.optimize.maxFileSize"
+
+
+class DeltaLakeTable:
+    """One table, and the stream that owns it. Raises PipelineError if the table belongs to another stream."""
+
+    def __init__(self, spark: SparkSession, path: str, stream: str, partition_columns: Sequence[str]) -> None:
+        self._spark = spark
+        self.path = path
+        self._stream = stream
+        self._partition_columns = partition_columns
+        found = table_format(spark, path)
+        if found == "parquet":
+            raise PipelineError(f"{path} is a Parquet table; the job wants to write Delta: give it another path")
+        if found is None and (stray := Files(spark, path).below("")):
+            raise PipelineError(
+                f"{path} holds files that no job of the pipeline has committed, e.g. {stray[0].path}: give the job an empty path"
+            )
+        if found is not None:
+            self._refuse_other()
+
+    @property
+    def last_batch(self) -> int:
+        """The transaction version that Delta keeps for the stream; -1: none has been committed."""
+        if table_format(self._spark, self.path) is None:
+            return -1
+        java = jvm(self._spark)
+        delta_log = getattr(getattr(java.org.apache.spark.sql.delta, "DeltaLog$"), "MODULE$")
+        log = delta_log.forTable(java.org.apache.spark.sql.classic.SparkSession.active(), self.path)
+        versions = log.update(False, java.scala.Option.empty(), java.scala.Option.empty()).transactions()
+        return int(versions.get(self._stream).get()) if versions.contains(self._stream) else -1
+
+    def merged_schema(self, new: StructType) -> StructType:
+        """The table's schema when rows of `new` have been added."""
+        if table_format(self._spark, self.path) is None:
+            return new
+        return merged(self.path, self._spark.read.format("delta").load(self.path).schema, new)
+
+    def append(self, rows: DataFrame, batch: int, facts: Mapping[str, Any]) -> None:
+        """Commits the rows as one batch. They have the columns of `merged_schema`."""
+        self.create(rows.schema)
+        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+        writer = writer.option("txnAppId", self._stream).option("txnVersion", batch)
+        writer.option("userMetadata", _metadata("batch", batch, facts)).save(self.path)
+
+    def merge(self, changes: DataFrame, batch: int, facts: Mapping[str, Any]) -> None:
+        """Brings the table to the latest record of each key: `changes` has one row a key, and a tombstone's value is null."""
+        self.create(changes.schema)
+        if self.last_batch >= batch:
+            return
+        settings = {_USER_METADATA: _metadata("batch", batch, facts), _TXN[0]: self._stream, _TXN[1]: str(batch)}
+        with configured(changes.sparkSession, settings):
+            table = DeltaTable.forPath(changes.sparkSession, self.path).alias("old")
+            merging = table.merge(changes.alias("new"), "old.key = new.key AND old.topic = new.topic").withSchemaEvolution()
+            merging = merging.whenMatchedDelete("new.value IS NULL").whenMatchedUpdateAll("new.value IS NOT NULL")
+            merging.whenNotMatchedInsertAll("new.value IS NOT NULL").execute()
+
+    def create(self, schema: StructType) -> None:
+        """Makes an empty table that this stream owns, if there is none."""
+        if table_format(self._spark, self.path) is not None:
+            return
+        builder = DeltaTable.createIfNotExists(self._spark).location(self.path).addColumns(schema).property(STREAM, self._stream)
+        if self._partition_columns:
+            builder = builder.partitionedBy(*self._partition_columns)
+        builder.execute()
+
+    def compact(self, min_files: int, target_file_bytes: int) -> int:
+        """Rewrites small files if at least `min_files` of them are in one partition. Returns the number of files replaced."""
+        if table_format(self._spark, self.path) is None:
+            return 0
+        files = self._spark.read.format("delta").load(self.path).inputFiles()
+        by_folder: dict[str, int] = {}
+        for path in files:
+            by_folder[path.rpartition("/")[0]] = by_folder.get(path.rpartition("/")[0], 0) + 1
+        if max(by_folder.values(), default=0) < min_files:
+            return 0
+        settings = {_USER_METADATA: _metadata("compaction", None, {}), _MAX_FILE_BYTES: str(target_file_bytes)}
+        with configured(self._spark, settings):
+            metrics = DeltaTable.forPath(self._spark, self.path).optimize().executeCompaction().first().metrics
+        return int(metrics.numFilesRemoved)
+
+    def expire(self, before: str) -> int:
+        """Drops whole dates before that day, `YYYY-MM-DD`. Returns the number of rows dropped."""
+        if table_format(self._spark, self.path) is None:
+            return 0
+        oldest = self._spark.read.format("delta").load(self.path).selectExpr("CAST(min(date) AS STRING) AS date").first()
+        if oldest is None or oldest.date is None or oldest.date >= before:
+            return 0
+        with configured(self._spark, {_USER_METADATA: _metadata("retention", None, {"expired_before": before})}):
+            deleted = self._spark.sql(f"DELETE FROM delta.`{self.path}` WHERE date < DATE '{before}'").first()
+        return int(deleted[0]) if deleted else 0
+
+    def _refuse_other(self) -> None:
+        properties = self._spark.sql(f"SHOW TBLPROPERTIES delta.`{self.path}`").where(f"key = '{STREAM}'").first()
+        owner = properties.value if properties else None
+        if owner != self._stream:
+            raise PipelineError(
+                f"{self.path} belongs to {f'the stream {owner}' if owner else 'no stream of the pipeline'}, "
+                f"and this checkpoint to {self._stream}: give the job its own checkpoint again, or another path"
+            )
+
+
+@contextmanager
+def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session that Delta takes no other way, for the time of one command."""
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+
+
+def _metadata(kind: str, batch: int | None, facts: Mapping[str, Any]) -> str:
+    return json.dumps({"kind": kind, "batch": batch, **facts})

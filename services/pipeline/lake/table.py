@@ -1,0 +1,56 @@
+"""Tables of the lake for those who read them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.lake import commit_log
+from services.pipeline.spark.files import Files
+
+DELTA_LOG = "_delta_log"
+
+
+def table_format(spark: SparkSession, path: str) -> str | None:
+    """`delta` or `parquet`; None if no job has made a table there."""
+    files = Files(spark, path)
+    if files.exists(DELTA_LOG):
+        return "delta"
+    return "parquet" if files.exists(commit_log.LOG) else None
+
+
+def read_table(spark: SparkSession, path: str) -> DataFrame:
+    """The rows of all committed batches, once each. Raises PipelineError if there is no table."""
+    found = table_format(spark, path)
+    if found is None:
+        raise PipelineError(f"{path} holds no table of the lake: it has neither {DELTA_LOG} nor {commit_log.LOG}")
+    if found == "delta":
+        return spark.read.format("delta").load(path)
+    files = Files(spark, path)
+    return read_parquet(spark, files, commit_log.read_state(files))
+
+
+def read_parquet(spark: SparkSession, files: Files, state: commit_log.State, paths: list[str] | None = None) -> DataFrame:
+    """Files of a Parquet table, all that are committed unless `paths` names them. Files of older schemas give nulls."""
+    if state.schema is None:
+        raise PipelineError(f"{files.folder} holds a table without any batch: the job that made it has not committed yet")
+    schema = StructType.fromJson(json.loads(state.schema))
+    chosen = [files.full(path) for path in (state.files if paths is None else paths)]
+    if not chosen:
+        return spark.createDataFrame([], schema)
+    rows = spark.read.schema(schema).option("basePath", files.folder).parquet(*chosen)
+    return rows.select(*schema.fieldNames())
+
+
+def facts_of_commits(spark: SparkSession, path: str) -> Iterator[dict[str, Any]]:
+    """What each commit says of itself, oldest first: `kind`, `batch`, and the facts of that kind (docs/pipeline/archive.md)."""
+    if table_format(spark, path) == "delta":
+        history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").where("userMetadata IS NOT NULL").orderBy("version")
+        for row in history.select("userMetadata").toLocalIterator():
+            yield json.loads(row.userMetadata)
+        return
+    for _, entry in commit_log.read_entries(Files(spark, path)):
+        yield {"kind": entry.kind, "batch": entry.batch, **entry.facts}

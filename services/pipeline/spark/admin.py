@@ -1,0 +1,74 @@
+"""Questions to the cluster through Kafka's own Admin client, with the same options as Spark's connector."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.spark.cluster import ClusterSettings, Topics
+from services.pipeline.spark.jvm import jvm
+from services.pipeline.spark.offset_ranges import Partition
+
+TIMEOUT_MS = 30_000
+
+
+class KafkaAdmin:
+    """Use as a context manager. Raises PipelineError if no broker answers in 30 s."""
+
+    def __init__(self, spark: SparkSession, cluster: ClusterSettings) -> None:
+        self._jvm = jvm(spark)
+        self._servers = cluster.bootstrap_servers
+        properties = self._jvm.java.util.Properties()
+        for key, value in {**cluster.options, "bootstrap.servers": cluster.bootstrap_servers}.items():
+            properties.put(key, value)
+        for key in ("default.api.timeout.ms", "request.timeout.ms"):
+            properties.put(key, str(TIMEOUT_MS))
+        self._admin = self._jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+
+    def __enter__(self) -> "KafkaAdmin":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._admin.close()
+
+    def refuse_unknown(self, topics: Topics) -> None:
+        """Raises PipelineError unless all names are topics, or some topic fits the pattern."""
+        known = set(self._ask(lambda: self._admin.listTopics().names().get()))
+        if missing := [name for name in topics.names if name not in known]:
+            raise PipelineError(f"there is no topic {missing[0]!r} in the cluster at {self._servers}")
+        if topics.pattern is not None:
+            fits = self._jvm.java.util.regex.Pattern.compile(topics.pattern)
+            if not any(fits.matcher(name).matches() for name in known):
+                raise PipelineError(f"no topic of the cluster at {self._servers} fits the pattern {topics.pattern!r}")
+
+    def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Log start offsets of those partitions that exist."""
+        return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+
+    def latest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """End offsets of those partitions that exist."""
+        return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+
+    def _offsets(self, partitions: Iterable[Partition], spec: Any) -> dict[Partition, int]:
+        asked = {each: self._jvm.org.apache.kafka.common.TopicPartition(*each) for each in partitions}
+        request = self._jvm.java.util.HashMap()
+        for each in asked.values():
+            request.put(each, spec)
+        result = self._admin.listOffsets(request)
+        found: dict[Partition, int] = {}
+        for partition, each in asked.items():
+            offset = self._ask(lambda each=each: result.partitionResult(each).get().offset(), unless="UnknownTopicOrPartition")
+            if offset is not None:
+                found[partition] = offset
+        return found
+
+    def _ask(self, question: Any, unless: str | None = None) -> Any:
+        try:
+            return question()
+        except Py4JJavaError as error:
+            text = error.java_exception.toString()
+            if unless is not None and unless in text:
+                return None
+            raise PipelineError(f"the cluster at {self._servers} does not answer: {text.rpartition('errors.')[2]}") from None

@@ -1,0 +1,91 @@
+"""Files of a lake or a checkpoint, through Hadoop's file systems: whatever path Spark can write to, e.g. `s3a://…`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from services.pipeline.spark.jvm import hadoop_configuration, jvm
+
+_ALREADY_EXISTS = "FileAlreadyExistsException"
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    path: str
+    """Relative to the folder that was listed."""
+    size_bytes: int
+
+
+class Files:
+    """The files below one folder; all paths are relative to it."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self._jvm = jvm(spark)
+        self._configuration = hadoop_configuration(spark)
+        root = self._jvm.org.apache.hadoop.fs.Path(folder)
+        self._system = root.getFileSystem(self._configuration)
+        self.folder = self._system.makeQualified(root).toString()
+
+    def full(self, path: str) -> str:
+        return f"{self.folder}/{path}"
+
+    def exists(self, path: str) -> bool:
+        return bool(self._system.exists(self._path(path)))
+
+    def names(self, path: str) -> list[str]:
+        """Names of what lies in a folder, sorted; none if it does not exist. Hidden files are left out."""
+        if not self.exists(path):
+            return []
+        names = (status.getPath().getName() for status in self._system.listStatus(self._path(path)))
+        return sorted(name for name in names if not name.startswith("."))
+
+    def below(self, path: str) -> list[FileStatus]:
+        """All files below a folder, sorted by path; none if it does not exist."""
+        if not self.exists(path):
+            return []
+        found, prefix = [], len(self.folder) + 1
+        statuses = self._system.listFiles(self._path(path), True)
+        while statuses.hasNext():
+            status = statuses.next()
+            found.append(FileStatus(status.getPath().toString()[prefix:], status.getLen()))
+        return sorted(found, key=lambda status: status.path)
+
+    def read(self, path: str) -> str:
+        stream = self._system.open(self._path(path))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def create(self, path: str, text: str) -> bool:
+        """Writes a whole file or none, as Spark writes its checkpoints. False: there is such a file already."""
+        if self.exists(path):
+            return False
+        module = getattr(getattr(self._jvm.org.apache.spark.sql.execution.streaming, "CheckpointFileManager$"), "MODULE$")
+        manager = module.create(self._path(path).getParent(), self._configuration)
+        manager.mkdirs(self._path(path).getParent())
+        stream = manager.createAtomic(self._path(path), False)
+        try:
+            stream.write(bytearray(text.encode()))
+            stream.close()
+        except Py4JJavaError as error:
+            stream.cancel()
+            if _ALREADY_EXISTS in error.java_exception.getClass().getName():
+                return False
+            raise
+        return True
+
+    def move(self, path: str, to: str) -> None:
+        """Moves a file to a place where none is; makes the folder."""
+        self._system.mkdirs(self._path(to).getParent())
+        if not self._system.rename(self._path(path), self._path(to)):
+            raise OSError(f"{self.full(path)} could not be moved to {self.full(to)}")
+
+    def delete(self, path: str) -> None:
+        """Deletes a file, or a folder with all that is in it, if it is there."""
+        self._system.delete(self._path(path), True)
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.full(path) if path else self.folder)

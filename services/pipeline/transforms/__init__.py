@@ -1,0 +1,1 @@
+"""Pure functions from DataFrame to DataFrame: no input, no output, no clock but Spark's own. They import PySpark only."""

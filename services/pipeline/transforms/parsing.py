@@ -1,0 +1,100 @@
+"""Values parsed by a schema. What does not parse gets a reason, and stays in the row as raw bytes."""
+
+import json
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from services.pipeline.spark.value_schema import ValueSchema
+
+CONFLUENT_HEADER_BYTES = 5
+"""Confluent's framing: a zero byte and a schema id of four bytes before each value."""
+PARSE_ERROR = "parse_error"
+_CORRUPT = "_corrupt"
+_DECODED = "_decoded"
+_DEAD_LETTER_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "ingest_time", "date")
+
+
+def with_parsed(rows: DataFrame, schema: ValueSchema, parsed_type: StructType) -> DataFrame:
+    """Adds `parsed` and `parse_error`, the reason or null. `parsed` has the fields of `parsed_type`.
+
+    A null value (a tombstone) is no error: its `parsed` is null.
+    """
+    payload = F.col("value")
+    if schema.framing == "confluent":
+        payload = F.expr(f"substring(value, {CONFLUENT_HEADER_BYTES + 1})")
+    found = rows.withColumn("_payload", payload)
+    found = _json(found, schema.text) if schema.format == "json" else _avro(found, schema.text)
+    if schema.framing == "confluent":
+        framed = F.expr("octet_length(value) > 5 AND hex(substring(value, 1, 1)) = '00'")
+        reason = F.when(~framed, F.lit("no Confluent frame: the value does not begin with 00 and a schema id"))
+        found = found.withColumn("_reason", reason.otherwise(F.col("_reason")))
+    error = F.when(F.col("value").isNotNull(), F.col("_reason"))
+    source = found.schema["_parsed"].dataType
+    conformed = F.when(F.col("value").isNotNull() & error.isNull(), conform(F.col("_parsed"), source, parsed_type))
+    return found.select(*rows.columns, conformed.cast(parsed_type).alias("parsed"), error.alias(PARSE_ERROR))
+
+
+def parsed_type(spark: SparkSession, schema: ValueSchema) -> StructType:
+    """The type of `parsed`, every field nullable. Raises PySpark's ParseException or an AnalysisException for a wrong schema."""
+    empty = spark.createDataFrame([], "value binary").withColumn("_payload", F.col("value"))
+    found = (_json if schema.format == "json" else _avro)(empty, schema.text).schema["_parsed"].dataType
+    return nullable(found)
+
+
+def nullable(found: DataType) -> Any:
+    """The same type, with nulls allowed everywhere."""
+    match found:
+        case StructType():
+            return StructType([StructField(field.name, nullable(field.dataType), True) for field in found.fields])
+        case ArrayType():
+            return ArrayType(nullable(found.elementType), True)
+        case MapType():
+            return MapType(found.keyType, nullable(found.valueType), True)
+    return found
+
+
+def dead_letters(parsed_rows: DataFrame) -> DataFrame:
+    """What `with_parsed` could not parse: the reason, the place in the log, and the raw bytes."""
+    return parsed_rows.where(F.col(PARSE_ERROR).isNotNull()).select(F.col(PARSE_ERROR).alias("reason"), *_DEAD_LETTER_COLUMNS)
+
+
+def conform(column: Column, source: DataType, target: DataType) -> Column:
+    """A struct with the target's fields, in its order; those that the source does not have are null."""
+    if source == target or not isinstance(source, StructType) or not isinstance(target, StructType):
+        return column
+    fields = [
+        conform(column[field.name], source[field.name].dataType, field.dataType).alias(field.name)
+        if field.name in source.fieldNames()
+        else F.lit(None).cast(field.dataType).alias(field.name)
+        for field in target.fields
+    ]
+    return F.when(column.isNotNull(), F.struct(*fields))
+
+
+def _json(rows: DataFrame, ddl: str) -> DataFrame:
+    text = F.expr("CASE WHEN is_valid_utf8(_payload) THEN CAST(_payload AS STRING) END")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    parsed = F.from_json(text, f"{ddl}, {_CORRUPT} STRING", options)
+    found = rows.withColumn("_text", text).withColumn("_whole", parsed)
+    reason = (
+        F.when(F.col("_text").isNull(), F.lit("not UTF-8"))
+        .when(F.col("_whole").isNull() | (F.trim("_text") == ""), F.lit("not JSON"))
+        .when(F.col(f"_whole.{_CORRUPT}").isNotNull(), F.lit(f"no JSON object of {ddl}"))
+    )
+    return found.withColumn("_reason", reason).withColumn("_parsed", F.col("_whole").dropFields(_CORRUPT))
+
+
+def _avro(rows: DataFrame, schema: str) -> DataFrame:
+    """Spark gives a struct of nulls for what does not decode. A field that only the reader's schema has, with a default, tells it
+    from a record of nulls."""
+    from pyspark.sql.avro.functions import from_avro
+
+    reader = json.loads(schema)
+    reader["fields"] = [*reader["fields"], {"name": _DECODED, "type": "int", "default": 1}]
+    whole = from_avro(F.col("_payload"), schema, {"mode": "PERMISSIVE", "avroSchema": json.dumps(reader)})
+    found = rows.withColumn("_whole", whole)
+    reason = F.when(F.col(f"_whole.{_DECODED}").isNull(), F.lit("no Avro value of the schema"))
+    return found.withColumn("_reason", reason).withColumn("_parsed", F.col("_whole").dropFields(_DECODED))

@@ -1,0 +1,42 @@
+"""Records of Spark's Kafka connector as rows of the lake."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+HEADERS = "array<struct<key: string, value: binary>>"
+ROW_COLUMNS = (
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("timestamp_type", "int"),
+    ("key", "binary"),
+    ("value", "binary"),
+    ("headers", HEADERS),
+    ("leader_epoch", "int"),
+    ("ingest_time", "timestamp"),
+    ("date", "date"),
+)
+"""Names and types of each archive table's columns. `leader_epoch` is null: Spark's connector does not hand it out."""
+PARTITION_COLUMNS = ("topic", "date")
+
+
+def lake_rows(records: DataFrame) -> DataFrame:
+    """One row for each record. `date` is the day of the record's timestamp, `ingest_time` that of the batch; both are in UTC."""
+    return records.select(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        F.col("timestampType").alias("timestamp_type"),
+        "key",
+        "value",
+        F.col("headers").cast(HEADERS).alias("headers"),
+        F.lit(None).cast("int").alias("leader_epoch"),
+        F.current_timestamp().alias("ingest_time"),
+        day_of(F.col("timestamp")).alias("date"),
+    )
+
+
+def day_of(timestamp: Column) -> Column:
+    return F.to_date(timestamp)

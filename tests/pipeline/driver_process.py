@@ -1,0 +1,25 @@
+"""The pipeline's command line as a process of its own, which tests kill at a step and start again."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.requirements import ROOT
+
+WITHIN_S = 280.0
+
+
+def run_to_the_end(file: Path) -> None:
+    done = _run([sys.executable, "-m", "services.pipeline", "run", str(file)])
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def run_until_killed(file: Path, step: str) -> None:
+    """`step` as in tests/pipeline/killing.py. Fails unless the step was reached."""
+    done = _run([sys.executable, "-m", "tests.pipeline.killing", step, "run", str(file)])
+    assert done.returncode == -signal.SIGKILL, f"{step}: ended with {done.returncode}\n{done.stderr[-3000:]}"
+
+
+def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WITHIN_S, start_new_session=True)

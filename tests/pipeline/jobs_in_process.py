@@ -1,0 +1,21 @@
+"""Jobs of a job file, run to their end in the session of the tests."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from services.pipeline.job_file.file import JobFile, parse_job_file
+from services.pipeline.jobs.kinds import STARTERS
+from services.pipeline.jobs.running import Surroundings
+
+
+def job_file(bootstrap: str, lake: Path, jobs: str) -> str:
+    return f'[cluster]\nbootstrap_servers = "{bootstrap}"\n[lake]\npath = "{lake}"\n{jobs}'
+
+
+def run_jobs(spark: SparkSession, bootstrap: str, lake: Path, jobs: str) -> JobFile:
+    """`jobs` is the rest of a job file. All of them end by themselves."""
+    file = parse_job_file(job_file(bootstrap, lake, jobs))
+    for job in file.jobs.values():
+        STARTERS[type(job)](job, Surroundings(spark, file.cluster, file.lake)).wait()
+    return file

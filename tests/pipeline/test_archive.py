@@ -1,0 +1,124 @@
+"""Archive jobs: each committed record of the topics is in the table once, in both formats."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.lake.table import facts_of_commits, read_table, table_format
+from tests.pipeline.jobs_in_process import run_jobs
+from tests.pipeline.topics import DAY_MS, FIRST_DAY_MS, Record, make_topic, numbered, produce
+
+FORMATS = ("parquet", "delta")
+
+
+def archive(topic: str, extra: str = "") -> str:
+    return f'[jobs.a]\nkind = "archive"\ntopics = ["{topic}"]\n{extra}\n'
+
+
+def contents(spark: SparkSession, path: Path) -> list[tuple[Any, ...]]:
+    """What a record has from its producer, in the order of the log."""
+    rows = read_table(spark, str(path)).orderBy("topic", "partition", "offset").collect()
+    return [(r.partition, r.key, r.value, tuple((h.key, bytes(h.value)) for h in r.headers or ())) for r in rows]
+
+
+def expected(records: list[Record], partitions: int = 2) -> list[tuple[Any, ...]]:
+    return [(r.partition, r.key, r.value, r.headers) for p in range(partitions) for r in records if r.partition == p]
+
+
+@pytest.mark.parametrize("table", FORMATS)
+def test_each_record_is_in_the_table_once_with_all_that_it_has(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    make_topic(bootstrap, topic)
+    first, second = numbered(60), [*numbered(40, first=60), Record(1, None, None, FIRST_DAY_MS)]
+    produce(bootstrap, topic, first)
+    jobs = archive(topic, f'format = "{table}"\nmax_offsets_per_trigger = 25')
+    run_jobs(spark, bootstrap, tmp_path, jobs)
+    assert contents(spark, tmp_path / "a") == expected(first)
+    produce(bootstrap, topic, second)
+    run_jobs(spark, bootstrap, tmp_path, jobs)
+    assert table_format(spark, str(tmp_path / "a")) == table
+    assert contents(spark, tmp_path / "a") == expected(first + second)
+    rows = read_table(spark, str(tmp_path / "a"))
+    assert rows.where("topic = 'x'").count() == 0
+    assert {row.offset for row in rows.where("partition = 0").collect()} == set(range(50))
+    assert [str(row.date) for row in rows.select("date").distinct().orderBy("date").collect()] == ["2026-05-27", "2026-05-28"]
+    assert rows.where("leader_epoch IS NOT NULL OR timestamp_type <> 0 OR ingest_time IS NULL").count() == 0
+    batches = [facts for facts in facts_of_commits(spark, str(tmp_path / "a")) if facts["kind"] == "batch"]
+    assert [facts["batch"] for facts in batches] == list(range(len(batches)))
+    assert batches[-1]["offsets"][topic]["0"][1] == 50
+
+
+def test_a_plain_reader_of_the_parquet_folder_sees_the_same_rows(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    make_topic(bootstrap, topic)
+    produce(bootstrap, topic, numbered(20))
+    run_jobs(spark, bootstrap, tmp_path, archive(topic))
+    assert spark.read.parquet(str(tmp_path / "a")).count() == 20
+
+
+@pytest.mark.parametrize("table", FORMATS)
+def test_what_does_not_parse_is_a_dead_letter_with_reason_and_offset(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    make_topic(bootstrap, topic, 1)
+    produce(
+        bootstrap, topic, [Record(0, b"a", b'{"n": 1}'), Record(0, b"b", b"\xff"), Record(0, b"c", None), Record(0, b"d", b"{")]
+    )
+    run_jobs(spark, bootstrap, tmp_path, archive(topic, f'format = "{table}"\nschema = {{format = "json", ddl = "n INT"}}'))
+    rows = read_table(spark, str(tmp_path / "a")).orderBy("offset").collect()
+    assert [row.parsed and row.parsed.n for row in rows] == [1, None, None, None]
+    dead = read_table(spark, str(tmp_path / "a_dead_letters")).orderBy("offset").collect()
+    assert [(row.reason, row.offset, bytes(row.value)) for row in dead] == [
+        ("not UTF-8", 1, b"\xff"),
+        ("no JSON object of n INT", 3, b"{"),
+    ]
+
+
+@pytest.mark.parametrize("table", FORMATS)
+def test_a_schema_grows_by_new_columns_and_a_conflict_is_refused(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    make_topic(bootstrap, topic, 1)
+
+    def run(ddl: str, value: bytes) -> None:
+        produce(bootstrap, topic, [Record(0, b"k", value)])
+        jobs = archive(topic, f'format = "{table}"\nschema = {{format = "json", ddl = "{ddl}"}}')
+        run_jobs(spark, bootstrap, tmp_path, jobs)
+
+    run("n INT", b'{"n": 1}')
+    run("m STRING, n INT, s STRUCT<x: INT>", b'{"n": 2, "m": "two", "s": {"x": 3}}')
+    run("s STRUCT<y: INT>", b'{"n": "no longer read", "s": {"y": 4}}')
+    rows = read_table(spark, str(tmp_path / "a")).orderBy("offset").selectExpr("to_json(parsed) AS parsed").collect()
+    assert [json.loads(row.parsed) for row in rows] == [{"n": 1}, {"n": 2, "m": "two", "s": {"x": 3}}, {"s": {"y": 4}}]
+    with pytest.raises(
+        PipelineError, match=r"column parsed\.n of .*/a is int, and string in the job's schema; give the new column"
+    ):
+        run("n STRING", b'{"n": "x"}')
+    assert read_table(spark, str(tmp_path / "a")).count() == 3
+
+
+@pytest.mark.parametrize("table", FORMATS)
+def test_small_files_become_few_and_old_dates_go(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    make_topic(bootstrap, topic, 1)
+    records = numbered(40, partitions=1, days=1)
+    produce(bootstrap, topic, records)
+    small = f'format = "{table}"\nmax_offsets_per_trigger = 10\ncompaction.min_files = 4'
+    run_jobs(spark, bootstrap, tmp_path, archive(topic, small))
+    assert len(read_table(spark, str(tmp_path / "a")).inputFiles()) == 1
+    assert contents(spark, tmp_path / "a") == expected(records, 1)
+    now = [Record(0, b"now", b"now", timestamp_ms=0) for _ in range(1)] + [Record(0, b"n", b"n", FIRST_DAY_MS + 40_000 * DAY_MS)]
+    produce(bootstrap, topic, now)
+    run_jobs(spark, bootstrap, tmp_path, archive(topic, f"{small}\nretention_days = 1"))
+    assert [row[1] for row in contents(spark, tmp_path / "a")] == [b"n"]
+    (retention,) = [facts for facts in facts_of_commits(spark, str(tmp_path / "a")) if facts["kind"] == "retention"]
+    assert retention["expired_before"] > "2026-05-28"
+    if table == "parquet":
+        assert spark.read.parquet(str(tmp_path / "a")).count() == 1

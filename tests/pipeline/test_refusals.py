@@ -1,0 +1,48 @@
+"""What archive jobs refuse in one sentence, with nothing committed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.lake.table import read_table
+from tests.pipeline.jobs_in_process import run_jobs
+from tests.pipeline.topics import make_topic, numbered, produce
+
+
+def archive(topic: str, extra: str = "", name: str = "a") -> str:
+    return f'[jobs.{name}]\nkind = "archive"\ntopics = ["{topic}"]\n{extra}\n'
+
+
+def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    make_topic(bootstrap, topic)
+    produce(bootstrap, topic, numbered(10))
+
+    def refused(jobs: str, sentence: str) -> None:
+        with pytest.raises(PipelineError, match=sentence) as caught:
+            run_jobs(spark, bootstrap, tmp_path, jobs)
+        assert "\n" not in str(caught.value)
+
+    refused(archive("no-such-topic"), "there is no topic 'no-such-topic' in the cluster at")
+    refused(archive(topic, 'schema = { format = "json", ddl = "n NUMBER" }', "s"), "s: the json schema is wrong: ")
+    run_jobs(spark, bootstrap, tmp_path, archive(topic))
+    checkpoint = f'checkpoint = "{tmp_path}/_checkpoints/a"'
+    refused(archive(topic, checkpoint, "b"), "the checkpoint .*/a belongs to another job: its job is 'a', this job's is 'b'")
+    refused(archive(topic, f'path = "{tmp_path}/a"', "c"), "/a belongs to the stream .* and this checkpoint to ")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "part-0.parquet").write_text("half")
+    refused(archive(topic, "", "d"), "/d holds files that no job of the pipeline has committed, e.g. part-0.parquet")
+    assert read_table(spark, str(tmp_path / "a")).count() == 10
+
+    produce(bootstrap, topic, numbered(10, first=10))
+    taken = next(iter((tmp_path / "a").rglob("b*.parquet")))
+    shutil.move(taken, tmp_path / taken.name)
+    refused(archive(topic), f"/a is half a table: its log names .*{taken.name}, which is gone")
+    shutil.move(tmp_path / taken.name, taken)
+    run_jobs(spark, bootstrap, tmp_path, archive(topic))
+    assert read_table(spark, str(tmp_path / "a")).count() == 20
+    shutil.rmtree(tmp_path / "a")
+    produce(bootstrap, topic, numbered(10, first=20))
+    refused(archive(topic), r"/a has the batches up to -1, and the checkpoint .* goes on with batch 2")

@@ -1,0 +1,54 @@
+"""Transforms, as DataFrames without a cluster. The properties compare them with plain Python."""
+
+import json
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from services.pipeline.spark.value_schema import ValueSchema
+from services.pipeline.transforms.latest import latest_per_key
+from services.pipeline.transforms.parsing import dead_letters, parsed_type, with_parsed
+
+FEW = settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ROWS = (
+    "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, headers binary, "
+    "ingest_time timestamp, date date"
+)
+SCHEMA = ValueSchema("json", "n INT, s STRING")
+KEYS = st.sampled_from([b"a", b"b", b"c", None])
+VALUES = st.none() | st.binary(max_size=4) | st.integers(-9, 9).map(lambda n: json.dumps({"n": n, "s": "x"}).encode())
+
+
+def rows_of(spark: SparkSession, records: list[tuple[bytes | None, bytes | None]]):  # type: ignore[no-untyped-def]
+    rows = [("t", 0, offset, None, key, value, None, None, None) for offset, (key, value) in enumerate(records)]
+    return spark.createDataFrame(rows, ROWS)
+
+
+@FEW
+@given(records=st.lists(st.tuples(KEYS, VALUES), max_size=30))
+def test_the_latest_record_of_each_key_is_what_a_dictionary_would_keep(
+    spark: SparkSession, records: list[tuple[bytes | None, bytes | None]]
+) -> None:
+    found = latest_per_key(rows_of(spark, records)).collect()
+    assert len(found) == len({row.key for row in found})
+    kept = {key: (offset, value) for offset, (key, value) in enumerate(records) if key is not None}
+    assert {bytes(row.key): (row.offset, row.value) for row in found} == kept
+
+
+@FEW
+@given(records=st.lists(st.tuples(KEYS, VALUES), max_size=30))
+def test_each_value_is_parsed_or_a_dead_letter_or_a_tombstone(
+    spark: SparkSession, records: list[tuple[bytes | None, bytes | None]]
+) -> None:
+    parsed = with_parsed(rows_of(spark, records), SCHEMA, parsed_type(spark, SCHEMA))
+    found = {row.offset: row.parsed.asDict() if row.parsed else None for row in parsed.collect()}
+    dead = {row.offset: row.reason for row in dead_letters(parsed).collect()}
+    for offset, (_, value) in enumerate(records):
+        if value is None:
+            assert (found[offset], offset in dead) == (None, False)
+        elif value.startswith(b'{"n"'):
+            assert (found[offset], offset in dead) == (json.loads(value), False)
+        else:
+            assert (found[offset] is None) == (offset in dead)
+    assert len(found) == len(records)

@@ -14,19 +14,27 @@ from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.offset_ranges import OffsetRange, Partition, as_json, describe, lost_ranges, shrunken
 
 
-def refuse_before_start(spark: SparkSession, cluster: ClusterSettings, topics: Topics, checkpoint: Checkpoint, job: str) -> None:
-    """Raises PipelineError for topics that are not there, and for logs that end before what the checkpoint has read."""
+def claim_checkpoint(
+    spark: SparkSession, cluster: ClusterSettings, topics: Topics, stream: StreamSettings, job: str, path: str
+) -> Checkpoint:
+    """Raises PipelineError for topics that are not there, a checkpoint of another job, and logs that end before what it has read.
+
+    A job that is refused for its topics leaves no mark in the checkpoint.
+    """
     with KafkaAdmin(spark, cluster) as admin:
         admin.refuse_unknown(topics)
+        checkpoint = Checkpoint(spark, stream.checkpoint)
+        checkpoint.claim({"job": job, "path": path})
         planned = checkpoint.planned_batch()
         if planned < 0:
-            return
+            return checkpoint
         reached = checkpoint.ends(planned)
         for (topic, number), end, offset in shrunken(reached, admin.latest(reached)):
             raise PipelineError(
                 f"{job}: {topic}-{number} ends at offset {end}, and the checkpoint has read up to {offset}: "
                 "the topic was made anew; give the job a new checkpoint and a new path"
             )
+    return checkpoint
 
 
 class LossCheck:
@@ -49,10 +57,3 @@ class LossCheck:
             )
         print(f"{self._job}: goes on without {describe(gone)}, which the log no longer has", file=sys.stderr, flush=True)
         return {"lost": as_json(gone)}
-
-
-def claim_checkpoint(spark: SparkSession, stream: StreamSettings, job: str, path: str, topics: Topics) -> Checkpoint:
-    """Raises PipelineError if the checkpoint belongs to another job."""
-    checkpoint = Checkpoint(spark, stream.checkpoint)
-    checkpoint.claim({"job": job, "path": path, "topics": list(topics.names) or None, "topic_pattern": topics.pattern})
-    return checkpoint

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from services.pipeline.job_file.archive import OnDataLoss
 from services.pipeline.job_file.streams import StreamSettings
-from services.pipeline.jobs.losses import LossCheck, claim_checkpoint, refuse_before_start
+from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import Topics
@@ -43,8 +43,7 @@ def start_topic_stream(
 ) -> RunningStream:
     """Starts the job's query. Raises PipelineError for a checkpoint of another job, unknown topics, and topics made anew."""
     spark, cluster = surroundings.spark, surroundings.cluster
-    checkpoint = claim_checkpoint(spark, job.stream, job.name, job.path, job.topics)
-    refuse_before_start(spark, cluster, job.topics, checkpoint, job.name)
+    checkpoint = claim_checkpoint(spark, cluster, job.topics, job.stream, job.name, job.path)
     stop = job.on_data_loss == "stop"
     options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
     if job.stream.max_offsets_per_trigger is not None:

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
+from libs.client.kafka_connection import BrokerUnreachable
 from services.operations.await_in_sync import await_in_sync
-from services.operations.kafka_connection import BrokerUnreachable
 from services.operations.requests import Refused
 from services.operations.scale_down import TimeOver, decommission, forget
 from services.operations.smoke import SmokeFailed, smoke

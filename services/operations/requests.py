@@ -4,12 +4,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from libs.client.kafka_connection import KafkaConnection
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import create_topics, delete_topics, describe_cluster, incremental_alter_configs, unregister_broker
 from libs.wire.primitives import Writer
 from libs.wire.record_batches.records import Record, build_batch, iter_records
-from services.operations.kafka_connection import KafkaConnection
 
 BROKER = 4
 SET, DELETE = 0, 1

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-from services.operations.kafka_connection import BrokerUnreachable, KafkaConnection
+from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
 from services.operations.requests import (
     Refused,
     living_brokers,

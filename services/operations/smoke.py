@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from secrets import token_hex
 
-from services.operations.kafka_connection import BrokerUnreachable, KafkaConnection
+from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
 from services.operations.requests import (
     Broker,
     ClusterView,

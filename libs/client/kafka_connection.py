@@ -9,7 +9,6 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
 from libs.wire.primitives import ProtocolError, Reader, Writer
 
-CLIENT_ID = "penstock-operations"
 ANSWER_BYTES_MAX = 64 << 20
 _LENGTH = struct.Struct(">i")
 
@@ -21,8 +20,9 @@ class BrokerUnreachable(Exception):
 class KafkaConnection:
     """Use as a context manager. Raises BrokerUnreachable."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, host: str, port: int, *, client_id: str = "penstock", timeout_s: float = 10.0) -> None:
         self.address = f"{host}:{port}"
+        self._client_id = client_id
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
@@ -42,7 +42,7 @@ class KafkaConnection:
         """The body of the response."""
         self._correlation_id += 1
         frame = Writer()
-        write_request_header(frame, RequestHeader(key, version, self._correlation_id, CLIENT_ID))
+        write_request_header(frame, RequestHeader(key, version, self._correlation_id, self._client_id))
         frame.buffer += body.buffer
         try:
             self._socket.sendall(_LENGTH.pack(len(frame.buffer)) + frame.buffer)

@@ -1,0 +1,120 @@
+"""The rows of log and lake, cut to the offsets that an audit compares."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from services.pipeline.spark.kafka_source import read_batch
+
+from services.pipeline.audit.slices import Bucket, Partition, Scope
+from services.pipeline.transforms.checksums import with_bucket
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+Scopes = Mapping[Partition, Scope]
+
+
+@dataclass(frozen=True)
+class LakeSide:
+    """The lake's rows, what its own records say of them, and how they are called in messages.
+
+    `reached` has the offset after the last that the archive has taken, if a checkpoint says so. `retained_from` has the first date
+    that the lake keeps, of topics whose older dates were dropped.
+    """
+
+    name: str
+    rows: DataFrame
+    reached: Mapping[Partition, int] = field(default_factory=dict)
+    retained_from: Mapping[str, date] = field(default_factory=dict)
+
+    def within(self, scopes: Scopes) -> DataFrame:
+        bounds = scope_rows(self.rows.sparkSession, scopes)
+        rows = self.rows.select(*COLUMNS).where(F.col("topic").isin(sorted({each.topic for each in scopes})))
+        inside = rows.join(F.broadcast(bounds), ["topic", "partition"]).where("offset >= start and offset < end")
+        return inside.select(*COLUMNS)
+
+    def outside(self, scopes: Scopes) -> DataFrame:
+        """Runs of what lies below and beyond: `topic, partition, is_below, first, last, records`."""
+        bounds = scope_rows(self.rows.sparkSession, scopes)
+        rows = self.rows.select("topic", "partition", "offset").join(F.broadcast(bounds), ["topic", "partition"])
+        counted = rows.where("offset < start or offset >= end").groupBy(
+            "topic", "partition", F.expr("offset < start").alias("is_below")
+        )
+        return counted.agg(F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("records"))
+
+    def kept(self, records: DataFrame) -> DataFrame:
+        """Without the dates that the lake's retention dropped."""
+        for topic, first in self.retained_from.items():
+            records = records.where((F.col("topic") != topic) | (F.to_date("timestamp") >= F.lit(first)))
+        return records
+
+
+@dataclass(frozen=True)
+class LogSide:
+    """The log, read by Spark's connector. `options` are the connector's, without offsets."""
+
+    spark: SparkSession
+    options: Mapping[str, str]
+
+    def within(self, scopes: Scopes) -> DataFrame:
+        """`scopes` names all partitions of the topics that it names."""
+        starts: dict[str, dict[str, int]] = defaultdict(dict)
+        ends: dict[str, dict[str, int]] = defaultdict(dict)
+        for (topic, index), scope in scopes.items():
+            starts[topic][str(index)] = scope.start
+            ends[topic][str(index)] = scope.end
+        wide = {"minPartitions": str(self.spark.sparkContext.defaultParallelism), "subscribe": ",".join(starts)}
+        options = {**self.options, **wide}
+        records = read_batch(self.spark, options, starting_offsets=json.dumps(starts), ending_offsets=json.dumps(ends))
+        return records.withColumnRenamed("timestampType", "timestamp_type").select(*COLUMNS)
+
+
+def around(buckets: Iterable[Bucket], bucket_offsets: int, scopes: Scopes) -> dict[Partition, Scope]:
+    """Scopes that hold these buckets; empty ones for partitions of the same topics that have none."""
+    numbers: dict[Partition, list[int]] = defaultdict(list)
+    for bucket in buckets:
+        numbers[Partition(*bucket[:2])].append(bucket.number)
+    topics = {partition.topic for partition in numbers}
+    cut = {}
+    for partition, scope in scopes.items():
+        if of := numbers.get(partition):
+            first, end = min(of) * bucket_offsets, (max(of) + 1) * bucket_offsets
+            start = min(max(scope.start, first), scope.end)
+            cut[partition] = Scope(start, max(start, min(scope.end, end)))
+        elif partition.topic in topics:
+            cut[partition] = Scope(scope.end, scope.end)
+    return cut
+
+
+def in_buckets(records: DataFrame, buckets: Iterable[Bucket], bucket_offsets: int) -> DataFrame:
+    chosen = sorted(buckets)
+    columns = {name: [bucket[at] for bucket in chosen] for at, name in enumerate(("topic", "partition", "bucket"))}
+    types = [("topic", pa.string()), ("partition", pa.int32()), ("bucket", pa.int64())]
+    table = records.sparkSession.createDataFrame(pa.table(columns, schema=pa.schema(types)))
+    return (
+        with_bucket(records, bucket_offsets)
+        .join(F.broadcast(table), ["topic", "partition", "bucket"], "left_semi")
+        .drop("bucket")
+    )
+
+
+def scope_rows(spark: SparkSession, scopes: Scopes) -> DataFrame:
+    """`topic, partition, start, end`."""
+    columns = {
+        "topic": [partition.topic for partition in scopes],
+        "partition": [partition.index for partition in scopes],
+        "start": [scope.start for scope in scopes.values()],
+        "end": [scope.end for scope in scopes.values()],
+    }
+    types = [("topic", pa.string()), ("partition", pa.int32()), ("start", pa.int64()), ("end", pa.int64())]
+    return spark.createDataFrame(pa.table(columns, schema=pa.schema(types)))
+
+
+def removable(records: DataFrame) -> Column:
+    """Whether compaction may remove a record of these: a later one has its key, or it is a tombstone."""
+    latest = F.max("offset").over(Window.partitionBy("topic", "partition", "key"))
+    return F.isnull("value") | (F.col("offset") < latest)

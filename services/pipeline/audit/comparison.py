@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
-from services.pipeline.errors import PipelineError
-from services.pipeline.spark.cluster import ClusterSettings, Topics
-from services.pipeline.spark.kafka_source import source_options
 
 from services.pipeline.audit.drill import Drill
 from services.pipeline.audit.findings import Finding, Kind, gap, joined
@@ -16,6 +13,9 @@ from services.pipeline.audit.log_facts import LogSurvey
 from services.pipeline.audit.settings import AuditSettings
 from services.pipeline.audit.sides import LakeSide, LogSide
 from services.pipeline.audit.slices import Bucket, Partition, Scope, Slice, differing_buckets
+from services.pipeline.errors import PipelineError
+from services.pipeline.spark.cluster import ClusterSettings, Topics
+from services.pipeline.spark.kafka_source import source_options
 from services.pipeline.transforms.checksums import slice_checksums
 
 SLICES_MAX = 1_000_000
@@ -59,27 +59,26 @@ def compare(spark: SparkSession, cluster: ClusterSettings, lake: LakeSide, setti
     }
     log_slices = _slices(log.within(scopes), settings, "the log")
     slicing_s = time.monotonic() - started
-    expired = {each for each in log_slices if _is_expired(each, lake)}
+    expired = [each for each in log_slices if _is_expired(each, lake)]
     differing = differing_buckets(
-        (each for each in log_slices if each not in expired), (each for each in lake_slices if not _is_expired(each, lake))
+        set(log_slices).difference(expired), (each for each in lake_slices if not _is_expired(each, lake))
     )
-    drill = Drill(log, lake, settings, facts)
     findings = _bounds(lake, facts.scopes, scopes, reached)
     findings += [
         Finding(Kind.LAKE_RETENTION, each.topic, each.partition, each.first, each.last, each.records) for each in expired
     ]
-    findings += _drilled(drill, survey, scopes, log_slices, differing)
+    findings += _drilled(Drill(log, lake, settings, facts), survey, scopes, log_slices, differing)
     return AuditResult(
-        lake.name,
-        settings,
-        log_slices,
-        lake_slices,
-        scopes,
-        differing,
-        joined(findings),
-        started_s,
-        time.monotonic() - started,
-        slicing_s,
+        lake_name=lake.name,
+        settings=settings,
+        log=log_slices,
+        lake=lake_slices,
+        scopes=scopes,
+        differing=differing,
+        findings=joined(findings),
+        started_s=started_s,
+        seconds=time.monotonic() - started,
+        slicing_s=slicing_s,
     )
 
 
@@ -117,8 +116,7 @@ def _reached(lake: LakeSide, slices: Iterable[Slice]) -> dict[Partition, int]:
 
 
 def _is_expired(each: Slice, lake: LakeSide) -> bool:
-    first = lake.retained_from.get(each.topic)
-    return first is not None and datetime.fromtimestamp(each.start_s, UTC).date() < first
+    return lake.retained_from is not None and datetime.fromtimestamp(each.start_s, UTC).date() < lake.retained_from
 
 
 def _bounds(

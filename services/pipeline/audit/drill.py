@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
-from services.pipeline.errors import PipelineError
 
 from services.pipeline.audit.findings import Finding, Kind, joined
 from services.pipeline.audit.log_facts import LogFacts
@@ -11,6 +10,7 @@ from services.pipeline.audit.raw_log import explain_gaps
 from services.pipeline.audit.settings import AuditSettings
 from services.pipeline.audit.sides import LakeSide, LogSide, Scopes, around, in_buckets, removable
 from services.pipeline.audit.slices import Bucket, Range, Slice, absent_offsets, touching_joined
+from services.pipeline.errors import PipelineError
 from services.pipeline.transforms.checksums import offset_differences, offset_gaps
 
 GAPS_MAX = 2_000_000
@@ -60,8 +60,7 @@ class Drill:
     def _gaps(self, scopes: Scopes, log_slices: list[Slice], differing: set[Bucket]) -> list[Finding]:
         """Buckets that are the same have their gaps in the lake, too, whose offsets alone are quick to read."""
         gaps, holed = absent_offsets(log_slices, scopes)
-        retained = self.lake.retained_from
-        from_log = {bucket for bucket in holed if bucket in differing or bucket.topic in retained}
+        from_log = holed if self.lake.retained_from is not None else holed & differing
         for side, buckets in ((self.log, from_log), (self.lake, holed - from_log)):
             if buckets:
                 size = self.settings.bucket_offsets

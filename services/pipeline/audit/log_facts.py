@@ -8,10 +8,10 @@ from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
-from services.pipeline.errors import PipelineError
-from services.pipeline.spark.cluster import ClusterSettings, Topics
 
 from services.pipeline.audit.slices import Partition, Scope
+from services.pipeline.errors import PipelineError
+from services.pipeline.spark.cluster import ClusterSettings, Topics
 
 TIMEOUT_S = 30.0
 
@@ -62,10 +62,8 @@ class LogSurvey:
     def offsets(self, partitions: Mapping[Partition, Any], spec: Any) -> dict[Partition, int]:
         asked = {TopicPartition(*partition): spec for partition in partitions}
         futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=TIMEOUT_S)
-        return {
-            Partition(each.topic, each.partition): self._asked("ListOffsets", future.result).offset
-            for each, future in futures.items()
-        }
+        answers = {Partition(each.topic, each.partition): future for each, future in futures.items()}
+        return {partition: self._asked("ListOffsets", future.result).offset for partition, future in answers.items()}
 
     def _chosen(self, existing: Mapping[str, Any]) -> list[str]:
         if self._topics.pattern is not None:

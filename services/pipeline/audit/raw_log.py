@@ -3,8 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from services.pipeline.errors import PipelineError
-
 from libs.client.kafka_connection import KafkaConnection
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
@@ -12,6 +10,7 @@ from libs.wire.primitives import Writer
 from services.pipeline.audit.findings import Finding, Kind, gap
 from services.pipeline.audit.log_gaps import FetchedBatches, Gap, Run, explain
 from services.pipeline.audit.slices import Partition, Range
+from services.pipeline.errors import PipelineError
 
 FETCH_BYTES_MAX = 8 << 20
 NEAR_BYTES = 64 << 10

@@ -9,9 +9,9 @@ from datetime import date
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from services.pipeline.spark.kafka_source import read_batch
 
 from services.pipeline.audit.slices import Bucket, Partition, Scope
+from services.pipeline.spark.kafka_source import read_batch
 from services.pipeline.transforms.checksums import with_bucket
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -22,14 +22,14 @@ Scopes = Mapping[Partition, Scope]
 class LakeSide:
     """The lake's rows, what its own records say of them, and how they are called in messages.
 
-    `reached` has the offset after the last that the archive has taken, if a checkpoint says so. `retained_from` has the first date
-    that the lake keeps, of topics whose older dates were dropped.
+    `reached` has the offset after the last that the archive has taken, if a checkpoint says so. `retained_from` is the first date
+    that the lake keeps, if older ones were dropped.
     """
 
     name: str
     rows: DataFrame
     reached: Mapping[Partition, int] = field(default_factory=dict)
-    retained_from: Mapping[str, date] = field(default_factory=dict)
+    retained_from: date | None = None
 
     def within(self, scopes: Scopes) -> DataFrame:
         bounds = scope_rows(self.rows.sparkSession, scopes)
@@ -48,9 +48,7 @@ class LakeSide:
 
     def kept(self, records: DataFrame) -> DataFrame:
         """Without the dates that the lake's retention dropped."""
-        for topic, first in self.retained_from.items():
-            records = records.where((F.col("topic") != topic) | (F.to_date("timestamp") >= F.lit(first)))
-        return records
+        return records if self.retained_from is None else records.where(F.to_date("timestamp") >= F.lit(self.retained_from))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,89 @@
+"""An audit: compares, prints one line a finding, writes the report, and fails if a finding is not explained."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from services.pipeline.audit.comparison import AuditResult, compare
+from services.pipeline.audit.page import as_page
+from services.pipeline.audit.report import as_data, as_json
+from services.pipeline.audit.settings import AuditSettings
+from services.pipeline.audit.sides import LakeSide
+from services.pipeline.audit.slices import Partition
+from services.pipeline.errors import PipelineError
+from services.pipeline.job_file.audit import AuditJob
+from services.pipeline.jobs.running import Surroundings
+from services.pipeline.lake.table import facts_of_commits, read_table
+from services.pipeline.spark.checkpoint import Checkpoint
+from services.pipeline.spark.files import Files
+
+LINES_MAX = 200
+
+
+class RunningAudit:
+    """An audit is done when it was started: it runs in the caller's thread."""
+
+    ends = True
+
+    def __init__(self, job: AuditJob, surroundings: Surroundings) -> None:
+        self._job = job
+        self._surroundings = surroundings
+
+    def wait(self) -> None:
+        """Raises PipelineError if the audit cannot be done, or finds what nothing explains."""
+        job, around = self._job, self._surroundings
+        settings = AuditSettings(
+            topics=job.topics,
+            bucket_offsets=job.bucket_offsets,
+            slice_s=job.slice_s,
+            read_uncommitted=job.read_uncommitted,
+            findings_max=job.findings_max,
+        )
+        result = compare(around.spark, around.cluster, lake_side(around, job), settings)
+        page = write_report(job, as_data(job.name, result))
+        say(result)
+        if result.unexplained:
+            raise PipelineError(
+                f"{job.name}: log and lake differ; nothing explains {len(result.unexplained)} findings, see {page}"
+            )
+        print(f"{job.name}: log and lake agree; report: {page}")
+
+    def stop(self) -> None:
+        """Nothing goes on."""
+
+
+def start(job: AuditJob, surroundings: Surroundings) -> RunningAudit:
+    return RunningAudit(job, surroundings)
+
+
+def lake_side(surroundings: Surroundings, job: AuditJob) -> LakeSide:
+    """The checkpoint is read before the table: what it says was committed is then in the table."""
+    reached = {}
+    batches = [int(name) for name in Files(surroundings.spark, job.checkpoint).names("commits")]
+    if batches:
+        ends = Checkpoint(surroundings.spark, job.checkpoint).ends(max(batches))
+        reached = {Partition(*partition): end for partition, end in ends.items()}
+    rows = read_table(surroundings.spark, job.table)
+    dropped = [fact["expired_before"] for fact in facts_of_commits(surroundings.spark, job.table) if fact["kind"] == "retention"]
+    return LakeSide(job.table, rows, reached, date.fromisoformat(max(dropped)) if dropped else None)
+
+
+def write_report(job: AuditJob, data: dict[str, Any]) -> Path:
+    """`report.json` and `report.html` in the job's folder. Returns the path of the page."""
+    folder = Path(job.report)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.json").write_text(as_json(data))
+        (folder / "report.html").write_text(as_page(data))
+    except OSError as error:
+        raise PipelineError(f"{job.name}: the report cannot be written to {folder}: {error.strerror}") from error
+    return folder / "report.html"
+
+
+def say(result: AuditResult) -> None:
+    """Unexplained findings first. The report has those that are too many to print."""
+    ordered = sorted(result.findings, key=lambda finding: finding.is_explained)
+    for finding in ordered[:LINES_MAX]:
+        print(f"{'explained' if finding.is_explained else 'UNEXPLAINED'}: {finding}")
+    if len(ordered) > LINES_MAX:
+        print(f"and {len(ordered) - LINES_MAX} more in the report")

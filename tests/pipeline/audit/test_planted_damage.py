@@ -1,0 +1,50 @@
+"""Damage that is planted into a table is found to the offset, and nothing else is."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from services.pipeline.audit.comparison import AuditResult, compare
+from services.pipeline.audit.findings import Finding, Kind, gap
+from services.pipeline.audit.settings import AuditSettings
+from services.pipeline.audit.sides import LakeSide
+from services.pipeline.audit.slices import Bucket
+from services.pipeline.spark.cluster import ClusterSettings, Topics
+from tests.pipeline.audit import topics
+from tests.pipeline.audit.lake_tables import archived, damaged, written
+
+
+def audit(rows: DataFrame, bootstrap: str, topic: str) -> AuditResult:
+    settings = AuditSettings(topics=Topics((topic,)), bucket_offsets=100)
+    return compare(rows.sparkSession, ClusterSettings(bootstrap), LakeSide("the table", rows), settings)
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_a_hole_a_duplicate_and_flipped_bytes_are_found_exactly(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table_format: str
+) -> None:
+    topics.create(bootstrap, topic, partitions=2)
+    topics.fill(bootstrap, topic, range(1000))
+    topics.fill(bootstrap, topic, range(500), partition=1)
+    whole = archived(spark, bootstrap, topic)
+    assert audit(written(whole, tmp_path / "whole", table_format), bootstrap, topic).findings == []
+    flips = {"key": 301, "value": 302, "timestamp": 303, "timestamp_type": 304, "headers": 305}
+    bad = damaged(whole, holes=[98, 99, 100, 101, 450], doubles=[600, 601], flips=flips)
+    result = audit(written(bad, tmp_path / "bad", table_format), bootstrap, topic)
+    assert result.findings == [
+        gap(Kind.MISSING, topic, 0, 98, 101),
+        *(Finding(Kind.DIFFERENT, topic, 0, offset, offset, 1, (field,)) for field, offset in flips.items()),
+        gap(Kind.MISSING, topic, 0, 450, 450),
+        Finding(Kind.DUPLICATED, topic, 0, 600, 601, 2, copies=2),
+    ]
+    assert result.differing == {Bucket(topic, 0, number) for number in (0, 1, 3, 4, 6)}
+    assert len(result.unexplained) == len(result.findings)
+
+
+def test_a_lake_that_has_what_the_log_lacks_is_found(spark: SparkSession, bootstrap: str, topic: str) -> None:
+    topics.create(bootstrap, topic)
+    topics.fill(bootstrap, topic, range(50))
+    rows = archived(spark, bootstrap, topic)
+    beyond = rows.where("offset < 3").withColumn("offset", rows["offset"] + 70)
+    assert audit(rows.unionAll(beyond), bootstrap, topic).findings == [gap(Kind.BEYOND_LOG_END, topic, 0, 70, 72)]

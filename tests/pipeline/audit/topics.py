@@ -1,0 +1,42 @@
+"""Topics for audits: plain ones, and such with transactions."""
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+def create(bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+    created = AdminClient({"bootstrap.servers": bootstrap}).create_topics(
+        [NewTopic(topic, partitions, 1, config=dict(config or {}))]
+    )
+    created[topic].result(timeout=30)
+
+
+def fill(bootstrap: str, topic: str, numbers: Iterable[int], *, partition: int = 0, keys: int = 1000, batch: int = 100) -> None:
+    """Records `key-N` with value and, each third one, a header."""
+    producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": batch, "linger.ms": 5, "acks": "all"})
+    for number in numbers:
+        headers = [("trace", b"%d" % number)] if number % 3 == 0 else None
+        producer.produce(topic, b"value-%d" % number, b"key-%d" % (number % keys), partition, headers=headers)
+    assert producer.flush(30) == 0
+
+
+def delete(bootstrap: str, topic: str, keys: Iterable[int]) -> None:
+    """Tombstones."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for key in keys:
+        producer.produce(topic, None, b"key-%d" % key, 0)
+    assert producer.flush(30) == 0
+
+
+def transactions(bootstrap: str, topic: str, outcomes: str, records: int = 10) -> None:
+    """One transaction for each letter: `c` is committed, `a` aborted. Each takes `records` offsets and one for its marker."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"of-{topic}"})
+    producer.init_transactions(30)
+    for outcome in outcomes:
+        producer.begin_transaction()
+        for number in range(records):
+            producer.produce(topic, outcome.encode(), b"key-%d" % number, 0)
+        assert producer.flush(30) == 0
+        producer.commit_transaction(30) if outcome == "c" else producer.abort_transaction(30)

@@ -7,10 +7,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-    created = AdminClient({"bootstrap.servers": bootstrap}).create_topics(
-        [NewTopic(topic, partitions, 1, config=dict(config or {}))]
-    )
-    created[topic].result(timeout=30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])[topic].result(timeout=30)
 
 
 def fill(bootstrap: str, topic: str, numbers: Iterable[int], *, partition: int = 0, keys: int = 1000, batch: int = 100) -> None:

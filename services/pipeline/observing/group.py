@@ -1,0 +1,101 @@
+"""The Kafka group of a stream: its offsets are those of the finished micro-batches, so that the usual tools show the lag."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.observing.lag import Position
+from services.pipeline.spark.cluster import ClusterSettings
+
+TIMEOUT_S = 15.0
+READ_S = 5.0
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What a group has of one partition. `batch` and `at_ms` say which micro-batch wrote it, and when; None if another client did."""
+
+    offset: int
+    batch: int | None = None
+    at_ms: int | None = None
+
+
+class StreamGroup:
+    """Commits and reads offsets without joining the group. Raises PipelineError."""
+
+    def __init__(self, cluster: ClusterSettings, group: str) -> None:
+        self.group = group
+        self._options = {**cluster.options, "bootstrap.servers": cluster.bootstrap_servers}
+        self._servers = cluster.bootstrap_servers
+        self._admin: Any = self._asked("its options", lambda: AdminClient(self._options))
+        self._consumer: Any = Consumer(
+            {
+                **self._options,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 100,
+            }
+        )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def commit(self, ends: Mapping[Position, int], batch: int) -> None:
+        metadata = json.dumps({"batch": batch, "at_ms": int(time.time() * 1000)})
+        offsets = [TopicPartition(*position, end, metadata) for position, end in ends.items()]
+        for each in self._asked("OffsetCommit", lambda: self._consumer.commit(offsets=offsets, asynchronous=False)):
+            if each.error is not None:
+                raise PipelineError(f"group {self.group} does not take {each.topic}-{each.partition}: {each.error.str()}")
+
+    def committed(self) -> dict[Position, Committed]:
+        """Empty if there is no such group."""
+        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)], request_timeout=TIMEOUT_S)
+        answer = self._asked("OffsetFetch", asked[self.group].result)
+        found = [each for each in answer.topic_partitions if each.offset >= 0]
+        return {(each.topic, each.partition): _committed(each) for each in found}
+
+    def log_ends(self, positions: Iterable[Position]) -> dict[Position, int]:
+        """Last stable offsets."""
+        asked = {TopicPartition(*position): OffsetSpec.latest() for position in positions}
+        if not asked:
+            return {}
+        futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S)
+        return {
+            (each.topic, each.partition): self._asked("ListOffsets", future.result).offset for each, future in futures.items()
+        }
+
+    def timestamps(self, offsets: Mapping[Position, int]) -> dict[Position, int]:
+        """Milliseconds of the first record at or after each offset; left out if there is none within five seconds."""
+        waited = dict(offsets)
+        found: dict[Position, int] = {}
+        self._consumer.assign([TopicPartition(*position, offset) for position, offset in offsets.items()])
+        deadline = time.monotonic() + READ_S
+        while waited and time.monotonic() < deadline:
+            for message in self._consumer.consume(num_messages=500, timeout=0.5):
+                position = (message.topic(), message.partition())
+                if message.error() is None and waited.pop(position, None) is not None:
+                    found[position] = message.timestamp()[1]
+                    self._consumer.pause([TopicPartition(*position)])
+        self._consumer.unassign()
+        return found
+
+    def _asked(self, what: str, answer: Any) -> Any:
+        try:
+            return answer()
+        except KafkaException as error:
+            raise PipelineError(f"{self._servers} does not answer {what} of group {self.group}: {error.args[0].str()}") from error
+
+
+def _committed(found: Any) -> Committed:
+    try:
+        metadata = json.loads(found.metadata or "{}")
+        return Committed(found.offset, metadata.get("batch"), metadata.get("at_ms"))
+    except (ValueError, AttributeError):
+        return Committed(found.offset)

@@ -19,7 +19,7 @@ READ_S = 5.0
 
 @dataclass(frozen=True)
 class Committed:
-    """What a group has of one partition. `batch` and `at_ms` say which micro-batch wrote it, and when; None if another client did."""
+    """What a group has of one partition. `batch` and `at_ms` say which micro-batch wrote it and when, if one did."""
 
     offset: int
     batch: int | None = None

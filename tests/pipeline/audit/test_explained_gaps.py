@@ -18,12 +18,7 @@ from tests.pipeline.audit import topics
 from tests.pipeline.audit.lake_tables import archived
 from tests.support.polling import eventually
 
-COMPACTED = {
-    "cleanup.policy": "compact",
-    "min.cleanable.dirty.ratio": "0.01",
-    "internal.segment.bytes": "20000",
-    "file.delete.delay.ms": "100",
-}
+SMALL_SEGMENTS = {"min.cleanable.dirty.ratio": "0.01", "internal.segment.bytes": "20000", "file.delete.delay.ms": "100"}
 
 
 def audit(rows: DataFrame, bootstrap: str, topic: str, *, end: int | None = None, **lake: object) -> AuditResult:
@@ -66,11 +61,12 @@ def test_a_lake_of_uncommitted_records_has_the_aborted_ones_too(spark: SparkSess
 def test_what_compaction_removes_is_explained_if_a_later_record_has_its_key(
     spark: SparkSession, bootstrap: str, topic: str
 ) -> None:
-    topics.create(bootstrap, topic, config=COMPACTED)
+    topics.create(bootstrap, topic, config=SMALL_SEGMENTS)
     for _ in range(3):
         topics.fill(bootstrap, topic, range(300), keys=300, batch=10)
     before = archived(spark, bootstrap, topic).cache()
     assert before.count() == 900
+    topics.compact(bootstrap, topic)
     left = compacted_to(bootstrap, topic, lambda: archived(spark, bootstrap, topic))
     result = audit(before, bootstrap, topic)
     assert result.unexplained == []

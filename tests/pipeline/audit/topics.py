@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
@@ -20,12 +20,12 @@ def fill(bootstrap: str, topic: str, numbers: Iterable[int], *, partition: int =
     assert producer.flush(30) == 0
 
 
-def delete(bootstrap: str, topic: str, keys: Iterable[int]) -> None:
-    """Tombstones."""
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
-    for key in keys:
-        producer.produce(topic, None, b"key-%d" % key, 0)
-    assert producer.flush(30) == 0
+def compact(bootstrap: str, topic: str) -> None:
+    """From now on the topic is compacted."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("TOPIC", topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(timeout=30)
 
 
 def transactions(bootstrap: str, topic: str, outcomes: str, records: int = 10) -> None:

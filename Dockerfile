@@ -28,6 +28,11 @@ ENV PATH=/opt/penstock/bin:$PATH \
 RUN groupadd --gid 10001 penstock \
     && useradd --uid 10001 --gid 10001 --home-dir /var/lib/penstock --no-create-home --shell /usr/sbin/nologin penstock \
     && install -d -o penstock -g penstock -m 0700 /var/lib/penstock /run/penstock
+# Spark runs on Java. No other service has it.
+ARG SERVICE
+RUN if [ "${SERVICE}" = pipeline ]; then \
+        apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps && rm -rf /var/lib/apt/lists/*; \
+    fi
 # `get PATH [HOST]` prints what an admin port answers, and fails unless that is 200. bash needs no interpreter and no package.
 RUN printf '%s\n' '#!/bin/bash' \
         'exec 3<>"/dev/tcp/${2:-127.0.0.1}/${PENSTOCK_ADMIN_PORT}" || exit' \
@@ -37,13 +42,15 @@ RUN printf '%s\n' '#!/bin/bash' \
         'cat <&3' \
         '[ "$status" = 200 ]' > /usr/local/bin/get \
     && chmod 755 /usr/local/bin/get
-ARG SERVICE
 RUN --mount=type=bind,source=services,target=/services module=$(echo "${SERVICE:-none}" | tr - _) \
     && if [ "$module" = local ] || [ ! -f "/services/$module/__main__.py" ]; then \
         echo "SERVICE is '${SERVICE}'; expected one of:" $(cd /services && ls */__main__.py | cut -d/ -f1 | grep -v local | tr _ -) >&2; \
         exit 1; \
     fi \
     && printf '#!/bin/sh\nexec /opt/penstock/bin/python -m services.%s "$@"\n' "$module" > /usr/local/bin/service \
+    && if [ "$module" = pipeline ]; then \
+        sed -i '2i [ "$1" = executor ] \&\& exec /opt/penstock/bin/python -m services.pipeline.spark.executor' /usr/local/bin/service; \
+    fi \
     && chmod 755 /usr/local/bin/service
 COPY --from=dependencies /opt/penstock /opt/penstock
 COPY libs /opt/penstock/lib/python3.11/site-packages/libs
@@ -51,6 +58,11 @@ COPY services /opt/penstock/lib/python3.11/site-packages/services
 # A read-only root cannot keep bytecode, and the base image has none of the standard library. The import compiles what is used of it.
 RUN python -m compileall -q /opt/penstock/lib/python3.11/site-packages/libs /opt/penstock/lib/python3.11/site-packages/services \
     && python -c "import aiohttp.web, services.$(echo "${SERVICE}" | tr - _).__main__"
+# The Java packages of the pipeline, so that its pods start without Maven.
+ENV PENSTOCK_PIPELINE_IVY=/opt/penstock/ivy
+RUN if [ "${SERVICE}" = pipeline ]; then \
+        python -m services.pipeline.spark.resolving && chmod -R a+rX "${PENSTOCK_PIPELINE_IVY}" && rm -rf "${PENSTOCK_PIPELINE_IVY}/cache"; \
+    fi
 ENV PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /var/lib/penstock

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.file import JobFile, read_job_file
+from services.pipeline.job_file.streams import StreamSettings
 
 
 def check(file: JobFile) -> None:
@@ -19,14 +20,25 @@ def check(file: JobFile) -> None:
         print(f"{name}: {job}")
 
 
+def status(file: JobFile) -> None:
+    """One line for each stream and topic: its last batch, lag and freshness. It asks the cluster, and needs no Spark."""
+    from services.pipeline.observing.status import status_lines
+
+    streams = {name: getattr(job, "stream", None) for name, job in file.jobs.items()}
+    groups = {name: stream.group for name, stream in streams.items() if isinstance(stream, StreamSettings)}
+    print("\n".join(status_lines(file.cluster, groups)))
+
+
 def run(file: JobFile, names: list[str]) -> None:
     """Returns when all jobs have ended; SIGTERM and Ctrl-C end those that go on."""
     jobs = file.chosen(names)
     from services.pipeline.jobs.kinds import STARTERS  # PySpark takes a second to import, and `check` does without
     from services.pipeline.jobs.running import Running, Surroundings
+    from services.pipeline.observing.telemetry import start_telemetry
     from services.pipeline.spark.session import make_session
 
-    surroundings = Surroundings(make_session(file.spark), file.cluster, file.lake)
+    telemetry = start_telemetry(file.telemetry)
+    surroundings = Surroundings(make_session(file.spark), file.cluster, file.lake, telemetry)
     going_on: list[Running] = []
     try:
         for job in jobs:
@@ -40,6 +52,7 @@ def run(file: JobFile, names: list[str]) -> None:
     finally:
         for running in going_on:
             running.stop()
+        telemetry.close()
         surroundings.spark.stop()
 
 
@@ -49,6 +62,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, help_text in (
         ("run", "run jobs of a file: all, or those that are named"),
         ("check", "say what is wrong with a file, or what it would run"),
+        ("status", "show how far each stream of a file has come"),
     ):
         command = commands.add_parser(name, help=help_text)
         command.add_argument("file", type=Path)
@@ -64,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         file = read_job_file(given.file)
         if given.command == "check":
             check(file)
+        elif given.command == "status":
+            status(file)
         else:
             run(file, given.jobs)
     except PipelineError as error:

@@ -41,6 +41,8 @@ def bootstrap() -> Iterator[str]:
 
     with LocalCluster() as running:
         yield running.bootstrap
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """PySpark leaves sockets to the garbage collector after `collect` and `toArrow`."""
     for item in items:

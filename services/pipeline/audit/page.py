@@ -1,5 +1,6 @@
 """The report as one HTML page, which needs no other file and runs no script."""
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -90,7 +91,7 @@ def _partitions(partitions: list[dict[str, Any]]) -> str:
     return _table(("partition", "first", "last", "in the log", "in the lake"), rows, numbers_from=1)
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]], *, numbers_from: int, numbers_to: int = 99) -> str:
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, numbers_from: int, numbers_to: int = 99) -> str:
     def cells(tag: str, values: tuple[str, ...]) -> str:
         return "".join(
             f"<{tag}{' class=n' * (numbers_from <= at < numbers_to)}>{escape(value)}</{tag}>" for at, value in enumerate(values)

@@ -26,7 +26,7 @@ def explain_gaps(gaps: Iterable[Range], compacted: Mapping[str, bool], leader: L
     by_partition: dict[Partition, list[Gap]] = defaultdict(list)
     for each in sorted(gaps):
         by_partition[Partition(each.topic, each.partition)].append((each.first, each.last))
-    findings = []
+    findings: list[Finding] = []
     for partition, ranges in by_partition.items():
         host, port = leader(partition)
         with KafkaConnection(host, port, client_id="penstock-audit") as connection:

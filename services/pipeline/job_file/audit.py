@@ -36,6 +36,6 @@ def read_audit_job(table: TableReader, name: str, lake: LakeSettings) -> Job:
         bucket_offsets=table.integer("bucket_offsets", 100_000, at_least=100),
         slice_s=SLICES[table.choice("slice_time", list(SLICES), "1 hour")],
         findings_max=table.integer("findings_max", 10_000, at_least=1),
-        read_uncommitted=table.choice("isolation", ("read_committed", "read_uncommitted"), "read_committed")
+        read_uncommitted=table.choice("isolation_level", ("read_committed", "read_uncommitted"), "read_committed")
         == "read_uncommitted",
     )

@@ -1,4 +1,4 @@
-"""A whole job file: `[cluster]`, `[spark]`, `[lake]`, and a table `[jobs.NAME]` for each job."""
+"""A whole job file: `[cluster]`, `[spark]`, `[lake]`, `[telemetry]`, and a table `[jobs.NAME]` for each job."""
 
 import re
 import tomllib
@@ -10,9 +10,11 @@ from services.pipeline.errors import InvalidJobFile, PipelineError
 from services.pipeline.job_file.job import FORMATS, Job, LakeSettings
 from services.pipeline.job_file.kinds import READERS, Reader
 from services.pipeline.job_file.reader import TableReader
+from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.spark.cluster import ClusterSettings
 from services.pipeline.spark.settings import SparkSettings
 
+PORT_MAX = 65_535
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -21,6 +23,7 @@ class JobFile:
     cluster: ClusterSettings
     spark: SparkSettings
     lake: LakeSettings
+    telemetry: TelemetrySettings
     jobs: Mapping[str, Job]
     """By name, in the file's order."""
 
@@ -47,12 +50,13 @@ def parse_job_file(text: str, readers: Mapping[str, Reader] = READERS) -> JobFil
     lake = _read_lake(file.table("lake"))
     cluster = _read_cluster(file.table("cluster"))
     spark = _read_spark(file.table("spark", {}))
+    telemetry = _read_telemetry(file.table("telemetry", {}))
     jobs = file.table("jobs")
     found = {name: _read_job(jobs.table(name), name, lake, readers) for name in jobs.keys()}  # noqa: SIM118 (no dictionary)
     if not found:
         raise InvalidJobFile("there is no job; each is a table [jobs.NAME]")
     file.end()
-    return JobFile(cluster, spark, lake, found)
+    return JobFile(cluster, spark, lake, telemetry, found)
 
 
 def _read_cluster(table: TableReader) -> ClusterSettings:
@@ -63,6 +67,18 @@ def _read_cluster(table: TableReader) -> ClusterSettings:
 
 def _read_spark(table: TableReader) -> SparkSettings:
     settings = SparkSettings(table.text("master", SparkSettings.master), table.settings("config"))
+    table.end()
+    return settings
+
+
+def _read_telemetry(table: TableReader) -> TelemetrySettings:
+    port = table.integer("metrics_port", None)
+    if port is not None and port > PORT_MAX:
+        raise table.refusal("metrics_port", port, f"a port from 0 to {PORT_MAX}; 0 takes any")
+    endpoint = table.text("otlp_endpoint", None)
+    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+        raise table.refusal("otlp_endpoint", endpoint, "a URL such as 'http://collector:4318/v1/traces'")
+    settings = TelemetrySettings(table.text("metrics_host", TelemetrySettings.metrics_host), port, endpoint)
     table.end()
     return settings
 

@@ -29,14 +29,17 @@ class Trigger:
 @dataclass(frozen=True)
 class StreamSettings:
     checkpoint: str
+    group: str
+    """The Kafka group that gets the offsets of finished micro-batches."""
     trigger: Trigger = Trigger()
     max_offsets_per_trigger: int | None = None
 
 
 def read_stream_settings(table: TableReader, *, job: str, lake_path: str) -> StreamSettings:
-    """`checkpoint` is `LAKE/_checkpoints/JOB` unless given."""
+    """`checkpoint` is `LAKE/_checkpoints/JOB` unless given, `group` `penstock-pipeline-JOB`."""
     return StreamSettings(
         checkpoint=table.text("checkpoint", f"{lake_path}/_checkpoints/{job}"),
+        group=table.text("group", f"penstock-pipeline-{job}"),
         trigger=read_trigger(table),
         max_offsets_per_trigger=table.integer("max_offsets_per_trigger", None, at_least=1),
     )

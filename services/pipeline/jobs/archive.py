@@ -12,6 +12,7 @@ from services.pipeline.jobs.losses import LossCheck
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.jobs.topic_streams import Commit, start_topic_stream
 from services.pipeline.lake.writing import WrittenTable, open_table
+from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.offset_ranges import as_json
 from services.pipeline.spark.value_schema import ValueSchema
@@ -22,8 +23,8 @@ PARSED = "parsed"
 
 
 def start_archive(job: ArchiveJob, surroundings: Surroundings) -> RunningStream:
-    def commit_into(checkpoint: Checkpoint, losses: LossCheck) -> Commit:
-        return ArchiveBatches(surroundings.spark, job, checkpoint, losses).commit
+    def commit_into(checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver) -> Commit:
+        return ArchiveBatches(surroundings.spark, job, checkpoint, losses, observer).commit
 
     return start_topic_stream(
         job, surroundings, commit_into, starting_offsets=job.starting_offsets, read_uncommitted=job.read_uncommitted
@@ -33,11 +34,14 @@ def start_archive(job: ArchiveJob, surroundings: Surroundings) -> RunningStream:
 class ArchiveBatches:
     """Commits the batches of one archive. A batch that comes again after a crash is left out where it was committed."""
 
-    def __init__(self, spark: SparkSession, job: ArchiveJob, checkpoint: Checkpoint, losses: LossCheck) -> None:
+    def __init__(
+        self, spark: SparkSession, job: ArchiveJob, checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver
+    ) -> None:
         self._spark = spark
         self._job = job
         self._checkpoint = checkpoint
         self._losses = losses
+        self._observer = observer
         self._parsed_type = None if job.schema is None else type_of_schema(spark, job.schema, job.name)
         self._tables: tuple[WrittenTable, WrittenTable | None] | None = None
 
@@ -61,7 +65,7 @@ class ArchiveBatches:
         wide = table.merged_schema(StructType([*rows.schema.fields, StructField(PARSED, self._parsed_type, True)]))
         parsed = with_parsed(rows, schema, wide[PARSED].dataType).persist()
         try:
-            append_dead_letters(dead, dead_letters(parsed), batch, facts)
+            self._observer.add_dead_letters(append_dead_letters(dead, dead_letters(parsed), batch, facts), batch)
             table.append(parsed.drop(PARSE_ERROR).select(*wide.fieldNames()), batch, facts)
         finally:
             parsed.unpersist()
@@ -90,10 +94,12 @@ class ArchiveBatches:
         return open_table(self._spark, path, self._job.format, stream, PARTITION_COLUMNS)
 
 
-def append_dead_letters(dead: WrittenTable, letters: DataFrame, batch: int, facts: dict[str, object]) -> None:
-    """Nothing is committed where there are none."""
-    if dead.last_batch < batch and not letters.isEmpty():
+def append_dead_letters(dead: WrittenTable, letters: DataFrame, batch: int, facts: dict[str, object]) -> int:
+    """How many there are. Nothing is committed where there are none."""
+    count = int(letters.count())
+    if dead.last_batch < batch and count:
         dead.append(letters, batch, facts)
+    return count
 
 
 def refuse_gap(table: WrittenTable, batch: int, checkpoint: str) -> None:

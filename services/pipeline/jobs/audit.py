@@ -14,8 +14,8 @@ from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.audit import AuditJob
 from services.pipeline.jobs.running import Surroundings
 from services.pipeline.lake.table import facts_of_commits, read_table
+from services.pipeline.observing.telemetry import finished_offsets
 from services.pipeline.spark.checkpoint import Checkpoint
-from services.pipeline.spark.files import Files
 
 LINES_MAX = 200
 
@@ -52,17 +52,14 @@ class RunningAudit:
         """Nothing goes on."""
 
 
-def start(job: AuditJob, surroundings: Surroundings) -> RunningAudit:
+def start_audit(job: AuditJob, surroundings: Surroundings) -> RunningAudit:
     return RunningAudit(job, surroundings)
 
 
 def lake_side(surroundings: Surroundings, job: AuditJob) -> LakeSide:
     """The checkpoint is read before the table: what it says was committed is then in the table."""
-    reached = {}
-    batches = [int(name) for name in Files(surroundings.spark, job.checkpoint).names("commits")]
-    if batches:
-        ends = Checkpoint(surroundings.spark, job.checkpoint).ends(max(batches))
-        reached = {Partition(*partition): end for partition, end in ends.items()}
+    _, ends = finished_offsets(surroundings.spark, Checkpoint(surroundings.spark, job.checkpoint))
+    reached = {Partition(*partition): end for partition, end in ends.items()}
     rows = read_table(surroundings.spark, job.table)
     dropped = [fact["expired_before"] for fact in facts_of_commits(surroundings.spark, job.table) if fact["kind"] == "retention"]
     return LakeSide(job.table, rows, reached, date.fromisoformat(max(dropped)) if dropped else None)

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.pipeline.job_file.archive import ArchiveJob
+from services.pipeline.job_file.audit import AuditJob
 from services.pipeline.job_file.changelog_table import TableJob
 from services.pipeline.job_file.job import Job
 from services.pipeline.jobs.archive import start_archive
+from services.pipeline.jobs.audit import start_audit
 from services.pipeline.jobs.tables import start_table
 
 STARTERS: Mapping[type[Job], Any] = {
     ArchiveJob: start_archive,
+    AuditJob: start_audit,
     TableJob: start_table,
 }

@@ -1,6 +1,6 @@
 """Jobs that run: what they are given, and how they are waited for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyspark.errors import StreamingQueryException
@@ -9,6 +9,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.job import Job, LakeSettings
+from services.pipeline.observing.progress import StreamObserver
+from services.pipeline.observing.settings import TelemetrySettings
+from services.pipeline.observing.telemetry import Telemetry, start_telemetry
 from services.pipeline.spark.cluster import ClusterSettings
 
 
@@ -19,6 +22,7 @@ class Surroundings:
     spark: SparkSession
     cluster: ClusterSettings
     lake: LakeSettings
+    telemetry: Telemetry = field(default_factory=lambda: start_telemetry(TelemetrySettings()))
 
 
 class Running(Protocol):
@@ -39,21 +43,32 @@ class Starter(Protocol):
 
 
 class RunningStream:
-    """A job that is one streaming query."""
+    """A job that is one streaming query. The observer ends with it."""
 
-    def __init__(self, name: str, query: StreamingQuery, *, ends: bool) -> None:
+    def __init__(self, name: str, query: StreamingQuery, *, ends: bool, observer: StreamObserver) -> None:
         self.ends = ends
         self._name = name
         self._query = query
+        self._observer = observer
 
     def wait(self) -> None:
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
             raise PipelineError(f"{self._name}: {reason_of(error)}") from error
+        finally:
+            self._end_observer()
 
     def stop(self) -> None:
         self._query.stop()
+        self._end_observer()
+
+    def _end_observer(self) -> None:
+        """The last progress of a query that read nothing has no batch of its own to wait for."""
+        last = self._query.lastProgress
+        if last is not None and last.numInputRows > 0 and self._query.exception() is None:
+            self._observer.drain(last.batchId)
+        self._observer.close()
 
 
 def reason_of(error: StreamingQueryException) -> str:

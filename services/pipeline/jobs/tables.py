@@ -9,6 +9,7 @@ from services.pipeline.jobs.losses import LossCheck
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.jobs.topic_streams import Commit, start_topic_stream
 from services.pipeline.lake.delta_table import DeltaLakeTable
+from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.offset_ranges import as_json
 from services.pipeline.transforms.latest import latest_per_key, without_key
@@ -17,8 +18,8 @@ from services.pipeline.transforms.records import PARTITION_COLUMNS
 
 
 def start_table(job: TableJob, surroundings: Surroundings) -> RunningStream:
-    def commit_into(checkpoint: Checkpoint, losses: LossCheck) -> Commit:
-        return TableBatches(surroundings.spark, job, checkpoint, losses).commit
+    def commit_into(checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver) -> Commit:
+        return TableBatches(surroundings.spark, job, checkpoint, losses, observer).commit
 
     return start_topic_stream(job, surroundings, commit_into)
 
@@ -26,11 +27,14 @@ def start_table(job: TableJob, surroundings: Surroundings) -> RunningStream:
 class TableBatches:
     """Merges the batches of one changelog. A batch that comes again after a crash is left out if it was committed."""
 
-    def __init__(self, spark: SparkSession, job: TableJob, checkpoint: Checkpoint, losses: LossCheck) -> None:
+    def __init__(
+        self, spark: SparkSession, job: TableJob, checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver
+    ) -> None:
         self._spark = spark
         self._job = job
         self._checkpoint = checkpoint
         self._losses = losses
+        self._observer = observer
         self._parsed_type = None if job.schema is None else type_of_schema(spark, job.schema, job.name)
         self._tables: tuple[DeltaLakeTable, DeltaLakeTable] | None = None
 
@@ -43,7 +47,7 @@ class TableBatches:
         facts = {"offsets": as_json(wanted), **self._losses.lost(wanted)}
         whole = self._parsed(rows, table).persist()
         try:
-            append_dead_letters(dead, self._letters(whole), batch, facts)
+            self._observer.add_dead_letters(append_dead_letters(dead, self._letters(whole), batch, facts), batch)
             table.merge(latest_per_key(whole.drop(PARSE_ERROR)), batch, facts)
         finally:
             whole.unpersist()

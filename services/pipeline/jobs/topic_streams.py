@@ -9,6 +9,7 @@ from services.pipeline.job_file.archive import OnDataLoss
 from services.pipeline.job_file.streams import StreamSettings
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings
+from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
@@ -36,7 +37,7 @@ class TopicJob(Protocol):
 def start_topic_stream(
     job: TopicJob,
     surroundings: Surroundings,
-    commit_into: Callable[[Checkpoint, LossCheck], Commit],
+    commit_into: Callable[[Checkpoint, LossCheck, StreamObserver], Commit],
     *,
     starting_offsets: str = "earliest",
     read_uncommitted: bool = False,
@@ -48,11 +49,17 @@ def start_topic_stream(
     options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
     if job.stream.max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(job.stream.max_offsets_per_trigger)
-    commit = announced(commit_into(checkpoint, LossCheck(spark, cluster, job.on_data_loss, job.name)), checkpoint, job.name)
+    observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
+    losses = LossCheck(spark, cluster, job.on_data_loss, job.name)
+    commit = announced(commit_into(checkpoint, losses, observer), checkpoint, job.name)
+
+    def commit_counted(records: DataFrame, batch: int) -> None:
+        commit(observer.counted(records, batch), batch)
+
     rows = lake_rows(read_stream(spark, options, starting_offsets=starting_offsets))
     writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
-    query = writer.foreachBatch(commit).trigger(**job.stream.trigger.arguments()).start()
-    return RunningStream(job.name, query, ends=job.stream.trigger.ends)
+    query = writer.foreachBatch(commit_counted).trigger(**job.stream.trigger.arguments()).start()
+    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer)
 
 
 def announced(commit: Commit, checkpoint: Checkpoint, job: str) -> Commit:

@@ -26,6 +26,7 @@ from services.pipeline.observing.spans import BatchSpans
 from services.pipeline.transforms.trace_contexts import CONTEXTS_MAX, counts, sampled_contexts
 
 REFRESH_S = 5.0
+DRAIN_S = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +36,7 @@ class _Batch:
     dead_letters: int = 0
 
 
-class StreamObserver(StreamingQueryListener):
+class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark is not installed where types are checked
     """Made by `observe`. Spark calls it in a thread of its own; the lag is asked for in another."""
 
     def __init__(self, query_name: str, group: StreamGroup, meters: StreamMeters, spans: BatchSpans | None) -> None:
@@ -46,6 +47,7 @@ class StreamObserver(StreamingQueryListener):
         self._batches: dict[int, _Batch] = {}
         self._reached: dict[Position, int] = {}
         self._finished = -1
+        self._progressed = threading.Condition()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._refresh_often, name=f"lag of {query_name}", daemon=True)
@@ -70,13 +72,15 @@ class StreamObserver(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
         if progress.name == self._query_name and progress.batchId > self._finished and progress.numInputRows > 0:
-            self._finished = progress.batchId
             batch = self._batches.pop(progress.batchId, _Batch())
             for older in [number for number in self._batches if number < progress.batchId]:
                 del self._batches[older]
             ends = end_offsets(source.endOffset for source in progress.sources)
             self._commit(ends, progress.batchId)
             self._count(progress, batch, ends)
+            with self._progressed:
+                self._finished = progress.batchId
+                self._progressed.notify_all()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing to do: the lag is asked for anyway."""
@@ -90,6 +94,11 @@ class StreamObserver(StreamingQueryListener):
             reached = dict(self._reached)
             ends = self._group.log_ends(reached)
             self._meters.lags = lags(reached, ends, self._group.timestamps(behind(reached, ends)))
+
+    def drain(self, batch: int) -> None:
+        """Waits until that batch has been told: Spark's listeners hear of it after the query has ended."""
+        with self._progressed:
+            self._progressed.wait_for(lambda: self._finished >= batch, DRAIN_S)
 
     def close(self) -> None:
         self._stopped.set()
@@ -157,6 +166,6 @@ def _result(observation: Observation | None) -> dict[str, Any]:
     if observation is None:
         return {}
     try:
-        return observation.get
+        return dict(observation.get)
     except PySparkException:
         return {}

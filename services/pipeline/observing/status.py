@@ -12,7 +12,7 @@ HEADS = ("job", "last batch", "finished", "topic", "lag", "freshness")
 
 def status_lines(cluster: ClusterSettings, groups: Mapping[str, str]) -> list[str]:
     """A table of the jobs, by name with their groups. Raises PipelineError if the cluster does not answer."""
-    rows = [HEADS]
+    rows: list[tuple[str, ...]] = [HEADS]
     for job, group in groups.items():
         asked = StreamGroup(cluster, group)
         try:

@@ -41,7 +41,7 @@ def test_a_file_with_defaults() -> None:
     file = parse_job_file(FILE, READERS)
     assert file.cluster.options == {"security.protocol": "PLAINTEXT"}
     assert (file.spark.master, file.lake) == ("local[*]", LakeSettings("/tmp/lake", "parquet"))
-    stream = StreamSettings("/tmp/lake/_checkpoints/orders", Trigger())
+    stream = StreamSettings("/tmp/lake/_checkpoints/orders", "penstock-pipeline-orders", Trigger())
     assert file.jobs == {"orders": CopyJob(name="orders", topics=Topics(("orders",)), stream=stream)}
 
 

@@ -1,0 +1,54 @@
+"""What a driver tells others of all its streams: it builds the observer of each, and what they share."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from services.pipeline.observing.group import StreamGroup
+from services.pipeline.observing.lag import Position
+from services.pipeline.observing.meters import PipelineMeters
+from services.pipeline.observing.progress import StreamObserver, observe
+from services.pipeline.observing.serving import MetricsServer
+from services.pipeline.observing.settings import TelemetrySettings
+from services.pipeline.observing.spans import BatchSpans, otlp_spans
+from services.pipeline.spark.checkpoint import Checkpoint
+from services.pipeline.spark.cluster import ClusterSettings
+from services.pipeline.spark.files import Files
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """Of one driver. `close` it when its streams have ended."""
+
+    meters: PipelineMeters
+    server: MetricsServer | None
+    spans: BatchSpans | None
+
+    def observe(
+        self, spark: SparkSession, cluster: ClusterSettings, job: str, group: str, checkpoint: Checkpoint
+    ) -> StreamObserver:
+        """The observer of the job's query, which has the job's name and is not started yet."""
+        observer = observe(spark, job, StreamGroup(cluster, group), self.meters.of(job), self.spans)
+        batch, ends = finished_offsets(spark, checkpoint)
+        if ends:
+            observer.started_from(ends, batch)
+        return observer
+
+    def close(self) -> None:
+        if self.server is not None:
+            self.server.close()
+        if self.spans is not None:
+            self.spans.close()
+
+
+def start_telemetry(settings: TelemetrySettings) -> Telemetry:
+    """Raises PipelineError if the port of the metrics is taken."""
+    meters = PipelineMeters()
+    server = None if settings.metrics_port is None else MetricsServer(meters, settings.metrics_host, settings.metrics_port)
+    return Telemetry(meters, server, None if settings.otlp_endpoint is None else otlp_spans(settings.otlp_endpoint))
+
+
+def finished_offsets(spark: SparkSession, checkpoint: Checkpoint) -> tuple[int, dict[Position, int]]:
+    """The last batch that Spark's checkpoint has as finished, and its end offsets; -1 and none before the first."""
+    batch = max((int(name) for name in Files(spark, checkpoint.path).names("commits")), default=-1)
+    return batch, checkpoint.ends(batch) if batch >= 0 else {}

@@ -59,7 +59,7 @@ def _fetch(connection: KafkaConnection, partition: Partition, offset: int, bytes
     writer.int32(1)
     writer.string(partition.topic, flexible=False)
     writer.int32(1)
-    writer.int32(partition.index)
+    writer.int32(partition.number)
     writer.int64(offset)
     writer.int32(bytes_max)
     reader = connection.ask(ApiKey.FETCH, _FETCH_VERSION, writer)
@@ -70,7 +70,7 @@ def _fetch(connection: KafkaConnection, partition: Partition, offset: int, bytes
     reader.int32()
     error = reader.int16()
     if error:
-        raise PipelineError(f"{partition.topic}-{partition.index} cannot be fetched at {offset}: {ErrorCode(error).name}")
+        raise PipelineError(f"{partition.topic}-{partition.number} cannot be fetched at {offset}: {ErrorCode(error).name}")
     reader.int64(), reader.int64()  # high watermark, last stable offset
     aborted = [(reader.int64(), reader.int64()) for _ in range(max(0, reader.nullable_array_length(False)))]
     return FetchedBatches(reader.nullable_data(False) or b"", aborted)

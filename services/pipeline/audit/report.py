@@ -43,7 +43,7 @@ def _partition(partition: Partition, result: AuditResult) -> dict[str, Any]:
     scope = result.scopes[partition]
     return {
         "topic": partition.topic,
-        "partition": partition.index,
+        "partition": partition.number,
         "first": scope.start,
         "last": scope.end - 1,
         "log_records": _records(each for each in result.log if each[:2] == partition),

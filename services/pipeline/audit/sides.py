@@ -104,7 +104,7 @@ def scope_rows(spark: SparkSession, scopes: Scopes) -> DataFrame:
     """`topic, partition, start, end`."""
     columns = {
         "topic": [partition.topic for partition in scopes],
-        "partition": [partition.index for partition in scopes],
+        "partition": [partition.number for partition in scopes],
         "start": [scope.start for scope in scopes.values()],
         "end": [scope.end for scope in scopes.values()],
     }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 class Partition(NamedTuple):
     topic: str
-    index: int
+    number: int
 
 
 class Bucket(NamedTuple):

@@ -43,9 +43,9 @@ class Starter(Protocol):
 
 
 class RunningStream:
-    """A job that is one streaming query. The observer ends with it."""
+    """A job that is one streaming query. Its observer, if it has one, ends with it."""
 
-    def __init__(self, name: str, query: StreamingQuery, *, ends: bool, observer: StreamObserver) -> None:
+    def __init__(self, name: str, query: StreamingQuery, *, ends: bool, observer: StreamObserver | None = None) -> None:
         self.ends = ends
         self._name = name
         self._query = query
@@ -65,6 +65,8 @@ class RunningStream:
 
     def _end_observer(self) -> None:
         """The last progress of a query that read nothing has no batch of its own to wait for."""
+        if self._observer is None:
+            return
         last = self._query.lastProgress
         if last is not None and last.numInputRows > 0 and self._query.exception() is None:
             self._observer.drain(last.batchId)

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # re-exported from C
+from confluent_kafka.admin import AdminClient, NewTopic
 
 VISITS = 20_000
 BROKEN_EVERY = 4_000

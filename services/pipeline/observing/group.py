@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from services.pipeline.errors import PipelineError
@@ -14,7 +14,7 @@ from services.pipeline.observing.lag import Position
 from services.pipeline.spark.cluster import ClusterSettings
 
 TIMEOUT_S = 15.0
-READ_S = 5.0
+READ_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class StreamGroup:
                 "group.id": group,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
+                "enable.partition.eof": True,
                 "fetch.wait.max.ms": 100,
             }
         )
@@ -72,7 +73,10 @@ class StreamGroup:
         }
 
     def timestamps(self, offsets: Mapping[Position, int]) -> dict[Position, int]:
-        """Milliseconds of the first record at or after each offset; left out if there is none within five seconds."""
+        """Milliseconds of the first record at or after each offset; left out where the log has none, but say transaction markers.
+
+        Raises PipelineError if the cluster does not tell in time: an age that is unknown is not 0.
+        """
         waited = dict(offsets)
         found: dict[Position, int] = {}
         self._consumer.assign([TopicPartition(*position, offset) for position, offset in offsets.items()])
@@ -80,10 +84,14 @@ class StreamGroup:
         while waited and time.monotonic() < deadline:
             for message in self._consumer.consume(num_messages=500, timeout=0.5):
                 position = (message.topic(), message.partition())
-                if message.error() is None and waited.pop(position, None) is not None:
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    continue
+                if waited.pop(position, None) is not None and error is None:
                     found[position] = message.timestamp()[1]
-                    self._consumer.pause([TopicPartition(*position)])
         self._consumer.unassign()
+        if waited:
+            raise PipelineError(f"{self._servers} did not return the next records of {len(waited)} partitions in {READ_S:.0f} s")
         return found
 
     def _asked(self, what: str, answer: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -36,6 +37,9 @@ def make_session(settings: SparkSettings, app_name: str = "penstock pipeline") -
     """Starts Spark's JVM, or gives the session that this process has. Raises PipelineError without Java."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise PipelineError("there is no java on PATH: Spark needs Java 17 (apt-get install openjdk-17-jre-headless)")
+    if settings.master.startswith("local"):
+        # Workers, and the planners of data sources, run the interpreter that has the pipeline's packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = LOCAL_DEFAULTS if settings.master.startswith("local") else {}
     builder = SparkSession.builder.master(settings.master).appName(app_name)
     for key, value in {**DEFAULTS, **FIXED, **local, **package_settings(ivy_folder()), **settings.config}.items():

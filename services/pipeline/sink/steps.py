@@ -1,0 +1,15 @@
+"""Names of the moments between which a crash matters. Tests put an observer here that kills the process at one of them."""
+
+from collections.abc import Callable
+
+_observers: list[Callable[[str], None]] = []
+
+
+def observe(observer: Callable[[str], None]) -> None:
+    """From now on the observer is called with the name of each step of this process."""
+    _observers.append(observer)
+
+
+def reached(step: str) -> None:
+    for observer in _observers:
+        observer(step)

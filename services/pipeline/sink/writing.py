@@ -1,0 +1,72 @@
+"""Epochs of a DataFrame written from the driver, as `foreachBatch` calls it. Unlike `format("penstock")`, it knows the number of
+tasks, so that a repeated epoch with another number is refused before a task runs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from services.pipeline.sink import steps
+from services.pipeline.sink.client.errors import SinkError
+from services.pipeline.sink.entry_checks import check_entries
+from services.pipeline.sink.handouts import prepare
+from services.pipeline.sink.ledger import LedgerEntry
+from services.pipeline.sink.options import SinkOptions, read_options
+from services.pipeline.sink.schema import check_columns
+from services.pipeline.sink.task_identity import Handout, TaskIdentity
+from services.pipeline.sink.task_writer import SEVERAL, write_task
+
+COUNTS = "rows bigint, bytes bigint"
+ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+@dataclass(frozen=True)
+class EpochWritten:
+    epoch: int
+    rows: int
+    bytes: int
+    tasks: int
+
+
+class EpochWriter:
+    """Writes DataFrames to the sink `sink_id`. `writer`: who does; another writer of the same sink id is refused."""
+
+    def __init__(self, options: Mapping[str, str], sink_id: str, writer: str) -> None:
+        self.options: SinkOptions = read_options(options)
+        self._sink_id = sink_id
+        self._writer = writer
+
+    def __call__(self, frame: DataFrame, epoch: int) -> EpochWritten:
+        """Returns when every task has committed. Raises SinkError before any task runs, or what Spark raises when a task fails.
+
+        Repeated with the same rows in each task, it writes only what is missing. The plan must not be adaptive: Spark could then
+        choose another number of tasks.
+        """
+        steps.reached("before the epoch")
+        check_columns({field.name: field.dataType.simpleString() for field in frame.schema.fields}, self.options.topic)
+        if frame.sparkSession.conf.get(ADAPTIVE) == "true":
+            raise SinkError(f"{ADAPTIVE} is on: tasks of a repeated epoch would not be the same, so set it to false")
+        tasks = frame._jdf.queryExecution().toRdd().getNumPartitions()
+        handout = prepare(self.options, self._sink_id, tasks)
+        check_entries(self._entry(epoch, tasks), handout.view)
+        steps.reached("before tasks")
+        written = frame.mapInArrow(self._task_function(epoch, handout), COUNTS).collect()
+        steps.reached("after tasks")
+        return EpochWritten(epoch, sum(row.rows for row in written), sum(row.bytes for row in written), tasks)
+
+    def _entry(self, epoch: int, tasks: int) -> LedgerEntry:
+        return LedgerEntry(self._sink_id, 0, epoch, tasks, self.options.topic or SEVERAL, self._writer)
+
+    def _task_function(self, epoch: int, handout: Handout):  # type: ignore[no-untyped-def]
+        options, sink_id, writer = self.options, self._sink_id, self._writer
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            assert context is not None
+            task = TaskIdentity(sink_id, context.partitionId(), epoch, handout.tasks, writer)
+            entry = write_task(batches, task, options, handout)
+            yield pa.record_batch({"rows": [entry.rows], "bytes": [entry.payload_bytes]})
+
+        return write

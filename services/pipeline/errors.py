@@ -5,5 +5,9 @@ class PipelineError(Exception):
     """The message is one sentence, shown as it is: it names the value that is wrong and what is allowed."""
 
 
+class SinkError(PipelineError):
+    """A write to topics that cannot go on, or may not begin."""
+
+
 class InvalidJobFile(PipelineError):
     """A job file with a value that is wrong, missing, unknown or contradictory."""

@@ -10,6 +10,10 @@ def observe(observer: Callable[[str], None]) -> None:
     _observers.append(observer)
 
 
+def forget(observer: Callable[[str], None]) -> None:
+    _observers.remove(observer)
+
+
 def reached(step: str) -> None:
-    for observer in _observers:
+    for observer in list(_observers):
         observer(step)

@@ -22,6 +22,12 @@ COUNTS = "rows bigint, bytes bigint"
 ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
+def last_epoch(options: SinkOptions, sink_id: str) -> int | None:
+    """The newest epoch of which a task has committed."""
+    entries = prepare(options, sink_id, None).view.entries.values()
+    return max((entry.epoch for entry in entries), default=None)
+
+
 @dataclass(frozen=True)
 class EpochWritten:
     epoch: int

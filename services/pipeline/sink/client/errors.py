@@ -1,11 +1,9 @@
 """What a broker or the network may do to a task."""
 
 from libs.wire.errors import ErrorCode, error_name
-from services.pipeline.errors import PipelineError
+from services.pipeline.errors import SinkError
 
-
-class SinkError(PipelineError):
-    """One sentence for a person: the write cannot go on."""
+__all__ = ["FENCING", "Fenced", "Refused", "SinkError", "Unreachable", "refuse"]
 
 
 class Unreachable(Exception):

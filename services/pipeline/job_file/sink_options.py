@@ -1,0 +1,23 @@
+"""Keys of jobs that write to a topic."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from services.pipeline.job_file.reader import TableReader
+
+
+@dataclass(frozen=True)
+class Target:
+    """`topic`: None if each row names its own. `options`: of the sink, e.g. `kafka.compression.type`."""
+
+    topic: str | None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def sink_options(self, bootstrap_servers: str, security: Mapping[str, str]) -> dict[str, str]:
+        topic = {"topic": self.topic} if self.topic is not None else {}
+        protocol = {f"kafka.{name}": value for name, value in security.items() if name == "security.protocol"}
+        return {"kafka.bootstrap.servers": bootstrap_servers, **protocol, **topic, **self.options}
+
+
+def read_target(table: TableReader) -> Target:
+    return Target(table.text("topic", None), table.settings("sink"))

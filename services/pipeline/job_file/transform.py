@@ -1,0 +1,62 @@
+"""Jobs of the kind `transform`: topics into a topic by an SQL query, exactly once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from services.pipeline.job_file.job import Job, LakeSettings
+from services.pipeline.job_file.reader import TableReader
+from services.pipeline.job_file.sink_options import Target, read_target
+from services.pipeline.job_file.streams import StreamSettings, read_stream_settings, read_topics
+from services.pipeline.spark.cluster import Topics
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How much later than the latest time of `column` a row may come, e.g. `10 minutes`."""
+
+    column: str
+    delay: str
+
+
+@dataclass(frozen=True)
+class InputView:
+    """Topics that the query reads as one view. `select`: SQL expressions that make the view's columns of the records'."""
+
+    topics: Topics
+    select: tuple[str, ...]
+    watermark: Watermark | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformJob(Job):
+    inputs: Mapping[str, InputView]
+    query: str
+    target: Target
+    stream: StreamSettings
+    output_mode: Literal["append", "update"]
+    starting_offsets: Literal["earliest", "latest"]
+
+
+def read_transform_job(table: TableReader, name: str, lake: LakeSettings) -> TransformJob:
+    inputs = table.table("inputs")
+    return TransformJob(
+        name=name,
+        inputs={view: _read_input(inputs.table(view)) for view in inputs.keys()},  # noqa: SIM118 (no dictionary)
+        query=table.text("query"),
+        target=read_target(table),
+        stream=read_stream_settings(table, job=name, lake_path=lake.path),
+        output_mode=table.choice("output_mode", ("append", "update"), "append"),
+        starting_offsets=table.choice("starting_offsets", ("earliest", "latest"), "earliest"),
+    )
+
+
+def _read_input(table: TableReader) -> InputView:
+    topics, select = read_topics(table), table.texts("select", ("*",))
+    watermark = None
+    if table.has("watermark"):
+        given = table.table("watermark")
+        watermark = Watermark(given.text("column"), given.text("delay"))
+        given.end()
+    table.end()
+    return InputView(topics, select, watermark)

@@ -1,0 +1,82 @@
+"""Replay jobs: chunks of a slice of the lake, each an epoch of the sink. A later run goes on with the ledger's last epoch."""
+
+import threading
+import time
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.job_file.replay import RateLimit, ReplayJob
+from services.pipeline.jobs.replay_plan import ReplayPlan, plan_of, rows_of_chunk, slice_of
+from services.pipeline.jobs.running import Surroundings, reason_of
+from services.pipeline.lake.table import read_table
+from services.pipeline.sink.options import read_options
+from services.pipeline.sink.writing import ADAPTIVE, EpochWriter, EpochWritten, last_epoch
+from services.pipeline.spark.files import Files
+
+
+def start_replay(job: ReplayJob, surroundings: Surroundings) -> "RunningReplay":
+    """Reads the lake and makes the plan, if there is none; `wait` then writes."""
+    spark = surroundings.spark.newSession()
+    spark.conf.set(ADAPTIVE, "false")
+    options = job.target.sink_options(surroundings.cluster.bootstrap_servers, surroundings.cluster.options)
+    read_options(options)
+    rows = slice_of(read_table(spark, job.table), job.rows, job.name)
+    plan = plan_of(job, Files(spark, job.checkpoint), rows)
+    return RunningReplay(job, rows, plan, options)
+
+
+class RunningReplay:
+    ends = True
+
+    def __init__(self, job: ReplayJob, rows: DataFrame, plan: ReplayPlan, options: dict[str, str]) -> None:
+        self._job = job
+        self._rows = rows
+        self._plan = plan
+        self._sink_id = f"replay-{plan.plan_id}"
+        self._options = options
+        self._stopped = threading.Event()
+
+    def wait(self) -> None:
+        write = EpochWriter(self._options, self._sink_id, self._job.name)
+        # Earlier chunks are complete: each began when the one before it had ended.
+        first = last_epoch(write.options, self._sink_id) or 0
+        for epoch in range(first, len(self._plan.chunks)):
+            if self._stopped.is_set():
+                return
+            started = time.monotonic()
+            written = self._write_chunk(write, epoch)
+            pause_s = seconds_over(self._job.limit, written.rows, written.bytes) - (time.monotonic() - started)
+            self._stopped.wait(max(0.0, pause_s))
+
+    def stop(self) -> None:
+        """The replay ends after the chunk that is being written."""
+        self._stopped.set()
+
+    def _write_chunk(self, write: EpochWriter, epoch: int) -> EpochWritten:
+        chunk = self._plan.chunks[epoch]
+        expected = sum(part.rows for part in chunk)
+        frame = rows_of_chunk(self._rows, chunk, self._plan.tasks).select(*self._columns())
+        try:
+            written = write(frame, epoch)
+        except PySparkException as error:
+            raise PipelineError(f"{self._job.name}: {reason_of(error)}") from error
+        if written.rows != expected:
+            raise PipelineError(
+                f"{self._job.name}: chunk {epoch} had {expected} rows when the replay was planned and has {written.rows} now: "
+                f"the table {self._job.table} has lost or gained rows meanwhile"
+            )
+        return written
+
+    def _columns(self) -> list[str]:
+        own_topic = ["topic"] if self._job.target.topic is None else []
+        partition = ["partition"] if self._job.keeps_partitions else []
+        return ["key", "value", "headers", "timestamp", *own_topic, *partition]
+
+
+def seconds_over(limit: RateLimit, rows: int, payload_bytes: int) -> float:
+    """How long that much takes at the limit."""
+    by_records = rows / limit.records if limit.records is not None else 0.0
+    by_bytes = payload_bytes / limit.bytes if limit.bytes is not None else 0.0
+    return max(by_records, by_bytes)

@@ -1,0 +1,117 @@
+"""The plan of a replay: which offsets of which partitions each chunk has. It is written once, and later runs follow it."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.job_file.replay import LakeSlice, ReplayJob, slice_facts
+from services.pipeline.spark.files import Files
+
+FILE = "replay.json"
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """Offsets of one partition, both ends included, and how many rows of the slice lie there."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """`chunks`: each is an epoch of the sink. `tasks`: of each chunk."""
+
+    plan_id: str
+    tasks: int
+    chunks: tuple[tuple[OffsetRange, ...], ...]
+
+
+def plan_of(job: ReplayJob, files: Files, rows: DataFrame) -> ReplayPlan:
+    """The plan in the checkpoint, or a new one. Raises PipelineError for the checkpoint of another replay."""
+    facts = _facts(job)
+    if not files.exists(FILE):
+        plan = {"job": facts, "plan_id": str(uuid.uuid4()), "tasks": job.tasks, "chunks": _chunks(job, rows)}
+        files.create(FILE, json.dumps(plan))
+    found = json.loads(files.read(FILE))
+    for name, value in facts.items():
+        if found["job"].get(name) != value:
+            raise PipelineError(
+                f"{job.name}: the checkpoint {job.checkpoint} is of another replay: its {name} is {found['job'].get(name)!r}, "
+                f"not {value!r}; give this one a checkpoint of its own"
+            )
+    chunks = tuple(tuple(OffsetRange(*part) for part in chunk) for chunk in found["chunks"])
+    return ReplayPlan(found["plan_id"], found["tasks"], chunks)
+
+
+def slice_of(rows: DataFrame, wanted: LakeSlice, name: str) -> DataFrame:
+    """The rows that the job names. Raises PipelineError for a predicate that Spark refuses."""
+    conditions: list[Column] = []
+    if wanted.topics:
+        conditions.append(F.col("topic").isin(*wanted.topics))
+    if wanted.since is not None:
+        conditions.append(F.col("timestamp") >= F.lit(wanted.since))
+    if wanted.until is not None:
+        conditions.append(F.col("timestamp") < F.lit(wanted.until))
+    if wanted.since_offset is not None:
+        conditions.append(F.col("offset") >= wanted.since_offset)
+    if wanted.until_offset is not None:
+        conditions.append(F.col("offset") < wanted.until_offset)
+    if wanted.keys:
+        conditions.append(F.col("key").isin(*(key.encode() for key in wanted.keys)))
+    try:
+        for condition in (*conditions, *([wanted.where] if wanted.where else [])):
+            rows = rows.where(condition)
+        return rows
+    except (AnalysisException, ParseException) as error:
+        raise PipelineError(f"{name}: Spark refuses the slice: {str(error).strip().splitlines()[0]}") from error
+
+
+def rows_of_chunk(rows: DataFrame, chunk: tuple[OffsetRange, ...], tasks: int) -> DataFrame:
+    """In the order of each partition; all rows of a partition are in one task."""
+    inside = F.lit(False)
+    for part in chunk:
+        of_partition = (F.col("topic") == part.topic) & (F.col("partition") == part.partition)
+        inside = inside | (of_partition & F.col("offset").between(part.first, part.last))
+    place = ("topic", "partition")
+    return rows.where(inside).repartition(tasks, *place).sortWithinPartitions(*place, "offset")
+
+
+def _facts(job: ReplayJob) -> Mapping[str, Any]:
+    facts: Mapping[str, Any] = json.loads(
+        json.dumps(
+            {
+                "table": job.table,
+                "slice": slice_facts(job.rows),
+                "topic": job.target.topic,
+                "keeps_partitions": job.keeps_partitions,
+            }
+        )
+    )
+    return facts
+
+
+def _chunks(job: ReplayJob, rows: DataFrame) -> list[list[tuple[Any, ...]]]:
+    """Each partition gives every chunk the same number of rows, until it has no more."""
+    place = ("topic", "partition")
+    partitions = rows.select(*place).distinct().count()
+    share = max(1, job.chunk_rows // max(1, partitions))
+    numbered = rows.select(*place, "offset", F.row_number().over(Window.partitionBy(*place).orderBy("offset")).alias("row"))
+    chunk = F.floor((F.col("row") - 1) / share).alias("chunk")
+    ranges = numbered.groupBy(*place, chunk).agg(
+        F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("rows")
+    )
+    chunks: dict[int, list[tuple[Any, ...]]] = {}
+    for found in ranges.orderBy("chunk", *place).collect():
+        chunks.setdefault(found.chunk, []).append((found.topic, found.partition, found.first, found.last, found.rows))
+    return [chunks[number] for number in sorted(chunks)]

@@ -21,7 +21,8 @@ class PlacedRecord(NamedTuple):
 
 
 def create_topic(bootstrap: str, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
-    topic = NewTopic(name, partitions, config=dict(config or {}))
+    """Records stay, however old their timestamps are."""
+    topic = NewTopic(name, partitions, config={"retention.ms": "-1", **(config or {})})
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (created,) = admin.create_topics([topic]).values()
     created.result(60)

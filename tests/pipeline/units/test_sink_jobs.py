@@ -1,0 +1,63 @@
+"""Job files of the kinds `transform` and `replay`."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from services.pipeline.errors import InvalidJobFile
+from services.pipeline.job_file.file import parse_job_file, read_job_file
+from services.pipeline.job_file.replay import LakeSlice, RateLimit, ReplayJob
+from services.pipeline.job_file.transform import TransformJob, Watermark
+
+HEAD = """
+[cluster]
+bootstrap_servers = "127.0.0.1:9092"
+[lake]
+path = "/lake"
+[jobs.one]
+"""
+REPLAY = HEAD + 'kind = "replay"\ntable = "/lake/orders"\ntopic = "again"\n'
+TRANSFORM = HEAD + 'kind = "transform"\nquery = "SELECT * FROM a"\ntopic = "b"\n[jobs.one.inputs.a]\ntopics = ["a"]\n'
+
+
+def test_the_example_has_both_kinds(root: Path) -> None:
+    jobs = read_job_file(root / "services/pipeline/examples/topics.toml").jobs
+    totals, again = jobs["totals"], jobs["again"]
+    assert isinstance(totals, TransformJob)
+    assert totals.inputs["orders"].watermark == Watermark("timestamp", "2 hours")
+    assert isinstance(again, ReplayJob)
+    assert again.rows == LakeSlice(keys=("customer-3",), where="offset >= 100")
+    assert again.limit == RateLimit(records=5000)
+
+
+def test_times_of_a_slice_are_utc_unless_they_say_otherwise() -> None:
+    text = (
+        REPLAY
+        + 'slice.since = "2026-11-27T09:00:00"\nslice.until = "2026-11-27T12:00:00+02:00"\nsink.kafka.compression.type = "lz4"'
+    )
+    job = parse_job_file(text).jobs["one"]
+    assert isinstance(job, ReplayJob)
+    assert (job.rows.since, job.rows.until) == (datetime(2026, 11, 27, 9, tzinfo=UTC), datetime(2026, 11, 27, 10, tzinfo=UTC))
+    assert job.target.options == {"kafka.compression.type": "lz4"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (REPLAY + 'slice.since = "yesterday"', r"jobs\.one\.slice\.since is 'yesterday'; allowed is a time such as"),
+        (REPLAY + 'partition = "same"', r"jobs\.one\.partition is 'same'; allowed is 'of the key' or 'as it was'"),
+        (REPLAY + "records_per_second = 0", r"records_per_second is 0; allowed is a whole number from 1"),
+        (REPLAY + 'slice.key = "a"', r"there is no key jobs\.one\.slice\.key; did you mean keys\?"),
+        (TRANSFORM.replace('query = "SELECT * FROM a"', ""), r"jobs\.one\.query is missing"),
+        (TRANSFORM + 'watermark = {column = "timestamp"}', r"jobs\.one\.inputs\.a\.watermark\.delay is missing"),
+        (TRANSFORM + 'topic = "x"', r"there is no key jobs\.one\.inputs\.a\.topic; did you mean topics\?"),
+        (
+            TRANSFORM.replace('topic = "b"', 'output_mode = "complete"'),
+            r"output_mode is 'complete'; allowed is 'append' or 'update'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_sentence(text: str, complaint: str) -> None:
+    with pytest.raises(InvalidJobFile, match=complaint):
+        parse_job_file(text)

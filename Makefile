@@ -12,12 +12,12 @@ PIPELINE := .tools/pipeline/venv/bin
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST IMAGES JSON KAFKA KIND PORT PYTHON RUN SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS PORT PYTHON RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test deploy-test helm-test check simulate chaos clients bench docs upgrade
+.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -79,6 +79,9 @@ deploy-test: setup ## install, upgrade and migrate in the ways that users do, as
 
 pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters and Apache Kafka, about eight minutes
 	$(PIPELINE)/python -m pytest --durations=15 --pipeline $(or $(TESTS),tests/pipeline)
+
+pipeline-chaos: setup setup-pipeline ## kill jobs of the pipeline at every step and compare what comes out: RUNS=100 KINDS=transform,replay SEED=
+	$(PIPELINE)/python -m tests.pipeline.chaos --runs $(or $(RUNS),100) $(if $(KINDS),--kinds $(KINDS)) $(if $(SEED),--seed $(SEED))
 
 helm-test: setup ## install the chart on a Kubernetes, upgrade it under load, scale storage 3, 4, 3: CONTEXT= of kubectl, IMAGES= registry/penstock
 	$(VENV)/python -m tests.deploy.chart.on_kubernetes $(if $(CONTEXT),--context "$(CONTEXT)") $(if $(IMAGES),--images "$(IMAGES)")

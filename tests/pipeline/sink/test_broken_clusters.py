@@ -72,7 +72,9 @@ def test_epochs_go_on_exactly_while_a_process_is_killed(broken_cluster: LocalClu
             epochs.stop.set()
             running.result(240)
     read = [record.value for record in read_topic(cluster.bootstrap, topic)]
-    assert sorted(read) == sorted(row.value for epoch in range(epochs.done) for task in range(TASKS) for row in rows_of(epoch, task))
+    assert sorted(read) == sorted(
+        row.value for epoch in range(epochs.done) for task in range(TASKS) for row in rows_of(epoch, task)
+    )
 
 
 def _let_pass(epochs: Epochs, count: int) -> None:

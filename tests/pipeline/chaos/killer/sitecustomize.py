@@ -1,4 +1,4 @@
-"""Kills processes of a job at a named step. Python imports this in the driver and in Spark's workers if its folder is on the path.
+"""Kills processes of a job at a named step. Driver and workers import it at their start, if its folder is on Python's path.
 
 The folder CHAOS_DIRECTORY holds the plan: a file `armed` with a victim, a step, and how often the step is let pass. Whoever takes
 that file away is the one that kills.

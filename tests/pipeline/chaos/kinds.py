@@ -63,6 +63,7 @@ bootstrap_servers = "{around.bootstrap}"
 master = "{around.master}"
 [spark.config]
 "spark.driver.memory" = "512m"
+"spark.executor.memory" = "512m"
 "spark.sql.shuffle.partitions" = "2"
 "spark.task.maxFailures" = "4"
 [lake]

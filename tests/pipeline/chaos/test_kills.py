@@ -1,0 +1,39 @@
+"""Ten runs of `make pipeline-chaos`, and a killed executor."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.chaos.job_runs import Kill, KilledJob
+from tests.pipeline.chaos.kinds import KINDS, Surroundings
+from tests.pipeline.chaos.runs import PlannedRun, carry_out
+from tests.pipeline.chaos.standalone import StandaloneMaster
+from tests.support.cluster_harness import LocalCluster
+
+RUNS = (
+    PlannedRun("transform", Kill("task", "after InitProducerId")),
+    PlannedRun("transform", Kill("task", "after commit")),
+    PlannedRun("transform", Kill("driver", "after produce", 1)),
+    PlannedRun("transform", Kill("driver", "after tasks", 1)),
+    PlannedRun("transform", Kill("driver", "before the epoch", 1)),
+    PlannedRun("replay", Kill("task", "before commit")),
+    PlannedRun("replay", Kill("driver", "before tasks", 1)),
+    PlannedRun("replay", Kill("driver", "after commit", 1)),
+    PlannedRun("replay", Kill("driver", "after tasks", 1)),
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.kind}: {run.kill}")
+def test_what_comes_out_is_exact_whoever_is_killed(cluster: LocalCluster, run: PlannedRun) -> None:
+    carry_out(run, cluster.bootstrap, RUNS.index(run))
+
+
+@pytest.mark.timeout(600)
+def test_an_executor_is_killed_before_its_task_commits(cluster: LocalCluster, tmp_path: Path, topic: str) -> None:
+    with StandaloneMaster(tmp_path, chaos=tmp_path) as standalone:
+        prepared = KINDS["transform"].prepare(Surroundings(cluster.bootstrap, tmp_path, topic, standalone.url))
+        job = KilledJob(tmp_path, prepared.job_file)
+        job.run_to_the_end(Kill("executor", "before commit"))
+        assert job.runs == 1, "Spark repeats the executor's tasks; the job need not be started again"
+        prepared.check()

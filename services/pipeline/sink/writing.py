@@ -54,7 +54,7 @@ class EpochWriter:
         check_columns({field.name: field.dataType.simpleString() for field in frame.schema.fields}, self.options.topic)
         if frame.sparkSession.conf.get(ADAPTIVE) == "true":
             raise SinkError(f"{ADAPTIVE} is on: tasks of a repeated epoch would not be the same, so set it to false")
-        tasks = frame._jdf.queryExecution().toRdd().getNumPartitions()
+        tasks = frame.rdd.getNumPartitions()
         handout = prepare(self.options, self._sink_id, tasks)
         check_entries(self._entry(epoch, tasks), handout.view)
         steps.reached("before tasks")

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from libs.wire.record_batches.records import Record
+from tests.support.polling import eventually
 
 READ_WITHIN_S = 60.0
 
@@ -38,15 +39,23 @@ def fill_topic(bootstrap: str, name: str, records: Sequence[Record]) -> None:
 
 
 def read_topic(bootstrap: str, name: str) -> list[PlacedRecord]:
-    """All committed records up to the last stable offset of now, by partition and offset."""
+    """All committed records, by partition and offset. Transactions whose end is still on its way are waited for."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    places = [TopicPartition(name, partition) for partition in admin.list_topics(name, READ_WITHIN_S).topics[name].partitions]
+    committed, written = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+    eventually(lambda: _ends(admin, places, committed) == _ends(admin, places, written), READ_WITHIN_S)
     config = {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
     consumer = Consumer(config | {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True})
     try:
-        partitions = list(consumer.list_topics(name, READ_WITHIN_S).topics[name].partitions)
-        consumer.assign([TopicPartition(name, partition, 0) for partition in partitions])
-        return sorted(_read_to_ends(consumer, set(partitions)))
+        consumer.assign([TopicPartition(name, place.partition, 0) for place in places])
+        return sorted(_read_to_ends(consumer, {place.partition for place in places}))
     finally:
         consumer.close()
+
+
+def _ends(admin: AdminClient, places: Sequence[TopicPartition], isolation: IsolationLevel) -> list[int]:
+    asked = {place: OffsetSpec.latest() for place in places}
+    return [answer.result(READ_WITHIN_S).offset for answer in admin.list_offsets(asked, isolation_level=isolation).values()]
 
 
 def _read_to_ends(consumer: Consumer, open_partitions: set[int]) -> list[PlacedRecord]:

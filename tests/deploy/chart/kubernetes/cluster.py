@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.deploy.chart.kubernetes.access import CONTEXT, Access
-from tests.deploy.chart.kubernetes.control_plane import Programs, start_control_plane
+from tests.deploy.chart.kubernetes.control_plane import Programs, Users, start_api_server, start_controllers
 from tests.deploy.chart.kubernetes.networks import Networks
 from tests.deploy.chart.kubernetes.node import Node
 from tests.deploy.chart.kubernetes.pause_image import write_pause_image
@@ -71,8 +71,11 @@ class KubernetesCluster:
             self._nodes.append(Node(number, self._networks.inside_node(number), self._directory / f"node-{number}"))
         kubelets = [access.grant(f"system:node:{node.name}", "system:nodes") for node in self._nodes]
         proxy = access.grant("system:kube-proxy")
-        start_control_plane(self._programs, self._networks.inside_control(), access, self._directory)
+        users = Users.grant(access)
+        control = self._networks.inside_control()
+        start_api_server(self._programs, control, access, self._directory)
         eventually(self._api_is_ready, STARTS_WITHIN_S)
+        start_controllers(self._programs, control, access, users, self._directory)
         for made in (_STORAGE_CLASS, *(volume for node in self._nodes for volume in _volumes(node))):
             self.kubectl("create", "-f", "-", given=json.dumps(made))
         self._load_images()
@@ -94,8 +97,7 @@ class KubernetesCluster:
 
     def _api_is_ready(self) -> bool:
         self._programs.assert_running()
-        is_ready = self._try_kubectl("get", "--raw=/readyz").returncode == 0
-        return is_ready and self._try_kubectl("get", "serviceaccount", "default").returncode == 0
+        return self._try_kubectl("get", "--raw=/readyz").returncode == 0
 
     def _nodes_are_ready(self) -> bool:
         self.assert_running()

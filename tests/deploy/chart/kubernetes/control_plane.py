@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from services.local.etcd_setup import etcd_binary
 from tests.deploy.chart.kubernetes.access import Access
@@ -14,6 +15,8 @@ from tests.support.requirements import ROOT
 STOP_S = 20.0
 FEATURES = "PodTopologyLabelsAdmission=true"
 """On by default from Kubernetes 1.35 on: pods get the zone of their node as a label."""
+ACCOUNTS = "--use-service-account-credentials"
+"""Without it the controllers may do nothing: the rights are their accounts', not their program's."""
 CORE_FILE = """
 .:53 {
     bind ADDRESS
@@ -65,28 +68,37 @@ class Programs:
         self._running.clear()
 
 
-def start_control_plane(programs: Programs, inside: Sequence[str], access: Access, directory: Path) -> None:
-    """`inside` is the command that enters the namespace. All users must have been granted their access."""
-    data = directory / "etcd"
-    programs.start(
-        "etcd",
-        [*inside, str(etcd_binary(ROOT)), f"--data-dir={data}", "--listen-client-urls=http://127.0.0.1:2379",
-         "--advertise-client-urls=http://127.0.0.1:2379", "--listen-peer-urls=http://127.0.0.1:2380", "--unsafe-no-fsync"],
-    )  # fmt: skip
-    manager = access.grant("system:kube-controller-manager")
-    scheduler = access.grant("system:kube-scheduler")
-    dns = access.grant("penstock-test-dns", "system:masters")
+def start_api_server(programs: Programs, inside: Sequence[str], access: Access, directory: Path) -> None:
+    """With its etcd. `inside` is the command that enters the namespace. All users must have been granted their access."""
+    client, peer, data = "http://127.0.0.1:2379", "http://127.0.0.1:2380", directory / "etcd"
+    addresses = (f"--listen-client-urls={client}", f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}")
+    programs.start("etcd", [*inside, str(etcd_binary(ROOT)), f"--data-dir={data}", *addresses, "--unsafe-no-fsync"])
     programs.start("kube-apiserver", [*inside, *_api_server(access)])
-    programs.start(
-        "kube-controller-manager",
-        [*inside, str(BINARIES / "kube-controller-manager"), f"--kubeconfig={manager}", "--leader-elect=false",
-         f"--service-account-private-key-file={access.key}", f"--root-ca-file={access.certificate}", "--bind-address=127.0.0.1"],
-    )  # fmt: skip
+
+
+def start_controllers(programs: Programs, inside: Sequence[str], access: Access, users: "Users", directory: Path) -> None:
+    """Once the API server is ready: what acts on its objects, and DNS."""
     alone = ("--leader-elect=false", "--bind-address=127.0.0.1")
-    programs.start("kube-scheduler", [*inside, str(BINARIES / "kube-scheduler"), f"--kubeconfig={scheduler}", *alone])
+    keys = (f"--service-account-private-key-file={access.key}", f"--root-ca-file={access.certificate}", ACCOUNTS)
+    manager = [str(BINARIES / "kube-controller-manager"), f"--kubeconfig={users.manager}", *alone, *keys]
+    programs.start("kube-controller-manager", [*inside, *manager])
+    programs.start("kube-scheduler", [*inside, str(BINARIES / "kube-scheduler"), f"--kubeconfig={users.scheduler}", *alone])
     core_file = directory / "Corefile"
-    core_file.write_text(CORE_FILE.replace("ADDRESS", CONTROL_ADDRESS).replace("KUBECONFIG", str(dns)))
+    core_file.write_text(CORE_FILE.replace("ADDRESS", CONTROL_ADDRESS).replace("KUBECONFIG", str(users.dns)))
     programs.start("coredns", [*inside, str(BINARIES / "coredns"), "-conf", str(core_file)])
+
+
+class Users(NamedTuple):
+    """The kubeconfigs of these programs."""
+
+    manager: Path
+    scheduler: Path
+    dns: Path
+
+    @classmethod
+    def grant(cls, access: Access) -> "Users":
+        manager, scheduler = "system:kube-controller-manager", "system:kube-scheduler"
+        return cls(access.grant(manager), access.grant(scheduler), access.grant("penstock-test-dns", "system:masters"))
 
 
 def _api_server(access: Access) -> list[str]:
@@ -99,6 +111,7 @@ def _api_server(access: Access) -> list[str]:
         f"--tls-cert-file={access.certificate}",
         f"--tls-private-key-file={access.key}",
         f"--token-auth-file={access.tokens}",
+        "--kubelet-preferred-address-types=InternalIP",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",

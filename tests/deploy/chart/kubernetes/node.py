@@ -97,6 +97,8 @@ address = "{socket}"
 path = "{directory}/opt"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{PAUSE_IMAGE}"
+# Some virtual machines keep CAP_SYS_RESOURCE from root: then no process may get a lower score than this one's.
+restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "{BINARIES}"
 conf_dir = "{directory}/cni"
@@ -110,7 +112,7 @@ def _pod_network(number: int, directory: Path) -> dict[str, object]:
         "routes": [{"dst": "0.0.0.0/0"}],
         "dataDir": f"{directory}/addresses",
     }
-    bridge = {"type": "bridge", "bridge": "pods", "isDefaultGateway": True, "hairpinMode": True, "ipam": addresses}
+    bridge = {"type": "bridge", "bridge": "pods", "isGateway": True, "hairpinMode": True, "ipam": addresses}
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
 
 

@@ -4,6 +4,7 @@ package main
 import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/health"
@@ -13,7 +14,7 @@ import (
 )
 
 func init() {
-	dnsserver.Directives = []string{"ready", "health", "errors", "loadbalance", "cache", "kubernetes"}
+	dnsserver.Directives = []string{"bind", "ready", "health", "errors", "loadbalance", "cache", "kubernetes"}
 }
 
 func main() { coremain.Run() }

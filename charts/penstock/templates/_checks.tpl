@@ -22,6 +22,7 @@
 {{- include "penstock.extraEnvChecks" (dict "role" $role "extraEnv" (index $values $role).extraEnv) -}}
 {{- end -}}
 {{- include "penstock.commonConfigChecks" . -}}
+{{- include "penstock.runningChecks" . -}}
 {{- end -}}
 
 {{- define "penstock.listenerChecks" -}}

@@ -44,7 +44,8 @@ class Release:
 
     def uninstall(self) -> None:
         self.helm("uninstall", RELEASE)
-        self.kubectl("wait", "--for=delete", "pod", "--selector", f"app.kubernetes.io/instance={RELEASE}", "--timeout=5m")
+        selector = f"app.kubernetes.io/instance={RELEASE},penstock/set"  # the pods of hooks belong to no set, and stay
+        self.kubectl("wait", "--for=delete", "pod", f"--selector={selector}", "--timeout=5m")
 
     def remove(self) -> None:
         self.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=10m")

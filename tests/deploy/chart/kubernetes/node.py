@@ -176,6 +176,8 @@ def _remove_cgroup(path: str) -> None:
             _end_processes(Path(folder))
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
+        with contextlib.suppress(OSError):  # the last node removes what holds them all
+            os.rmdir((hierarchy / path).parent)
 
 
 def _end_processes(cgroup: Path) -> None:

@@ -99,6 +99,7 @@ path = "{directory}/opt"
 sandbox_image = "{PAUSE_IMAGE}"
 # Some virtual machines keep CAP_SYS_RESOURCE from root: then no process may get a lower score than this one's.
 restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "{BINARIES}"
 conf_dir = "{directory}/cni"
@@ -171,7 +172,8 @@ def _make_cgroup(path: str) -> None:
 
 
 def _remove_cgroup(path: str) -> None:
-    for hierarchy in _hierarchies():
+    """Also from a hierarchy of v2 beside those of v1, where runc makes one, too."""
+    for hierarchy in [*_hierarchies(), CGROUPS / "unified"]:
         for folder, _, _ in sorted(os.walk(hierarchy / path), reverse=True):
             _end_processes(Path(folder))
             with contextlib.suppress(OSError):

@@ -6,6 +6,7 @@ machine, as root, with containerd; Go builds that once, in half an hour. Where t
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"helm-test: NOT RUN. No Kubernetes can be started here: {reason}.")
         print("Give it one: make helm-test CONTEXT=name IMAGES=registry.example.net/penstock")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing of the cluster may be left
     with local_cluster() as cluster:
         story = Story(Release(cluster.context, cluster.kubeconfig), REPOSITORY, CLIENT_IMAGE, newer=TAGS[1], drains=True)
         story.run()

@@ -29,7 +29,14 @@ def test_the_page_of_metrics_is_up_to_date() -> None:
 
 
 def test_every_service_has_metrics() -> None:
-    assert definitions().keys() == {"controller", "gateway", "group_coordinator", "storage", "transaction_coordinator"}
+    assert definitions().keys() == {
+        "controller",
+        "gateway",
+        "group_coordinator",
+        "pipeline",
+        "storage",
+        "transaction_coordinator",
+    }
 
 
 def test_no_metric_is_defined_twice() -> None:

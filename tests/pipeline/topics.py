@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 DAY_MS = 86_400_000
@@ -29,7 +29,13 @@ def make_topic(bootstrap: str, name: str, partitions: int = 2, config: Mapping[s
 def produce(
     bootstrap: str, topic: str, records: Iterable[Record], *, transactional_id: str | None = None, abort: bool = False
 ) -> None:
-    """Returns when all are acknowledged; with a transactional id, in one transaction."""
+    """Returns when all are acknowledged; with a transactional id, in one transaction. Raises AssertionError if one is refused."""
+    refused: list[str] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            refused.append(error.str())
+
     settings: dict[str, str | bool] = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
     producer = Producer(settings | ({"transactional.id": transactional_id} if transactional_id else {}))
     if transactional_id:
@@ -37,9 +43,12 @@ def produce(
         producer.begin_transaction()
     for each in records:
         headers = list(each.headers)
-        producer.produce(topic, each.value, each.key, each.partition, timestamp=each.timestamp_ms, headers=headers)
+        producer.produce(
+            topic, each.value, each.key, each.partition, timestamp=each.timestamp_ms, headers=headers, on_delivery=delivered
+        )
         producer.poll(0)
     assert producer.flush(60) == 0
+    assert not refused, refused[0]
     if transactional_id:
         (producer.abort_transaction if abort else producer.commit_transaction)(60)
 

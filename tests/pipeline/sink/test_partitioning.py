@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +48,7 @@ def test_rows_without_a_key_are_placed_by_value_and_time_alone(rows: list[tuple[
     assert list(together) == alone
 
 
+@pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")  # kafka-python's import
 def test_each_client_puts_a_key_where_the_sink_puts_it(cluster: LocalCluster, topic: str) -> None:
     keys = [f"key-{number}".encode() for number in range(200)]
     ours = {key: int(place) for key, place in zip(keys, partitions_of_hashes(murmur2(*columns(keys)), PARTITIONS), strict=True)}

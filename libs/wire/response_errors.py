@@ -4,6 +4,8 @@ import types
 import typing
 from typing import Any, Final
 
+from libs.wire.messages.message import Message
+
 NAME: Final = "error_code"
 
 
@@ -32,7 +34,7 @@ _PLANS: dict[type, tuple[bool, tuple[str, ...]]] = {}
 
 def _plan(cls: type) -> tuple[bool, tuple[str, ...]]:
     """Whether the class has an error code, and its fields that may hold others."""
-    hints = typing.get_type_hints(cls) if _is_message(cls) else {}
+    hints = _hints(cls) if _is_message(cls) else {}
     nested = tuple(name for name, hint in hints.items() if any(any(_plan(inner)) for inner in _messages(hint)))
     plan = _PLANS[cls] = NAME in hints, nested
     return plan
@@ -47,5 +49,12 @@ def _messages(hint: object) -> list[type]:
     return []
 
 
+def _hints(cls: type) -> dict[str, Any]:
+    """The types of its fields. A class that the generator wrote out has them at its constructor alone."""
+    return typing.get_type_hints(vars(cls)["__init__"] if issubclass(cls, Message) else cls)
+
+
 def _is_message(cls: type) -> bool:
-    return hasattr(cls, "__dataclass_fields__") or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    return (
+        issubclass(cls, Message) or hasattr(cls, "__dataclass_fields__") or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    )

@@ -38,7 +38,7 @@ def set_up(tmp_path, monkeypatch) -> SetUp:
         venv_python(tmp_path).parent.mkdir(parents=True, exist_ok=True)
         venv_python(tmp_path).touch()
 
-    monkeypatch.setattr(python_setup, "_run", note)
+    monkeypatch.setattr(python_setup, "run_logged", note)
 
     def run(development: bool) -> list[str]:
         commands.clear()
@@ -66,7 +66,7 @@ def test_an_extra_that_pip_passes_over_fails_the_set_up(tmp_path, monkeypatch):
 
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
     (tmp_path / "constraints.txt").write_text("")
-    monkeypatch.setattr(python_setup, "_run", warn)
+    monkeypatch.setattr(python_setup, "run_logged", warn)
     with pytest.raises(LauncherError, match="does not provide the extra 'gateway'"):
         set_up_python(tmp_path, development=False, say=lambda line: None)
     assert not list(tmp_path.glob(".venv/*.stamp"))
@@ -115,6 +115,8 @@ def test_a_setting_of_the_linter_installs_nothing(set_up, tmp_path):
 )
 def test_a_command_that_fails_says_what_may_help(tmp_path, words, hint):
     with pytest.raises(LauncherError) as failure:
-        python_setup._run([sys.executable, "-c", f"import sys; print({words!r}); sys.exit(1)"], tmp_path, None, lambda line: None)
+        python_setup.run_logged(
+            [sys.executable, "-c", f"import sys; print({words!r}); sys.exit(1)"], tmp_path, None, lambda line: None
+        )
     assert words in str(failure.value)
     assert hint in str(failure.value).splitlines()[-1]

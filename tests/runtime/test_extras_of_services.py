@@ -17,7 +17,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 OF_DEVELOPERS = "dev"
-SERVICES = [extra for extra in EXTRAS if extra != OF_DEVELOPERS and (ROOT / "services" / extra.replace("-", "_")).exists()]
+ELSEWHERE = "pipeline"
+"""It has an environment of its own (`make setup-pipeline`), which has no package of another service."""
+SERVICES = [
+    extra
+    for extra in EXTRAS
+    if extra not in (OF_DEVELOPERS, ELSEWHERE) and (ROOT / "services" / extra.replace("-", "_")).exists()
+]
 PROVIDERS = {name: {canonicalize_name(each) for each in found} for name, found in packages_distributions().items()}
 """Distributions by the name of the package that is imported. Several may share one, such as `google`."""
 HIDING = """

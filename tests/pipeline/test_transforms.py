@@ -31,9 +31,9 @@ def test_the_latest_record_of_each_key_is_what_a_dictionary_would_keep(
     spark: SparkSession, records: list[tuple[bytes | None, bytes | None]]
 ) -> None:
     found = latest_per_key(rows_of(spark, records)).collect()
-    assert len(found) == len({row.key for row in found})
+    assert len(found) == len({bytes(row.key) for row in found})
     kept = {key: (offset, value) for offset, (key, value) in enumerate(records) if key is not None}
-    assert {bytes(row.key): (row.offset, row.value) for row in found} == kept
+    assert {bytes(row.key): (row.offset, None if row.value is None else bytes(row.value)) for row in found} == kept
 
 
 @FEW

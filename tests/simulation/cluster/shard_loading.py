@@ -1,7 +1,7 @@
 """A shard that is read from its log anew, beside the one that is served: whoever asks both must hear the same."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from copy import deepcopy
 from typing import Any
 
 from libs.cluster.configs.group_settings import own_group_values
@@ -63,12 +63,13 @@ def _questions(names: Sequence[str]) -> Iterator[tuple[Any, int]]:
 
 def _in_order(reply: Any) -> Any:
     """A shard's tables have no order."""
-    groups = []
+    reply = deepcopy(reply)
     for group in reply.groups:
         if hasattr(group, "members"):
-            group = replace(group, members=sorted(group.members, key=lambda member: member.member_id))
+            group.members.sort(key=lambda member: member.member_id)
         if hasattr(group, "topics"):
-            topics = [replace(topic, partitions=sorted(topic.partitions, key=repr)) for topic in group.topics]
-            group = replace(group, topics=sorted(topics, key=lambda topic: topic.name))
-        groups.append(group)
-    return replace(reply, groups=sorted(groups, key=lambda group: group.group_id))
+            group.topics.sort(key=lambda topic: topic.name)
+            for topic in group.topics:
+                topic.partitions.sort(key=repr)
+    reply.groups.sort(key=lambda group: group.group_id)
+    return reply

@@ -11,5 +11,5 @@ SHORT_S = 20.0
 
 @pytest.mark.parametrize("name", ["the leader counts itself alone", "duplicates are stored"])
 def test_a_planted_bug_is_caught_by_a_short_run(name: str) -> None:
-    count, violation = BUGS.seeds_to_catch(name, violations_of=partial(violations_of, faulty_s=SHORT_S))
-    assert violation is not None, f"{count} seeds did not notice"
+    catch = BUGS.seeds_to_catch(name, violations_of=partial(violations_of, faulty_s=SHORT_S))
+    assert catch.violation is not None, f"{catch.seeds} seeds did not notice"

@@ -26,5 +26,5 @@ def quiet() -> Iterator[None]:
 @pytest.mark.parametrize("name", BUGS.caught)
 @pytest.mark.usefixtures("quiet")
 def test_a_planted_bug_is_caught(name: str) -> None:
-    count, violation = BUGS.seeds_to_catch(name)
-    assert violation is not None, f"{count} seeds did not notice"
+    catch = BUGS.seeds_to_catch(name)
+    assert catch.violation is not None, f"{catch.seeds} seeds did not notice"

@@ -59,9 +59,9 @@ COPY services /opt/penstock/lib/python3.11/site-packages/services
 RUN python -m compileall -q /opt/penstock/lib/python3.11/site-packages/libs /opt/penstock/lib/python3.11/site-packages/services \
     && python -c "import aiohttp.web, services.$(echo "${SERVICE}" | tr - _).__main__"
 # The Java packages of the pipeline, so that its pods start without Maven.
-ENV PENSTOCK_PIPELINE_IVY=/opt/penstock/ivy
 RUN if [ "${SERVICE}" = pipeline ]; then \
-        python -m services.pipeline.spark.resolving && chmod -R a+rX "${PENSTOCK_PIPELINE_IVY}" && rm -rf "${PENSTOCK_PIPELINE_IVY}/cache"; \
+        python -m services.pipeline.spark.resolving \
+            && cd /opt/penstock/lib/python3.11/site-packages/.tools/pipeline/ivy && chmod -R a+rX . && rm -rf cache; \
     fi
 ENV PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001

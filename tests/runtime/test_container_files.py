@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from libs.runtime.setting_names import NAMES
-from services.pipeline.spark.packages import IVY_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -26,7 +25,7 @@ def test_images_have_the_version_of_the_project(file: str) -> None:
 def test_containers_get_settings_that_services_know(file: str) -> None:
     given = {name.lower() for name in SETTING.findall((ROOT / file).read_text())}
     assert given
-    assert given <= {*NAMES, IVY_VARIABLE.lower().removeprefix("penstock_")}
+    assert given <= set(NAMES)
 
 
 def test_the_page_names_each_variable_that_compose_takes() -> None:

@@ -14,6 +14,7 @@ from services.pipeline.sink.task_identity import QUERY_ID
 from services.pipeline.sink.writing import EpochWriter
 from services.pipeline.spark.cluster import ClusterSettings
 from services.pipeline.spark.kafka_source import read_stream, source_options
+from services.pipeline.transforms.by_key import in_tasks_by_key
 
 
 def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStream:
@@ -32,12 +33,15 @@ def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStr
 
 
 def epochs(options: dict[str, str]) -> Callable[[DataFrame, int], None]:
-    """For `foreachBatch`: each batch is the epoch of its number. The query's id, which its checkpoint keeps, is the sink's."""
+    """For `foreachBatch`: each batch is the epoch of its number. The query's id, which its checkpoint keeps, is the sink's.
+
+    Spark's Kafka source numbers the tasks of a batch in another order when a new driver repeats it.
+    """
 
     def write(frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert query_id is not None
-        EpochWriter(options, options.get("sink.id", query_id), query_id)(frame, batch_id)
+        EpochWriter(options, options.get("sink.id", query_id), query_id)(in_tasks_by_key(frame), batch_id)
 
     return write
 

@@ -1,8 +1,9 @@
 """The kinds of jobs that are killed. Each knows how to make its input, its job file, and what must come out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 from libs.wire.record_batches.records import Record
 from tests.pipeline.chaos.job_runs import Kill
@@ -104,7 +105,7 @@ def prepare_replay(around: Surroundings) -> Prepared:
     rows = records()
     create_topic(around.bootstrap, target, PARTITIONS)
     table = around.directory / "lake" / "records"
-    write_table(table, [(f"{around.name}-in", n % PARTITIONS, n // PARTITIONS, row) for n, row in enumerate(rows)])
+    write_table(table, [(f"{around.name}-in", *place, row) for place, row in zip(places(rows), rows, strict=True)])
     file = job_file(
         around,
         f"""
@@ -118,6 +119,15 @@ slice.where = "CAST(CAST(value AS STRING) AS INT) >= 30"
 """,
     )
     return Prepared(file, lambda: check_rows(around, target, rows[30:]))
+
+
+def places(rows: Sequence[Record]) -> Iterator[tuple[int, int]]:
+    """The partition and offset of each, as in a topic: all rows of a key are in one partition."""
+    ends = [0] * PARTITIONS
+    for row in rows:
+        partition = crc32(row.key or b"") % PARTITIONS
+        yield partition, ends[partition]
+        ends[partition] += 1
 
 
 def check_rows(around: Surroundings, topic: str, expected: Sequence[Record]) -> None:

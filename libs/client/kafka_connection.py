@@ -1,7 +1,9 @@
-"""A blocking connection to one broker: a request, then its response."""
+"""A blocking connection to one broker. A caller may work between a request and its response."""
 
+import select
 import socket
 import struct
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -14,18 +16,29 @@ _LENGTH = struct.Struct(">i")
 
 
 class BrokerUnreachable(Exception):
-    """A broker did not answer at its address."""
+    """No broker answers: nobody listens at the address, or the connection failed. The request may have had its effect."""
 
 
 class KafkaConnection:
-    """Use as a context manager. Raises BrokerUnreachable."""
+    """May be used as a context manager. Raises BrokerUnreachable, and is then of no more use."""
 
-    def __init__(self, host: str, port: int, *, client_id: str = "penstock", timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "penstock",
+        timeout_s: float = 10.0,
+        answer_bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> None:
         self.address = f"{host}:{port}"
         self._client_id = client_id
+        self._answer_bytes_max = answer_bytes_max
         self._correlation_id = 0
+        self._received = bytearray()
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise BrokerUnreachable(f"{self.address} cannot be reached: {error}") from error
 
@@ -38,15 +51,33 @@ class KafkaConnection:
     def close(self) -> None:
         self._socket.close()
 
-    def ask(self, key: ApiKey, version: int, body: Writer) -> Reader:
-        """The body of the response."""
+    def set_timeout(self, timeout_s: float) -> None:
+        """How long a response may take."""
+        self._socket.settimeout(timeout_s)
+
+    def send(self, key: ApiKey, version: int, body: Writer, payload: Sequence[Any] = ()) -> None:
+        """`payload`: buffers that follow the body."""
         self._correlation_id += 1
         frame = Writer()
         write_request_header(frame, RequestHeader(key, version, self._correlation_id, self._client_id))
         frame.buffer += body.buffer
+        size = len(frame.buffer) + sum(len(part) for part in payload)
         try:
-            self._socket.sendall(_LENGTH.pack(len(frame.buffer)) + frame.buffer)
-            reader = Reader(memoryview(self._receive_frame()))
+            self._socket.sendall(b"".join([_LENGTH.pack(size), frame.buffer, *payload]))
+        except OSError as error:
+            raise BrokerUnreachable(f"{self.address} does not take {key.name}: {error}") from error
+
+    def has_answer(self, wait_s: float) -> bool:
+        """Whether bytes of a response, or an end of the connection, are there within that time."""
+        return bool(self._received) or bool(select.select([self._socket], [], [], wait_s)[0])
+
+    def receive(self, key: ApiKey, version: int) -> Reader:
+        """The body of the response to the last request."""
+        try:
+            (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
+            if not 0 <= length <= self._answer_bytes_max:
+                raise ProtocolError(f"a response of {length} bytes")
+            reader = Reader(memoryview(self._read(length)))
             answered = read_response_header(reader, key, version)
         except (OSError, ProtocolError) as error:
             raise BrokerUnreachable(f"{self.address} does not answer {key.name}: {error or type(error).__name__}") from error
@@ -54,23 +85,22 @@ class KafkaConnection:
             raise BrokerUnreachable(f"{self.address} answers request {answered}, not {self._correlation_id}")
         return reader
 
+    def ask(self, key: ApiKey, version: int, body: Writer) -> Reader:
+        self.send(key, version, body)
+        return self.receive(key, version)
+
     def ask_message(self, module: Any, key: ApiKey, version: int, message: object) -> Any:
         """The response to a message of a generated module of `libs/wire/messages/`."""
         writer = Writer()
         module.write_request(writer, message, version)
         return module.read_response(self.ask(key, version, writer), version)
 
-    def _receive_frame(self) -> bytes:
-        (length,) = _LENGTH.unpack(self._receive(_LENGTH.size))
-        if not 0 <= length <= ANSWER_BYTES_MAX:
-            raise ProtocolError(f"a response of {length} bytes")
-        return self._receive(length)
-
-    def _receive(self, length: int) -> bytes:
-        received = bytearray()
-        while len(received) < length:
-            part = self._socket.recv(length - len(received))
+    def _read(self, length: int) -> bytes:
+        while len(self._received) < length:
+            part = self._socket.recv(max(65_536, length - len(self._received)))
             if not part:
                 raise ConnectionResetError("the connection ended")
-            received += part
-        return bytes(received)
+            self._received += part
+        taken = bytes(self._received[:length])
+        del self._received[:length]
+        return taken

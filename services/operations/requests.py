@@ -1,10 +1,10 @@
 """The requests of the programs, as functions. A refusal is raised as a sentence of the broker."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from libs.client.fetch import fetch_batches
 from libs.client.kafka_connection import KafkaConnection
+from libs.client.metadata import Partition
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import create_topics, delete_topics, describe_cluster, incremental_alter_configs, unregister_broker
@@ -19,60 +19,6 @@ TIMEOUT_MS = 10_000
 
 class Refused(Exception):
     """A broker's answer with an error."""
-
-
-@dataclass(frozen=True)
-class Broker:
-    node_id: int
-    host: str
-    port: int
-
-
-@dataclass(frozen=True)
-class Partition:
-    topic: str
-    index: int
-    leader: int
-    replicas: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class ClusterView:
-    """A Metadata response."""
-
-    brokers: Mapping[int, Broker]
-    partitions: tuple[Partition, ...]
-
-
-def metadata(connection: KafkaConnection, topics: Sequence[str] | None = None) -> ClusterView:
-    """All topics, or those named. Version 8, the last without tagged fields."""
-    writer = Writer()
-    writer.int32(-1 if topics is None else len(topics))
-    for name in topics or ():
-        writer.string(name, flexible=False)
-    for flag in (False, False, False):  # no topic is created, and no authorized operations are asked for
-        writer.boolean(flag)
-    reader = connection.ask(ApiKey.METADATA, 8, writer)
-    reader.int32()
-    brokers = {}
-    for _ in range(reader.array_length(False)):
-        broker = Broker(reader.int32(), reader.string(False), reader.int32())
-        reader.nullable_string(False)
-        brokers[broker.node_id] = broker
-    reader.nullable_string(False)
-    reader.int32()
-    partitions: list[Partition] = []
-    for _ in range(reader.array_length(False)):
-        reader.int16()
-        name = reader.string(False)
-        reader.boolean()
-        for _ in range(reader.array_length(False)):
-            reader.int16()
-            index, leader, _ = reader.int32(), reader.int32(), reader.int32()
-            replicas, _, _ = (tuple(reader.int32() for _ in range(reader.array_length(False))) for _ in range(3))
-            partitions.append(Partition(name, index, leader, replicas))
-        reader.int32()
-    return ClusterView(brokers, tuple(partitions))
 
 
 def living_brokers(connection: KafkaConnection) -> set[int]:
@@ -155,30 +101,9 @@ def produce(connection: KafkaConnection, partition: Partition, value: bytes) -> 
 
 def fetch(connection: KafkaConnection, partition: Partition, offset: int) -> bytes | None:
     """The value of the first record at that offset, if consumers see it already."""
-    writer = Writer()
-    for number in (-1, 500, 1, 1 << 20):  # replica, wait, least and most bytes
-        writer.int32(number)
-    writer.int8(0)
-    writer.int32(1)
-    writer.string(partition.topic, flexible=False)
-    writer.int32(1)
-    writer.int32(partition.index)
-    writer.int64(offset)
-    writer.int32(1 << 20)
-    reader = connection.ask(ApiKey.FETCH, 4, writer)
-    reader.int32()
-    reader.array_length(False)
-    reader.string(False)
-    reader.array_length(False)
-    reader.int32()
-    _refuse(f"{partition.topic}-{partition.index} is not read", reader.int16(), None)
-    for _ in range(2):  # high watermark, last stable offset
-        reader.int64()
-    for _ in range(max(0, reader.nullable_array_length(False))):
-        reader.int64()
-        reader.int64()
-    records = reader.nullable_data(False)
-    return next(iter_records(records)).value if records else None
+    fetched = fetch_batches(connection, partition.topic, partition.index, offset, wait_ms=500, bytes_max=1 << 20)
+    _refuse(f"{partition.topic}-{partition.index} is not read", fetched.error_code, None)
+    return next(iter_records(fetched.records)).value if fetched.records else None
 
 
 def _refuse(what: str, code: int, message: str | None) -> None:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
+from libs.client.metadata import metadata
 from services.operations.requests import (
     Refused,
     living_brokers,
-    metadata,
     registered_brokers,
     set_decommission,
     take_back_decommission,

@@ -5,15 +5,12 @@ from collections.abc import Callable
 from secrets import token_hex
 
 from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
+from libs.client.metadata import Broker, ClusterView, Partition, metadata
 from services.operations.requests import (
-    Broker,
-    ClusterView,
-    Partition,
     Refused,
     create_topic,
     delete_topic,
     fetch,
-    metadata,
     produce,
 )
 

@@ -1,8 +1,8 @@
 """The reasons of gaps, read from raw batches of the log. Pure: bytes in, runs of offsets with their kinds out."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from libs.client.fetch import FetchedBatches
 from libs.wire.record_batches.batches import BatchHeader, BatchView, iter_batches
 from libs.wire.record_batches.markers import read_marker
 from libs.wire.record_batches.records import iter_records
@@ -12,15 +12,6 @@ Run = tuple[Kind, int, int]
 """Kind, first and last offset."""
 Gap = tuple[int, int]
 """First and last offset."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedBatches:
-    """What one read_committed Fetch of a partition brought. `aborted` has (producer id, first offset) of each aborted transaction
-    that overlaps the batches."""
-
-    records: bytes | memoryview
-    aborted: Sequence[tuple[int, int]]
 
 
 def explain(fetched: FetchedBatches, gaps: Sequence[Gap], *, is_compacted: bool) -> tuple[list[Run], int]:

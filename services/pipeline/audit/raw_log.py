@@ -3,20 +3,17 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from libs.client.fetch import READ_COMMITTED, FetchedBatches, fetch_batches
 from libs.client.kafka_connection import KafkaConnection
-from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
-from libs.wire.primitives import Writer
 from services.pipeline.audit.findings import Finding, Kind, gap
-from services.pipeline.audit.log_gaps import FetchedBatches, Gap, Run, explain
+from services.pipeline.audit.log_gaps import Gap, Run, explain
 from services.pipeline.audit.slices import Partition, Range
 from services.pipeline.errors import PipelineError
 
 FETCH_BYTES_MAX = 8 << 20
 NEAR_BYTES = 64 << 10
 """Of a small gap with no other behind it."""
-READ_COMMITTED = 1
-_FETCH_VERSION = 4
 Leader = Callable[[Partition], tuple[str, int]]
 """Host and port of the broker that leads a partition."""
 
@@ -51,26 +48,9 @@ def _explain_partition(connection: KafkaConnection, partition: Partition, gaps: 
 
 
 def _fetch(connection: KafkaConnection, partition: Partition, offset: int, bytes_max: int) -> FetchedBatches:
-    """At least one batch if there is one: a broker returns the first whole, whatever its size."""
-    writer = Writer()
-    for number in (-1, 0, 1, bytes_max):  # replica, wait, least and most bytes
-        writer.int32(number)
-    writer.int8(READ_COMMITTED)
-    writer.int32(1)
-    writer.string(partition.topic, flexible=False)
-    writer.int32(1)
-    writer.int32(partition.number)
-    writer.int64(offset)
-    writer.int32(bytes_max)
-    reader = connection.ask(ApiKey.FETCH, _FETCH_VERSION, writer)
-    reader.int32()  # throttle time
-    reader.array_length(False)
-    reader.string(False)
-    reader.array_length(False)
-    reader.int32()
-    error = reader.int16()
-    if error:
-        raise PipelineError(f"{partition.topic}-{partition.number} cannot be fetched at {offset}: {ErrorCode(error).name}")
-    reader.int64(), reader.int64()  # high watermark, last stable offset
-    aborted = [(reader.int64(), reader.int64()) for _ in range(max(0, reader.nullable_array_length(False)))]
-    return FetchedBatches(reader.nullable_data(False) or b"", aborted)
+    """Raises PipelineError."""
+    fetched = fetch_batches(connection, *partition, offset, wait_ms=0, bytes_max=bytes_max, isolation=READ_COMMITTED)
+    if fetched.error_code:
+        code = ErrorCode(fetched.error_code)
+        raise PipelineError(f"{partition.topic}-{partition.number} cannot be fetched at {offset}: {code.name}")
+    return fetched

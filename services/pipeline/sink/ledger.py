@@ -96,7 +96,7 @@ class _Reading:
         self._entries = entries
         self._undecided: dict[int, _Undecided] = {}
 
-    def take(self, records: memoryview) -> None:
+    def take(self, records: bytes | memoryview) -> None:
         for batch in iter_batches(records):
             header = batch.header
             if header.last_offset < self.offset:

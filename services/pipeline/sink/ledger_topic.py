@@ -1,10 +1,10 @@
 """The ledger topic: made if it is absent, refused if its config would lose entries."""
 
+from libs.client.kafka_connection import KafkaConnection
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import create_topics, describe_configs
 from services.pipeline.sink.client.cluster import ClusterClient
-from services.pipeline.sink.client.connection import Connection
 from services.pipeline.sink.client.errors import SinkError, refuse
 from services.pipeline.sink.client.requests import TopicPartition
 from services.pipeline.transforms.partitioning import murmur2_of
@@ -33,7 +33,7 @@ def ledger_partition(cluster: ClusterClient, topic: str, sink_id: str) -> TopicP
     return TopicPartition(topic, murmur2_of(sink_id.encode()) % count)
 
 
-def _create(broker: Connection, topic: str) -> None:
+def _create(broker: KafkaConnection, topic: str) -> None:
     configs = [create_topics.CreatableTopicConfig(*config) for config in CONFIGS.items()]
     created = create_topics.CreatableTopic(topic, PARTITIONS, -1, configs=configs)
     request = create_topics.CreateTopicsRequest([created], CREATE_TIMEOUT_MS)
@@ -43,7 +43,7 @@ def _create(broker: Connection, topic: str) -> None:
             refuse(f"creation of the ledger topic {topic}", result.error_code, result.error_message)
 
 
-def _cleanup_policy(broker: Connection, topic: str) -> str:
+def _cleanup_policy(broker: KafkaConnection, topic: str) -> str:
     resource = describe_configs.DescribeConfigsResource(TOPIC_RESOURCE, topic, ["cleanup.policy"])
     request = describe_configs.DescribeConfigsRequest([resource])
     response = broker.ask_message(describe_configs, ApiKey.DESCRIBE_CONFIGS, 1, request)

@@ -1,10 +1,11 @@
 """The reasons of gaps, from raw batches as a broker would send them."""
 
+from libs.client.fetch import FetchedBatches
 from libs.wire.record_batches.batch_layout import HEADER
 from libs.wire.record_batches.markers import Marker, build_marker
 from libs.wire.record_batches.records import Record, build_batch
 from services.pipeline.audit.findings import Kind
-from services.pipeline.audit.log_gaps import FetchedBatches, explain
+from services.pipeline.audit.log_gaps import explain
 
 LAST_OFFSET_DELTA = 6
 """The place of that field in a batch's header."""

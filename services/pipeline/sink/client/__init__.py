@@ -1,2 +1,2 @@
 """A blocking client of the Kafka protocol: what one task needs to write a transaction and to read the ledger. It may import
-`libs.wire` only."""
+`libs.client` and `libs.wire` only."""

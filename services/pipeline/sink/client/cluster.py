@@ -4,17 +4,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
+from libs.client.metadata import metadata
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import find_coordinator
-from libs.wire.primitives import Writer
-from services.pipeline.sink.client.connection import Connection
-from services.pipeline.sink.client.errors import Refused, SinkError, Unreachable
+from services.pipeline.sink.client.connection import connected
+from services.pipeline.sink.client.errors import Refused, SinkError
 
 T = TypeVar("T")
 Address = tuple[str, int]
 TRANSACTION = 1  # FindCoordinator's key type
-CONNECT_WITHIN_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
 BACKOFF_S = 0.02
 BACKOFF_MAX_S = 1.0
@@ -28,7 +28,7 @@ class ClusterClient:
     def __init__(self, bootstrap: Sequence[Address], *, retry_s: float = 120.0) -> None:
         self._bootstrap = tuple(bootstrap)
         self._retry_s = retry_s
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, KafkaConnection] = {}
         self._brokers: dict[int, Address] = {}
         self._leaders: dict[tuple[str, int], int] = {}
         self._coordinators: dict[str, Address] = {}
@@ -39,13 +39,13 @@ class ClusterClient:
         self._connections.clear()
 
     def retrying(self, what: str, attempt: Callable[[], T]) -> T:
-        """The result of the first attempt that is neither Unreachable nor refused with a retriable error."""
+        """The result of the first attempt that is neither BrokerUnreachable nor refused with a retriable error."""
         until = time.monotonic() + self._retry_s
         pause = BACKOFF_S
         while True:
             try:
                 return attempt()
-            except (Unreachable, Refused) as error:
+            except (BrokerUnreachable, Refused) as error:
                 if isinstance(error, Refused) and not error.is_retriable:
                     raise
                 if time.monotonic() > until:
@@ -71,51 +71,50 @@ class ClusterClient:
             raise
 
     def leader(self, topic: str, partition: int) -> Address:
-        """Raises Unreachable while the partition has no leader."""
+        """Raises BrokerUnreachable while the partition has no leader."""
         if (topic, partition) not in self._leaders:
             try:
                 self._load_leaders(topic)
             except Refused as error:
-                raise Unreachable(str(error)) from error
+                raise BrokerUnreachable(str(error)) from error
         address = self._brokers.get(self._leaders.get((topic, partition), -1))
         if address is None:
             self.forget_leader(topic, partition)
-            raise Unreachable(f"{topic}-{partition} has no leader")
+            raise BrokerUnreachable(f"{topic}-{partition} has no leader")
         return address
 
     def forget_leader(self, topic: str, partition: int) -> None:
         self._leaders.pop((topic, partition), None)
 
-    def connection(self, address: Address) -> Connection:
+    def connection(self, address: Address) -> KafkaConnection:
         if address not in self._connections:
-            self._connections[address] = Connection(*address, timeout_s=CONNECT_WITHIN_S)
-            self._connections[address].set_timeout(REQUEST_TIMEOUT_S)
+            self._connections[address] = connected(*address, answers_within_s=REQUEST_TIMEOUT_S)
         return self._connections[address]
 
     def drop(self, address: Address) -> None:
-        """After a connection was Unreachable: whoever lives there now may be another broker."""
+        """After a connection was BrokerUnreachable: whoever lives there now may be another broker."""
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
         self._leaders.clear()
 
-    def any_broker(self, ask: Callable[[Connection], T]) -> T:
+    def any_broker(self, ask: Callable[[KafkaConnection], T]) -> T:
         """The answer of the first broker that answers."""
         failures = []
         for address in (*self._connections, *(a for a in self._bootstrap if a not in self._connections), *self._brokers.values()):
             try:
                 return ask(self.connection(address))
-            except Unreachable as error:
+            except BrokerUnreachable as error:
                 failures.append(str(error))
                 self.drop(address)
-        raise Unreachable(failures[0])
+        raise BrokerUnreachable(failures[0])
 
-    def ask_leader(self, topic: str, partition: int, ask: Callable[[Connection], T]) -> T:
+    def ask_leader(self, topic: str, partition: int, ask: Callable[[KafkaConnection], T]) -> T:
         """`ask` raises Refused where the answer has an error; the leader is then looked up anew."""
         address = self.leader(topic, partition)
         try:
             return ask(self.connection(address))
-        except Unreachable:
+        except BrokerUnreachable:
             self.drop(address)
             raise
         except Refused:
@@ -123,11 +122,11 @@ class ClusterClient:
             raise
 
     def ask_coordinator(self, transactional_id: str, module: Any, key: ApiKey, version: int, message: object) -> Any:
-        """The response, unread. Raises Unreachable or Refused (a coordinator's own errors) for `retrying`."""
+        """The response, unread. Raises BrokerUnreachable or Refused (a coordinator's own errors) for `retrying`."""
         address = self._coordinators.get(transactional_id) or self._find_coordinator(transactional_id)
         try:
             return self.connection(address).ask_message(module, key, version, message)
-        except Unreachable:
+        except BrokerUnreachable:
             self.drop(address)
             self._coordinators.pop(transactional_id, None)
             raise
@@ -144,40 +143,10 @@ class ClusterClient:
         return response.host, response.port
 
     def _load_leaders(self, topic: str) -> Mapping[int, int]:
-        brokers, leaders = self.any_broker(lambda broker: _metadata(broker, topic))
-        self._brokers = brokers
+        view = self.any_broker(lambda broker: metadata(broker, [topic]))
+        if code := view.errors[topic]:
+            raise Refused(f"Metadata of {topic}", code)
+        leaders = {each.index: each.leader for each in view.partitions}
+        self._brokers = {broker.node_id: (broker.host, broker.port) for broker in view.brokers.values()}
         self._leaders |= {(topic, partition): leader for partition, leader in leaders.items()}
         return leaders
-
-
-def _metadata(broker: Connection, topic: str) -> tuple[dict[int, Address], dict[int, int]]:
-    """Addresses of brokers and leaders of the topic's partitions. Version 8, the last without tagged fields."""
-    writer = Writer()
-    writer.int32(1)
-    writer.string(topic, flexible=False)
-    for flag in (False, False, False):  # no topic is created, and no authorized operations are asked for
-        writer.boolean(flag)
-    reader = broker.ask(ApiKey.METADATA, 8, writer)
-    reader.int32()
-    brokers = {}
-    for _ in range(reader.array_length(False)):
-        node_id, host, port = reader.int32(), reader.string(False), reader.int32()
-        reader.nullable_string(False)
-        brokers[node_id] = (host, port)
-    reader.nullable_string(False)
-    reader.int32()
-    reader.array_length(False)
-    code = reader.int16()
-    if code != ErrorCode.NONE:
-        raise Refused(f"Metadata of {topic}", code)
-    reader.string(False)
-    reader.boolean()
-    leaders = {}
-    for _ in range(reader.array_length(False)):
-        reader.int16()
-        index, leaders_id, _ = reader.int32(), reader.int32(), reader.int32()
-        leaders[index] = leaders_id
-        for _ in range(3):
-            for _ in range(reader.array_length(False)):
-                reader.int32()
-    return brokers, leaders

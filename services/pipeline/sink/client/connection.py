@@ -1,87 +1,14 @@
-"""A blocking connection to one broker. A caller may work between a request and its response."""
+"""Connections as the sink makes them."""
 
-import select
-import socket
-import struct
-from collections.abc import Sequence
-from typing import Any
-
-from libs.wire.api_keys import ApiKey
-from libs.wire.headers import RequestHeader, read_response_header, write_request_header
-from libs.wire.primitives import ProtocolError, Reader, Writer
-from services.pipeline.sink.client.errors import Unreachable
+from libs.client.kafka_connection import KafkaConnection
 
 CLIENT_ID = "penstock-pipeline"
+CONNECT_WITHIN_S = 5.0
 ANSWER_BYTES_MAX = 256 << 20
-_LENGTH = struct.Struct(">i")
 
 
-class Connection:
-    """Raises Unreachable, and is then of no more use."""
-
-    def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
-        self.address = f"{host}:{port}"
-        self._correlation_id = 0
-        self._received = bytearray()
-        try:
-            self._socket = socket.create_connection((host, port), timeout=timeout_s)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
-            raise Unreachable(f"{self.address} cannot be reached: {error}") from error
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def set_timeout(self, timeout_s: float) -> None:
-        """How long a response may take."""
-        self._socket.settimeout(timeout_s)
-
-    def send(self, key: ApiKey, version: int, body: Writer, payload: Sequence[Any] = ()) -> None:
-        """`payload`: buffers that follow the body."""
-        self._correlation_id += 1
-        frame = Writer()
-        write_request_header(frame, RequestHeader(key, version, self._correlation_id, CLIENT_ID))
-        frame.buffer += body.buffer
-        size = len(frame.buffer) + sum(len(part) for part in payload)
-        try:
-            self._socket.sendall(b"".join([_LENGTH.pack(size), frame.buffer, *payload]))
-        except OSError as error:
-            raise Unreachable(f"{self.address} does not take {key.name}: {error}") from error
-
-    def has_answer(self, wait_s: float) -> bool:
-        """Whether bytes of a response, or an end of the connection, are there within that time."""
-        return bool(self._received) or bool(select.select([self._socket], [], [], wait_s)[0])
-
-    def receive(self, key: ApiKey, version: int) -> Reader:
-        """The body of the response to the last request."""
-        try:
-            (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
-            if not 0 <= length <= ANSWER_BYTES_MAX:
-                raise ProtocolError(f"a response of {length} bytes")
-            reader = Reader(memoryview(self._read(length)))
-            answered = read_response_header(reader, key, version)
-        except (OSError, ProtocolError) as error:
-            raise Unreachable(f"{self.address} does not answer {key.name}: {error or type(error).__name__}") from error
-        if answered != self._correlation_id:
-            raise Unreachable(f"{self.address} answers request {answered}, not {self._correlation_id}")
-        return reader
-
-    def ask(self, key: ApiKey, version: int, body: Writer) -> Reader:
-        self.send(key, version, body)
-        return self.receive(key, version)
-
-    def ask_message(self, module: Any, key: ApiKey, version: int, message: object) -> Any:
-        """The response to a message of a generated module of `libs/wire/messages/`."""
-        writer = Writer()
-        module.write_request(writer, message, version)
-        return module.read_response(self.ask(key, version, writer), version)
-
-    def _read(self, length: int) -> bytes:
-        while len(self._received) < length:
-            part = self._socket.recv(max(65_536, length - len(self._received)))
-            if not part:
-                raise ConnectionResetError("the connection ended")
-            self._received += part
-        taken = bytes(self._received[:length])
-        del self._received[:length]
-        return taken
+def connected(host: str, port: int, *, answers_within_s: float) -> KafkaConnection:
+    """Raises BrokerUnreachable."""
+    connection = KafkaConnection(host, port, client_id=CLIENT_ID, timeout_s=CONNECT_WITHIN_S, answer_bytes_max=ANSWER_BYTES_MAX)
+    connection.set_timeout(answers_within_s)
+    return connection

@@ -3,11 +3,7 @@
 from libs.wire.errors import ErrorCode, error_name
 from services.pipeline.errors import SinkError
 
-__all__ = ["FENCING", "Fenced", "Refused", "SinkError", "Unreachable", "refuse"]
-
-
-class Unreachable(Exception):
-    """No answer: the connection failed, or nobody listens. The request may have had its effect."""
+__all__ = ["FENCING", "Fenced", "Refused", "SinkError", "refuse"]
 
 
 class Fenced(Exception):

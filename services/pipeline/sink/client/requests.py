@@ -1,17 +1,17 @@
-"""Produce, Fetch and ListOffsets as a client writes and reads them. `libs.wire` has only the broker's side of the first two."""
+"""Produce, Fetch and ListOffsets as the sink asks for them. `libs.wire` has only the broker's side of Produce."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from libs.client.fetch import fetch_batches
+from libs.client.kafka_connection import KafkaConnection
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages import list_offsets
-from libs.wire.primitives import Reader, Writer
-from services.pipeline.sink.client.connection import Connection
+from libs.wire.primitives import Writer
 from services.pipeline.sink.client.errors import Refused, refuse
 
 PRODUCE_VERSION = 8  # the last without tagged fields
-FETCH_VERSION = 4
 LATEST = -1
 ACKS_ALL = -1
 PRODUCE_TIMEOUT_MS = 20_000
@@ -31,7 +31,7 @@ class ProducedBatch:
     message: str | None
 
 
-def send_produce(connection: Connection, transactional_id: str, batches: Mapping[TopicPartition, Sequence[Any]]) -> None:
+def send_produce(connection: KafkaConnection, transactional_id: str, batches: Mapping[TopicPartition, Sequence[Any]]) -> None:
     """Each batch comes as buffers. `receive_produce` reads the answer."""
     topics: dict[str, list[TopicPartition]] = {}
     for place in batches:
@@ -53,7 +53,7 @@ def send_produce(connection: Connection, transactional_id: str, batches: Mapping
     connection.send(ApiKey.PRODUCE, PRODUCE_VERSION, head, payload)
 
 
-def receive_produce(connection: Connection) -> dict[TopicPartition, ProducedBatch]:
+def receive_produce(connection: KafkaConnection) -> dict[TopicPartition, ProducedBatch]:
     reader = connection.receive(ApiKey.PRODUCE, PRODUCE_VERSION)
     produced = {}
     for _ in range(reader.array_length(False)):
@@ -73,39 +73,17 @@ def receive_produce(connection: Connection) -> dict[TopicPartition, ProducedBatc
     return produced
 
 
-def fetch(connection: Connection, place: TopicPartition, offset: int) -> memoryview:
+def fetch(connection: KafkaConnection, place: TopicPartition, offset: int) -> bytes | memoryview:
     """Record batches from an offset on, the last perhaps cut off: also those of open and aborted transactions, and markers.
 
     Raises Refused.
     """
-    writer = Writer()
-    for number in (-1, FETCH_WAIT_MS, 1, FETCH_BYTES):  # replica, wait, least and most bytes
-        writer.int32(number)
-    writer.int8(0)
-    writer.int32(1)
-    writer.string(place.topic, flexible=False)
-    writer.int32(1)
-    writer.int32(place.partition)
-    writer.int64(offset)
-    writer.int32(FETCH_BYTES)
-    return _read_fetched(connection.ask(ApiKey.FETCH, FETCH_VERSION, writer))
+    fetched = fetch_batches(connection, *place, offset, wait_ms=FETCH_WAIT_MS, bytes_max=FETCH_BYTES)
+    refuse(f"Fetch of {place.topic}-{place.partition}", fetched.error_code)
+    return fetched.records
 
 
-def _read_fetched(reader: Reader) -> memoryview:
-    reader.int32()
-    reader.array_length(False)
-    topic = reader.string(False)
-    reader.array_length(False)
-    index = reader.int32()
-    code, _, _ = reader.int16(), reader.int64(), reader.int64()
-    refuse(f"Fetch of {topic}-{index}", code)
-    for _ in range(reader.nullable_array_length(False)):
-        reader.int64()
-        reader.int64()
-    return reader.nullable_data(False) or memoryview(b"")
-
-
-def high_watermark(connection: Connection, place: TopicPartition) -> int:
+def high_watermark(connection: KafkaConnection, place: TopicPartition) -> int:
     """Raises Refused."""
     asked = list_offsets.ListOffsetsPartition(partition_index=place.partition, timestamp=LATEST)
     request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=[list_offsets.ListOffsetsTopic(place.topic, [asked])])

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import add_partitions_to_txn, end_txn, init_producer_id
 from services.pipeline.sink.client.cluster import BACKOFF_MAX_S, BACKOFF_S, Address, ClusterClient
-from services.pipeline.sink.client.connection import Connection
-from services.pipeline.sink.client.errors import Refused, SinkError, Unreachable, refuse
+from services.pipeline.sink.client.connection import connected
+from services.pipeline.sink.client.errors import Refused, SinkError, refuse
 from services.pipeline.sink.client.requests import ProducedBatch, TopicPartition, receive_produce, send_produce
 from services.pipeline.sink.record_encoder import BatchProducer, RecordBatch, frame_batch
 
@@ -26,7 +27,6 @@ REQUEST_BYTES_MAX = 8 << 20
 SEQUENCES = 1 << 31
 DELIVER_WITHIN_S = 120.0
 ANSWER_WITHIN_S = 40.0
-CONNECT_WITHIN_S = 5.0
 
 
 @dataclass
@@ -52,7 +52,7 @@ class TransactionalProducer:
         self._added: set[TopicPartition] = set()
         self._in_flight: dict[Address, list[TopicPartition]] = {}
         self._sent_at: dict[Address, float] = {}
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, KafkaConnection] = {}
         self._pause = BACKOFF_S
         self.queued_bytes = 0
 
@@ -115,7 +115,7 @@ class TransactionalProducer:
         for place in waiting:
             try:
                 leader = self._cluster.leader(*place)
-            except Unreachable as error:
+            except BrokerUnreachable as error:
                 self._back_off(place, str(error))
                 continue
             chosen = by_leader.setdefault(leader, {})
@@ -128,10 +128,9 @@ class TransactionalProducer:
     def _send_to(self, leader: Address, batches: dict[TopicPartition, Sequence[Any]]) -> None:
         try:
             if leader not in self._connections:
-                self._connections[leader] = Connection(*leader, timeout_s=CONNECT_WITHIN_S)
-                self._connections[leader].set_timeout(ANSWER_WITHIN_S)
+                self._connections[leader] = connected(*leader, answers_within_s=ANSWER_WITHIN_S)
             send_produce(self._connections[leader], self.transactional_id, batches)
-        except Unreachable as error:
+        except BrokerUnreachable as error:
             self._lose(leader, list(batches), str(error))
             return
         self._in_flight[leader] = list(batches)
@@ -146,7 +145,7 @@ class TransactionalProducer:
         places = self._in_flight.pop(address)
         try:
             produced = receive_produce(connection)
-        except Unreachable as error:
+        except BrokerUnreachable as error:
             self._lose(address, places, str(error))
             return
         for place in places:

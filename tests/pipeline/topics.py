@@ -21,9 +21,9 @@ class Record:
 
 
 def make_topic(bootstrap: str, name: str, partitions: int = 2, config: Mapping[str, str] | None = None) -> None:
-    """Without retention unless `config` has one: the records' timestamps are old."""
+    """With the cluster's replication factor, and without retention unless `config` has one: the records' timestamps are old."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})})])[name].result(60)
+    admin.create_topics([NewTopic(name, partitions, config={"retention.ms": "-1", **(config or {})})])[name].result(60)
 
 
 def produce(

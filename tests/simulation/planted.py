@@ -37,7 +37,6 @@ KINDS = {
 """Modules by kind, as `make simulate KIND=` has it. Each has its list as `BUGS`."""
 
 REMEMBERED = Path(__file__).parent / "catching_seeds.json"
-"""By kind and name of a bug: a seed that caught it."""
 
 Plant = Callable[[], AbstractContextManager[Any]]
 """A bug is there while this is entered."""
@@ -117,7 +116,7 @@ class PlantedBugs:
     ) -> Catch:
         """Runs `seeds`, or the bug's own, until one finds a violation: the remembered one first, then in order."""
         run, seeds = violations_of or self.violations_of, self._bug(name).seeds if seeds is None else seeds
-        remembered = remembered_seeds(self.kind).get(name)
+        remembered = remembered_seeds().get(self.kind, {}).get(name)
         for count, seed in enumerate(sorted(seeds, key=lambda seed: seed != remembered), 1):
             with self.plant(name):
                 violations = run(seed)
@@ -130,9 +129,10 @@ class PlantedBugs:
 
 
 @cache
-def remembered_seeds(kind: str) -> Mapping[str, int]:
-    seeds: dict[str, dict[str, int]] = json.loads(REMEMBERED.read_text()) if REMEMBERED.exists() else {}
-    return seeds.get(kind, {})
+def remembered_seeds() -> Mapping[str, Mapping[str, int]]:
+    """By kind and name of a bug: a seed that caught it."""
+    seeds: dict[str, dict[str, int]] = json.loads(REMEMBERED.read_text())
+    return seeds
 
 
 def lines(mutants: Mapping[str, Mutant], seeds: Sequence[int]) -> dict[str, Bug]:
@@ -184,8 +184,8 @@ def _timed(kind: str, name: str) -> tuple[Catch, float]:
 
 
 def _remember(kind: str, caught_by: Mapping[str, int]) -> None:
-    seeds = json.loads(REMEMBERED.read_text()) if REMEMBERED.exists() else {}
-    seeds[kind] = {**seeds.get(kind, {}), **caught_by}
+    before = remembered_seeds()
+    seeds = {**before, kind: {**before.get(kind, {}), **caught_by}}
     REMEMBERED.write_text(json.dumps(seeds, indent=1, sort_keys=True) + "\n")
 
 

@@ -16,6 +16,7 @@ from services.pipeline.audit.slices import Partition
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from tests.pipeline.audit import topics
 from tests.pipeline.audit.lake_tables import archived
+from tests.pipeline.topics import make_topic
 from tests.support.polling import eventually
 
 SMALL_SEGMENTS = {"min.cleanable.dirty.ratio": "0.01", "internal.segment.bytes": "20000", "file.delete.delay.ms": "100"}
@@ -33,7 +34,7 @@ def audit(rows: DataFrame, bootstrap: str, topic: str, *, end: int | None = None
 def test_markers_and_aborted_records_are_explained_by_the_log_s_own_batches(
     spark: SparkSession, bootstrap: str, topic: str
 ) -> None:
-    topics.create(bootstrap, topic)
+    make_topic(bootstrap, topic, 1)
     topics.transactions(bootstrap, topic, "caac")
     rows = archived(spark, bootstrap, topic)
     explained = [
@@ -51,7 +52,7 @@ def test_markers_and_aborted_records_are_explained_by_the_log_s_own_batches(
 
 
 def test_a_lake_of_uncommitted_records_has_the_aborted_ones_too(spark: SparkSession, bootstrap: str, topic: str) -> None:
-    topics.create(bootstrap, topic)
+    make_topic(bootstrap, topic, 1)
     topics.transactions(bootstrap, topic, "ca")
     rows = archived(spark, bootstrap, topic, read_uncommitted=True)
     found = audit(rows, bootstrap, topic, end=22, read_uncommitted=True).findings
@@ -61,7 +62,7 @@ def test_a_lake_of_uncommitted_records_has_the_aborted_ones_too(spark: SparkSess
 def test_what_compaction_removes_is_explained_if_a_later_record_has_its_key(
     spark: SparkSession, bootstrap: str, topic: str
 ) -> None:
-    topics.create(bootstrap, topic, config=SMALL_SEGMENTS)
+    make_topic(bootstrap, topic, 1, SMALL_SEGMENTS)
     for _ in range(3):
         topics.fill(bootstrap, topic, range(300), keys=300, batch=10)
     before = archived(spark, bootstrap, topic).cache()
@@ -91,7 +92,7 @@ def compacted_to(bootstrap: str, topic: str, read: Callable[[], DataFrame]) -> i
 
 
 def test_what_lies_below_the_log_s_start_is_the_log_s_retention(spark: SparkSession, bootstrap: str, topic: str) -> None:
-    topics.create(bootstrap, topic)
+    make_topic(bootstrap, topic, 1)
     topics.fill(bootstrap, topic, range(300))
     rows = archived(spark, bootstrap, topic).cache()
     assert rows.count() == 300
@@ -104,7 +105,7 @@ def test_what_lies_below_the_log_s_start_is_the_log_s_retention(spark: SparkSess
 
 
 def test_dates_that_the_lake_dropped_are_the_lake_s_retention(spark: SparkSession, bootstrap: str, topic: str) -> None:
-    topics.create(bootstrap, topic)
+    make_topic(bootstrap, topic, 1)
     topics.fill(bootstrap, topic, range(50))
     rows = archived(spark, bootstrap, topic)
     tomorrow = date.today() + timedelta(days=2)
@@ -116,7 +117,7 @@ def test_dates_that_the_lake_dropped_are_the_lake_s_retention(spark: SparkSessio
 def test_what_the_archive_has_not_reached_is_not_missing_but_its_lost_tail_is(
     spark: SparkSession, bootstrap: str, topic: str
 ) -> None:
-    topics.create(bootstrap, topic)
+    make_topic(bootstrap, topic, 1)
     topics.fill(bootstrap, topic, range(80))
     rows = archived(spark, bootstrap, topic).where("offset < 60")
     assert audit(rows, bootstrap, topic).findings == [gap(Kind.NOT_YET, topic, 0, 60, 79)]

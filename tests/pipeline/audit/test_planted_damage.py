@@ -13,6 +13,7 @@ from services.pipeline.audit.slices import Bucket
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from tests.pipeline.audit import topics
 from tests.pipeline.audit.lake_tables import archived, damaged, written
+from tests.pipeline.topics import make_topic
 
 
 def audit(rows: DataFrame, bootstrap: str, topic: str) -> AuditResult:
@@ -24,7 +25,7 @@ def audit(rows: DataFrame, bootstrap: str, topic: str) -> AuditResult:
 def test_a_hole_a_duplicate_and_flipped_bytes_are_found_exactly(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table_format: str
 ) -> None:
-    topics.create(bootstrap, topic, partitions=2)
+    make_topic(bootstrap, topic, 2)
     topics.fill(bootstrap, topic, range(1000))
     topics.fill(bootstrap, topic, range(500), partition=1)
     whole = archived(spark, bootstrap, topic)
@@ -43,7 +44,7 @@ def test_a_hole_a_duplicate_and_flipped_bytes_are_found_exactly(
 
 
 def test_a_lake_that_has_what_the_log_lacks_is_found(spark: SparkSession, bootstrap: str, topic: str) -> None:
-    topics.create(bootstrap, topic)
+    make_topic(bootstrap, topic, 1)
     topics.fill(bootstrap, topic, range(50))
     rows = archived(spark, bootstrap, topic)
     beyond = rows.where("offset < 3").withColumn("offset", rows["offset"] + 70)

@@ -1,14 +1,9 @@
 """Topics for audits: plain ones, and such with transactions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
-
-
-def create(bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])[topic].result(timeout=30)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 
 def fill(bootstrap: str, topic: str, numbers: Iterable[int], *, partition: int = 0, keys: int = 1000, batch: int = 100) -> None:

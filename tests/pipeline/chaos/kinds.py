@@ -7,7 +7,8 @@ from zlib import crc32
 
 from libs.wire.record_batches.records import Record
 from tests.pipeline.chaos.job_runs import Kill
-from tests.pipeline.sink.topics import PlacedRecord, create_topic, fill_topic, read_topic
+from tests.pipeline.sink.topics import PlacedRecord, fill_topic, read_topic
+from tests.pipeline.topics import make_topic
 
 PARTITIONS = 3
 ROWS = 600
@@ -78,8 +79,8 @@ path = "{around.directory}/lake"
 def prepare_transform(around: Surroundings) -> Prepared:
     source, target = f"{around.name}-in", f"{around.name}-out"
     rows = records()
-    create_topic(around.bootstrap, source, PARTITIONS)
-    create_topic(around.bootstrap, target, PARTITIONS)
+    make_topic(around.bootstrap, source, PARTITIONS)
+    make_topic(around.bootstrap, target, PARTITIONS)
     fill_topic(around.bootstrap, source, rows)
     file = job_file(
         around,
@@ -103,7 +104,7 @@ def prepare_replay(around: Surroundings) -> Prepared:
 
     target = f"{around.name}-out"
     rows = records()
-    create_topic(around.bootstrap, target, PARTITIONS)
+    make_topic(around.bootstrap, target, PARTITIONS)
     table = around.directory / "lake" / "records"
     write_table(table, [(f"{around.name}-in", *place, row) for place, row in zip(places(rows), rows, strict=True)])
     file = job_file(

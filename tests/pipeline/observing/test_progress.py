@@ -22,7 +22,7 @@ from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
 from services.pipeline.transforms.trace_contexts import CONTEXTS_MAX, traceparent
 from tests.compat.kafka.tools import run_tool
-from tests.pipeline.audit.topics import create
+from tests.pipeline.topics import make_topic
 from tests.support.polling import eventually
 
 
@@ -83,7 +83,7 @@ def described(bootstrap: str, group: str, topic: str) -> list[str]:
 def test_a_stream_is_seen_in_kafka_s_tool_in_metrics_in_spans_and_in_its_status(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    create(bootstrap, topic)
+    make_topic(bootstrap, topic, 1)
     produce(bootstrap, topic, 40)
     exporter, meters = InMemorySpanExporter(), PipelineMeters()
     spans = BatchSpans(exporter)
@@ -121,7 +121,7 @@ def test_a_stream_is_seen_in_kafka_s_tool_in_metrics_in_spans_and_in_its_status(
 def test_a_row_s_topic_partition_offset_and_trace_are_found_in_the_lake(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    create(bootstrap, topic)
+    make_topic(bootstrap, topic, 1)
     produce(bootstrap, topic, 5)
     spans = BatchSpans(InMemorySpanExporter())
     stream = ObservedStream(spark, bootstrap, topic, tmp_path, PipelineMeters().of("orders"), spans)

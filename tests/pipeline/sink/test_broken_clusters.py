@@ -12,7 +12,8 @@ from services.pipeline.sink.options import SinkOptions, read_options
 from services.pipeline.sink.task_identity import TaskIdentity
 from services.pipeline.sink.task_writer import write_task
 from tests.pipeline.sink.arrow_rows import arrow_rows
-from tests.pipeline.sink.topics import create_topic, read_topic
+from tests.pipeline.sink.topics import read_topic
+from tests.pipeline.topics import make_topic
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 
@@ -57,7 +58,7 @@ class Epochs:
 @pytest.mark.parametrize("victim", ["storage-2", "gateway-1", "transaction_coordinator-1"])
 def test_epochs_go_on_exactly_while_a_process_is_killed(broken_cluster: LocalCluster, topic: str, victim: str) -> None:
     cluster = broken_cluster
-    create_topic(cluster.bootstrap, topic, PARTITIONS)
+    make_topic(cluster.bootstrap, topic, PARTITIONS)
     epochs = Epochs(read_options({"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic}), f"sink-{topic}")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(epochs.run)

@@ -16,7 +16,8 @@ from services.pipeline.sink.writing import EpochWriter
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
 from tests.pipeline.chaos.lake_table import write_table
-from tests.pipeline.sink.topics import create_topic, fill_topic, read_topic
+from tests.pipeline.sink.topics import fill_topic, read_topic
+from tests.pipeline.topics import make_topic
 from tests.support.cluster_harness import LocalCluster
 
 # PySpark leaves sockets to the garbage collector after `collect`.
@@ -30,7 +31,7 @@ ROWS = [Record(b"key-%d" % (n % 7), b"%d" % n, NOW_MS + n, (("h", b"x"),) * (n %
 def topics(cluster: LocalCluster, topic: str) -> tuple[str, str]:
     """One with the rows, and an empty one."""
     for name in (f"{topic}-in", f"{topic}-out"):
-        create_topic(cluster.bootstrap, name, 3)
+        make_topic(cluster.bootstrap, name, 3)
     fill_topic(cluster.bootstrap, f"{topic}-in", ROWS)
     return f"{topic}-in", f"{topic}-out"
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from services.pipeline.transforms.partitioning import content_hashes, murmur2, partitions_of_hashes
 from tests.compat.kafka.tools import run_tool
-from tests.pipeline.sink.topics import create_topic, read_topic
+from tests.pipeline.sink.topics import read_topic
+from tests.pipeline.topics import make_topic
 from tests.support.cluster_harness import LocalCluster
 
 # Results of `UtilsTest.testMurmur2` of Apache Kafka, and of strings with every remainder of four.
@@ -53,7 +54,7 @@ def test_rows_without_a_key_are_placed_by_value_and_time_alone(rows: list[tuple[
 def test_each_client_puts_a_key_where_the_sink_puts_it(cluster: LocalCluster, topic: str) -> None:
     keys = [f"key-{number}".encode() for number in range(200)]
     ours = {key: int(place) for key, place in zip(keys, partitions_of_hashes(murmur2(*columns(keys)), PARTITIONS), strict=True)}
-    create_topic(cluster.bootstrap, topic, PARTITIONS)
+    make_topic(cluster.bootstrap, topic, PARTITIONS)
     _produce_with_librdkafka(cluster.bootstrap, topic, keys)
     _produce_with_java(cluster.bootstrap, topic, keys)
     _produce_with_kafka_python(cluster.bootstrap, topic, keys)

@@ -18,7 +18,8 @@ from services.pipeline.sink.task_identity import Handout, TaskIdentity
 from services.pipeline.sink.task_writer import write_task
 from tests.compat.kafka.tools import run_tool
 from tests.pipeline.sink.arrow_rows import arrow_rows
-from tests.pipeline.sink.topics import create_topic, read_topic
+from tests.pipeline.sink.topics import read_topic
+from tests.pipeline.topics import make_topic
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 
@@ -58,7 +59,7 @@ class Sink:
 
 @pytest.fixture
 def sink(cluster: LocalCluster, topic: str) -> Sink:
-    create_topic(cluster.bootstrap, topic, PARTITIONS)
+    make_topic(cluster.bootstrap, topic, PARTITIONS)
     options = read_options({"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic, "fenced.wait.ms": "20000"})
     return Sink(options, TaskIdentity(f"sink-{topic}", 0, 0, 1, "query"), cluster.bootstrap, topic)
 
@@ -163,7 +164,7 @@ def test_other_rows_than_those_that_were_committed_are_refused(sink: Sink) -> No
 
 def test_another_topic_and_an_unknown_topic_are_refused(sink: Sink) -> None:
     sink.write(rows_of(0))
-    create_topic(sink.bootstrap, f"{sink.topic}-2", 1)
+    make_topic(sink.bootstrap, f"{sink.topic}-2", 1)
     moved = replace(sink, options=replace(sink.options, topic=f"{sink.topic}-2"))
     with pytest.raises(SinkError, match=rf"writes to {sink.topic}, not to {sink.topic}-2"):
         moved.write(rows_of(1), epoch=1)
@@ -173,7 +174,7 @@ def test_another_topic_and_an_unknown_topic_are_refused(sink: Sink) -> None:
 
 
 def test_a_ledger_that_is_not_compacted_is_refused(sink: Sink) -> None:
-    create_topic(sink.bootstrap, f"{sink.topic}-ledger", 1, {"cleanup.policy": "delete"})
+    make_topic(sink.bootstrap, f"{sink.topic}-ledger", 1, {"cleanup.policy": "delete"})
     other = replace(sink, options=replace(sink.options, ledger_topic=f"{sink.topic}-ledger"))
     with pytest.raises(SinkError, match=r"has cleanup\.policy=delete, which would lose entries: it must be compact"):
         other.write(rows_of(0))

@@ -1,10 +1,10 @@
 """Topics of tests: made, filled, and read as a read_committed consumer does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from libs.wire.record_batches.records import Record
 from tests.support.polling import eventually
@@ -19,14 +19,6 @@ class PlacedRecord(NamedTuple):
     value: bytes | None
     timestamp: int
     headers: tuple[tuple[str, bytes | None], ...]
-
-
-def create_topic(bootstrap: str, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
-    """Records stay, however old their timestamps are."""
-    topic = NewTopic(name, partitions, config={"retention.ms": "-1", **(config or {})})
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    (created,) = admin.create_topics([topic]).values()
-    created.result(60)
 
 
 def fill_topic(bootstrap: str, name: str, records: Sequence[Record]) -> None:

@@ -40,6 +40,7 @@ from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable, RequestContext
 from services.gateway.fetch.pending_fetch import PendingFetch
+from services.gateway.fetch.sole_list_offsets import SoleListOffsets
 from services.gateway.groups.relay import java_address
 from services.gateway.meters import Meters
 from services.gateway.net.client_drain import drain_clients, other_gateways_serve, wait_until_removed
@@ -254,7 +255,7 @@ class Gateway:
         partitions_changed = next(new.partition_changes_since(old), None) is not None
         self._appends.follow(routes, partitions_changed=partitions_changed)
         if partitions_changed:
-            self._follow_fetches()
+            self._follow_reads()
         self._coordinators.follow(new)
         self._transaction_coordinators.follow(new)
         self.data_path.delayed_requests.retry_all()
@@ -270,10 +271,10 @@ class Gateway:
             self._stale_clients.addresses_changed()
         self.data_path.follow(routes)
 
-    def _follow_fetches(self) -> None:
+    def _follow_reads(self) -> None:
         for node in self._nodes.known():
             for _, callback in node.client.in_flight():
-                if isinstance(callback, PendingFetch):
+                if isinstance(callback, (PendingFetch, SoleListOffsets)):
                     callback.follow()
 
     def _storage_node_ready(self, node_id: int) -> None:

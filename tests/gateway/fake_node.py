@@ -62,6 +62,9 @@ class FakeNode:
         self.log_layouts = 0
         self.named_files: dict[int, Path] = {}  # files by the ids in a log layout
         self.lookups = 0
+        self.holding_lookups = False
+        self.held_lookups: list[Call] = []
+        self.lookup_errors: list[int] = []  # of the next lookups, in their order
         self.stable_to = -1  # the end of the committed part of `file`; -1: all of it
         self._ends: dict[int, int] = {}
         self._server: RpcServer | None = None
@@ -195,7 +198,15 @@ class FakeNode:
 
     def _list_offsets(self, call: Call) -> None:
         self.lookups += 1
+        call.on_cancel(self._count_cancelled)
+        if self.holding_lookups:
+            self.held_lookups.append(call)
+            return
         wanted = unpack(ListOffsets, call.body).partitions
+        if self.lookup_errors:
+            error = self.lookup_errors.pop(0)
+            call.reply(ListOffsetsReply(tuple(ListedOffset(error) for _ in wanted)))
+            return
         call.reply(ListOffsetsReply(tuple(ListedOffset(0, 77, p.timestamp, 0) for p in wanted)))
 
     def _count_cancelled(self) -> None:

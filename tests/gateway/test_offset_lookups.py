@@ -8,9 +8,6 @@ import pytest
 
 from libs.commitlog.model.config import LogConfig
 from libs.rpc.contracts.log_layout import LogLayoutReply, SegmentLayout
-from libs.wire.api_keys import ApiKey
-from libs.wire.messages import list_offsets as wire
-from libs.wire.primitives import Writer
 from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers import log_layouts
 from services.gateway.peers.file_descriptors import OpenedFile
@@ -18,14 +15,13 @@ from tests.commitlog.harness import append, batch_at, open_log
 from tests.gateway.backlogs import whole
 from tests.gateway.conftest import TOPIC, Rig
 from tests.gateway.kafka_client import RawClient, fetch_body
+from tests.gateway.listed_offsets import look_up
 from tests.support.polling import until
 
 BATCHES, EACH = 200, 4
 END = BATCHES * EACH
 START = 1_700_000_000_000
 FETCHED = 1500
-VERSION = 6
-LIST_OFFSETS = int(ApiKey.LIST_OFFSETS)
 
 
 @pytest.fixture(autouse=True)
@@ -217,19 +213,6 @@ async def test_bytes_that_are_not_in_memory_are_the_leaders_to_find(rig: Rig, mo
     await jump(rig, client)
     monkeypatch.setattr(OpenedFile, "read_cached", lambda *_: None)
     assert await asks_its_leader(rig, client, 340)
-
-
-async def look_up(client: RawClient, timestamp: int, *, isolation: int = 0, leader_epoch: int = -1) -> tuple[int, int, int, int]:
-    """(error, offset, timestamp, leader epoch)"""
-    writer = Writer()
-    writer.buffer += b"\0"
-    partition = wire.ListOffsetsPartition(0, leader_epoch, timestamp)
-    wire.write_request(writer, wire.ListOffsetsRequest(-1, isolation, [wire.ListOffsetsTopic(TOPIC, [partition])]), VERSION)
-    client.ask(LIST_OFFSETS, VERSION, bytes(writer.buffer))
-    _, reader = await client.answer()
-    reader.skip_tagged_fields()
-    listed = wire.read_response(reader, VERSION).topics[0].partitions[0]
-    return listed.error_code, listed.offset, listed.timestamp, listed.leader_epoch
 
 
 async def look_up_until_it_is_known(rig: Rig, client: RawClient) -> None:

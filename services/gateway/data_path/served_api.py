@@ -36,14 +36,17 @@ def _by_handler(*_: object) -> bool:
 class ServedApi:
     """A row of the registry, with the gateway's functions for it.
 
-    `handle` turns the request that the codec has read into the response that the codec writes. `at_once` is called before it and
-    returns the response of a request that needs no waiting; None: the request needs `handle`. `begin` is called first, before the
-    body is read. True: it has begun the request, and neither of the others is called.
+    `begin` is called first, before the body is read. True: it has begun the request, and none of the others is called. `handle`
+    turns the request that the codec has read into the response that the codec writes. `at_once` is called before it and returns
+    the response of a request that needs no waiting; None: the request needs more. `ask_leader` is called in between, and may send
+    the request to one leader without a task. True: that leader's answer ends it, or a call of the last argument, which begins
+    `handle`.
     """
 
     api: Api
     handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] = data_plane
     at_once: Callable[[DataPath, Exchange, Any], Any] = _not_at_once
+    ask_leader: Callable[[DataPath, Exchange, Any, Callable[[], None]], bool] = _by_handler
     begin: Callable[[DataPath, Exchange, Reader], bool] = _by_handler
 
     def written(self, version: int, correlation_id: int, response: object) -> bytearray:

@@ -10,7 +10,7 @@ Differences from Kafka: the leader is asked wherever it is, where Kafka answers 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
@@ -25,6 +25,7 @@ from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.fetch import offset_lookups
+from services.gateway.fetch.sole_list_offsets import SoleListOffsets
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
 TIMEOUT_S_MAX = 5.0
@@ -76,6 +77,17 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
     return response
 
 
+def ask_leader(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest, by_handler: Callable[[], None]) -> bool:
+    """Asks the leader of a request's only partition (`services/gateway/fetch/sole_list_offsets.py`). False: nothing was begun."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
+        return False
+    (wanted,) = request.topics[0].partitions
+    topic = data_path.routes.topic(request.topics[0].name)
+    if topic is None or not _has_meaning(wanted.timestamp, exchange.api_version):
+        return False
+    return SoleListOffsets(data_path, exchange, topic, wanted.partition_index, by_handler).send(request)
+
+
 def at_once(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest) -> ListOffsetsResponse | None:
     """The answer for a timestamp in a partition that is looked up often (`services/gateway/fetch/offset_lookups.py`).
 
@@ -108,7 +120,7 @@ def _split(gateway: GatewayState, request: ListOffsetsRequest, version: int) -> 
             key = (wanted.name, p.partition_index)
             if mentions[key] > 1 or request.isolation_level not in ISOLATION_LEVELS:
                 answers[key] = ListedOffset(ErrorCode.INVALID_REQUEST)
-            elif p.timestamp < 0 and version < FIRST_VERSION_OF.get(p.timestamp, version + 1):
+            elif not _has_meaning(p.timestamp, version):
                 answers[key] = ListedOffset(ErrorCode.UNSUPPORTED_VERSION)
             elif topic is None or not 0 <= p.partition_index < topic.partitions:
                 answers[key] = ListedOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -116,6 +128,10 @@ def _split(gateway: GatewayState, request: ListOffsetsRequest, version: int) -> 
                 topic_id = bytes.fromhex(topic.topic_id)
                 queries[key] = _Query(topic_id, p.partition_index, p.timestamp, p.current_leader_epoch)
     return queries, answers
+
+
+def _has_meaning(timestamp: int, version: int) -> bool:
+    return timestamp >= 0 or version >= FIRST_VERSION_OF.get(timestamp, version + 1)
 
 
 def _body(request: ListOffsetsRequest, queries: Sequence[_Query]) -> ListOffsets:

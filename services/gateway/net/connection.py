@@ -289,7 +289,12 @@ class Connection:
                 if answer is not None:
                     self.finish(exchange, self._written(served, exchange, answer))
                     return
-                self._task = self._loop.create_task(self._handle(served, exchange, request))
+
+                def by_handler() -> None:
+                    self._task = self._loop.create_task(self._handle(served, exchange, request))
+
+                if not served.ask_leader(self._connections.data_path, exchange, request, by_handler):
+                    by_handler()
         except ProtocolError as error:
             self.close("malformed", str(error))
         except Exception:

@@ -6,6 +6,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 
+CLIENT_DEFAULTS = {
+    # After each poll, the connector asks the leader for both ends of the partition: with Kafka's 500 records, half of the time.
+    "max.poll.records": "10000",
+    "max.partition.fetch.bytes": str(4 << 20),
+}
+"""Settings of the connector's clients that the cluster's `options` may replace."""
+
 
 def source_options(
     cluster: ClusterSettings, topics: Topics, *, read_uncommitted: bool = False, fail_on_data_loss: bool = False
@@ -17,7 +24,7 @@ def source_options(
     isolation = "read_uncommitted" if read_uncommitted else "read_committed"
     chosen = {"subscribe": ",".join(topics.names)} if topics.pattern is None else {"subscribePattern": topics.pattern}
     return {
-        **{f"kafka.{key}": value for key, value in cluster.options.items()},
+        **{f"kafka.{key}": value for key, value in {**CLIENT_DEFAULTS, **cluster.options}.items()},
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "kafka.isolation.level": isolation,
         "failOnDataLoss": str(fail_on_data_loss).lower(),

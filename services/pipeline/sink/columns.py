@@ -88,7 +88,9 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _headers(batch: pa.RecordBatch, rows: int) -> pa.Array:
-    """Each row's headers: their number, then name and value of each."""
+    """Each row's headers: their number, then name and value of each. They may be encoded already."""
+    if "headers" in batch.schema.names and pa.types.is_binary(batch.column("headers").type):
+        return batch.column("headers").cast(pa.large_binary())
     if "headers" not in batch.schema.names or batch.column("headers").null_count == rows:
         return pa.repeat(pa.scalar(b"\x00", pa.large_binary()), rows)
     lists = batch.column("headers")

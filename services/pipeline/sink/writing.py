@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from services.pipeline.sink import steps
 from services.pipeline.sink.client.errors import SinkError
+from services.pipeline.sink.encoded_headers import with_encoded_headers
 from services.pipeline.sink.entry_checks import check_entries
 from services.pipeline.sink.handouts import prepare
 from services.pipeline.sink.ledger import LedgerEntry
@@ -58,7 +59,7 @@ class EpochWriter:
         handout = prepare(self.options, self._sink_id, tasks)
         check_entries(self._entry(epoch, tasks), handout.view)
         steps.reached("before tasks")
-        written = frame.mapInArrow(self._task_function(epoch, handout), COUNTS).collect()
+        written = with_encoded_headers(frame).mapInArrow(self._task_function(epoch, handout), COUNTS).collect()
         steps.reached("after tasks")
         return EpochWritten(epoch, sum(row.rows for row in written), sum(row.bytes for row in written), tasks)
 

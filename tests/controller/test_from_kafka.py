@@ -1,6 +1,7 @@
 """What is taken over of a stopped Kafka's log directories, and what is refused. With a real Kafka: `tests/deploy/migration/`."""
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ def adopted(*paths: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
     return adoption.rebuilt.values, adoption.notes
 
 
+def without_defaults(notes: Sequence[str]) -> list[str]:
+    """The notes without the one on the defaults of a broker whose server.properties was not given."""
+    return [note for note in notes if "server.properties was not given" not in note]
+
+
 def refusal(capsys: pytest.CaptureFixture[str], *sources: object) -> str:
     assert main(["from-kafka", "--dry-run", *map(str, sources)]) == 1
     return capsys.readouterr().err
@@ -39,7 +45,7 @@ def test_a_topic_keeps_its_id_its_replicas_and_its_configs(tmp_path: Path) -> No
     assert (state.leader, [member.node_id for member in state.isr]) == (-1, [1]), "the node is asked for its log"
     assert state.leader_epoch > 4
     assert decode(int, values[keys.PRODUCER_IDS]) >= 5000
-    assert notes == ()
+    assert without_defaults(notes) == []
 
 
 def test_the_records_after_the_newest_snapshot_count(tmp_path: Path) -> None:
@@ -62,7 +68,7 @@ def test_what_penstock_does_not_have_is_named_in_notes(tmp_path: Path) -> None:
     acl = b"\x01\x12\x00" + bytes(16)
     unknown = encode(ConfigSet(2, "orders", "no.such.config", "1"))
     _, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), acl, unknown]))
-    assert [note.partition(":")[0] for note in notes] == ["topic orders", "ACLs"]
+    assert [note.partition(":")[0] for note in without_defaults(notes)] == ["topic orders", "ACLs"]
 
 
 def test_a_directory_that_kafkas_metadata_do_not_know_is_no_topic(tmp_path: Path) -> None:
@@ -176,7 +182,7 @@ def test_several_brokers_of_one_cluster_come_over_together_by_the_longest_metada
     state = decode(PartitionState, values[keys.partition(ORDERS, 0)])
     assert state.replicas == (Replica(1, DIRECTORY_ID.hex()), Replica(2, other.hex()))
     assert decode(ConfigOverrides, values[keys.config("topic", "orders")]).values == {"retention.ms": "888000"}
-    assert notes == ()
+    assert without_defaults(notes) == []
 
 
 def test_broker_0_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

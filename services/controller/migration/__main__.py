@@ -11,7 +11,7 @@ from libs.cluster.codec import RecordError
 from libs.cluster.features import FEATURE_LEVEL
 from libs.cluster.store import StoreUnavailable
 from libs.commitlog.files.filesystem import OsFileSystem
-from services.controller.core.migration.from_kafka import CannotAdopt
+from services.controller.core.migration.errors import CannotAdopt
 from services.controller.core.migration.kraft_records import encode
 from services.controller.core.migration.to_kafka import CannotGiveBack, given_back
 from services.controller.core.recovery.rebuilt_metadata import CannotRebuild

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from libs.commitlog.files.filesystem import FileSystem
 from libs.lean_dataclass import dataclass
-from services.controller.core.migration.from_kafka import CannotAdopt, adopted
+from services.controller.core.migration.errors import CannotAdopt
+from services.controller.core.migration.from_kafka import StaticConfigs, adopted
 from services.controller.core.migration.kraft_metadata import KraftMetadata
 from services.controller.core.recovery.node_holdings import UNKNOWN_TOPIC, NodeHoldings, Source
 from services.controller.core.recovery.rebuilt_metadata import Rebuilt, rebuild
@@ -29,7 +30,7 @@ def adoption_of(fs: FileSystem, nodes: Sequence[KafkaNode], *, feature_level: in
     kafka = _newest_metadata(fs, nodes)
     _refuse_missing(nodes, kafka)
     cluster_id = nodes[0].cluster_id
-    found = adopted(kafka, cluster_id, feature_level=feature_level, saved_ms=now_ms)
+    found = adopted(kafka, cluster_id, _static_configs(nodes), feature_level=feature_level, saved_ms=now_ms)
     holdings: list[NodeHoldings] = []
     strays: list[str] = []
     for node in nodes:
@@ -46,6 +47,11 @@ def _refuse_missing(nodes: Sequence[KafkaNode], kafka: KraftMetadata) -> None:
     if missing := sorted(holders - {node.node_id for node in nodes}):
         listed = ", ".join(map(str, missing))
         raise CannotAdopt(f"broker {listed} has replicas, and its directories were not given: give those of all brokers")
+
+
+def _static_configs(nodes: Sequence[KafkaNode]) -> StaticConfigs:
+    known = {node.node_id: node.properties for node in nodes if node.properties is not None}
+    return StaticConfigs(known, sorted({node.node_id for node in nodes} - known.keys()))
 
 
 def _newest_metadata(fs: FileSystem, nodes: Sequence[KafkaNode]) -> KraftMetadata:

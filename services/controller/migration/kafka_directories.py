@@ -2,16 +2,17 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from libs.commitlog.files.durable_files import read_file, replace_file
+from libs.commitlog.files.durable_files import replace_file
 from libs.commitlog.files.filesystem import FileSystem, OpenFile
 from libs.commitlog.inspection.locks import lock_holder
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked
 from libs.commitlog.partition_log.directory import STRAY_SUFFIX, find_properties, stopped_cleanly
 from services.controller.core.migration.to_kafka import BROKER_EPOCH
 from services.controller.migration.metadata_log import DIRECTORY
+from services.controller.migration.server_properties import read_server_properties
 from services.controller.recovery.store_contents import RecoveryRefused
 
 CLEAN_STOP = ".kafka_cleanshutdown"
@@ -24,17 +25,20 @@ SET_ASIDE = {
 
 
 class KafkaNode(NamedTuple):
-    """A broker that was stopped. `metadata_dir`: where its `__cluster_metadata-0` is, "" if it was no controller."""
+    """A broker that was stopped. `metadata_dir`: where its `__cluster_metadata-0` is, "" if it was no controller. `properties`:
+    those of its `server.properties`, None if only its log directories were given."""
 
     node_id: int
     cluster_id: str
     log_dirs: tuple[str, ...]
     metadata_dir: str
+    properties: Mapping[str, str] | None = None
 
 
 def kafka_node(fs: FileSystem, source: str) -> KafkaNode:
     """The broker at `source`: LOG_DIR,LOG_DIR, or its server.properties. Raises RecoveryRefused, OSError."""
-    log_dirs, metadata_dir = _directories(fs, source)
+    properties = read_server_properties(fs, os.path.abspath(source)) if os.path.isfile(source) else None
+    log_dirs, metadata_dir = _directories(source, properties)
     owners = {_owner(fs, path) for path in dict.fromkeys([*log_dirs, *([metadata_dir] if metadata_dir else [])])}
     if len(owners) > 1:
         raise RecoveryRefused(f"{source}: its log directories are of several brokers or clusters: {sorted(owners)}")
@@ -46,21 +50,14 @@ def kafka_node(fs: FileSystem, source: str) -> KafkaNode:
     node_id, cluster_id = owners.pop()
     places = [metadata_dir] if metadata_dir else log_dirs
     holder = next((path for path in places if fs.exists(f"{path}/{DIRECTORY}")), "")
-    return KafkaNode(node_id, cluster_id, tuple(log_dirs), holder)
+    return KafkaNode(node_id, cluster_id, tuple(log_dirs), holder, properties)
 
 
-def _directories(fs: FileSystem, source: str) -> tuple[list[str], str]:
-    """The log directories of `source`, and its metadata.log.dir if it names one."""
-    if not os.path.isfile(source):
-        listed, metadata_dir = source, ""
-    else:
-        lines = [line.strip() for line in (read_file(fs, os.path.abspath(source)) or b"").decode(errors="replace").splitlines()]
-        pairs = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-        properties = {name.strip(): value.strip() for name, value in pairs.items()}
-        listed = properties.get("log.dirs") or properties.get("log.dir") or ""
-        metadata_dir = properties.get("metadata.log.dir", "")
-        if not listed:
-            raise RecoveryRefused(f"{source} names no log.dirs: it is no server.properties")
+def _directories(source: str, properties: Mapping[str, str] | None) -> tuple[list[str], str]:
+    """The log directories of a broker, and its metadata.log.dir if `properties` name one."""
+    named = properties or {}
+    listed = source if properties is None else named.get("log.dirs") or named["log.dir"]
+    metadata_dir = named.get("metadata.log.dir", "")
     log_dirs = [os.path.abspath(entry.strip()) for entry in listed.split(",") if entry.strip()]
     for path in log_dirs:
         if not os.path.isdir(path):

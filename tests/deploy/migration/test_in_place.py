@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import ResourceType
 
 from tests.compat.clients.admin import Admin
 from tests.compat.kafka.broker import CLUSTER_ID, QUICK, KafkaBroker
@@ -22,6 +23,7 @@ TOPICS = {
     "keys": (1, {"cleanup.policy": "compact", "max.compaction.lag.ms": "86400000"}),
 }
 COORDINATORS = {"offsets.topic.num.partitions": "7", "transaction.state.log.num.partitions": "5"}
+STATIC = {"log.retention.hours": "-1", "min.insync.replicas": "1", **COORDINATORS}
 
 
 @dataclass
@@ -32,6 +34,8 @@ class Journey:
     taken_over: Content
     written_on: Content
     given_back: Content
+    retention: str | None
+    """The retention.ms in Penstock of a topic that has none of its own."""
     stable_end: dict[str, int] = field(default_factory=dict)
     """The last stable offset of the partition with the open transaction, by step."""
     said: dict[str, str] = field(default_factory=dict)
@@ -64,7 +68,7 @@ def journey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journey]:
 def travel(root: Path, penstock: Launcher) -> Journey:
     said: dict[str, str] = {}
     ends: dict[str, int] = {}
-    with KafkaBroker(root / "kafka", properties=COORDINATORS, options=QUICK) as kafka:
+    with KafkaBroker(root / "kafka", properties=STATIC, options=QUICK) as kafka:
         data = kafka.log_directory
         admin = Admin(kafka.bootstrap)
         for name, (partitions, configs) in TOPICS.items():
@@ -85,6 +89,7 @@ def travel(root: Path, penstock: Launcher) -> Journey:
 
         penstock("up")
         taken_over = content_of(penstock.bootstrap, TOPICS)
+        retention = Admin(penstock.bootstrap).config(ResourceType.TOPIC, "keys")["retention.ms"].value
         ends["Penstock"] = stable_end(penstock.bootstrap)
         transaction(penstock.bootstrap, [b"committed by Penstock"]).commit_transaction(60)
         Admin(penstock.bootstrap).create("made-by-penstock", 2, {"retention.bytes": "1000000", "durability": "replicated"})
@@ -111,7 +116,7 @@ def travel(root: Path, penstock: Launcher) -> Journey:
         ends["all committed"] = stable_end(kafka.bootstrap)
         kafka.stop()
         said["used"] = penstock("to-kafka", str(root / "metadata"), succeeds=False)
-    return Journey(before, taken_over, written_on, given_back, ends, said)
+    return Journey(before, taken_over, written_on, given_back, retention, ends, said)
 
 
 def test_penstock_serves_every_record_topic_id_config_and_offset_of_kafka(journey: Journey) -> None:
@@ -132,6 +137,10 @@ def without_own_configs(content: Content) -> Content:
     return Content(content.topic_ids, configs, content.partitions, content.committed)
 
 
+def test_a_topic_without_configs_is_kept_for_as_long_as_server_properties_say(journey: Journey) -> None:
+    assert journey.retention == "-1"
+
+
 def test_an_open_transaction_stays_open_until_its_producer_comes_back(journey: Journey) -> None:
     ends = journey.stable_end
     end = journey.kafka.partitions["orders", 2].end
@@ -149,4 +158,5 @@ def test_the_commands_say_what_they_did_and_what_is_in_the_way(journey: Journey)
     assert "`make down` first" in said["to Kafka while it runs"]
     assert "format it first" in said["unformatted"]
     assert "topic made-by-penstock: durability=replicated is Penstock's own" in said["to Kafka"]
+    assert "what PENSTOCK_BROKER_CONFIGS gave to storage nodes is in no metadata" in said["to Kafka"]
     assert "a Kafka has run with" in said["used"]

@@ -4,7 +4,7 @@ Topics keep their ids, partitions their replicas and epochs, so that logs need n
 named in a note. What would serve wrong data is refused.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -20,21 +20,29 @@ from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC
 from libs.lean_dataclass import dataclass
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
+from services.controller.core.migration.errors import CannotAdopt
 from services.controller.core.migration.kraft_metadata import KraftMetadata
 from services.controller.core.migration.kraft_partitions import PartitionAdded
+from services.controller.core.migration.static_configs import cluster_defaults, start_notes, unknown_note
 from services.controller.core.topics.internal_topic_configs import kept_synced
 
 METADATA_VERSION: Final = "metadata.version"
 METADATA_VERSIONS: Final = range(22, 30)
 """The levels of Kafka 4.0 to 4.2, which write the records that are read here."""
 TIERED: Final = "remote.storage.enable"
+CLUSTER_WIDE: Final = (definitions.BROKER, "")
+"""The resource of the defaults of all brokers."""
 _FIRST_REAL_DIRECTORY: Final = 100
 """Kafka reserves directory ids below this for "unassigned", "lost" and such."""
 _NOT_CARRIED_OVER: Final = "is not carried over"
 
 
-class CannotAdopt(Exception):
-    """What Penstock cannot take over. The message says why, and what to do."""
+@dataclass(frozen=True, slots=True)
+class StaticConfigs:
+    """The properties of each broker whose `server.properties` is known, and the ids of the other brokers."""
+
+    by_broker: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    unknown: Sequence[int] = ()
 
 
 @dataclass(slots=True)
@@ -45,7 +53,7 @@ class Adopted:
     notes: list[str] = field(default_factory=list)
 
 
-def adopted(kafka: KraftMetadata, cluster_id: str, *, feature_level: int, saved_ms: int) -> Adopted:
+def adopted(kafka: KraftMetadata, cluster_id: str, static: StaticConfigs, *, feature_level: int, saved_ms: int) -> Adopted:
     """Raises CannotAdopt."""
     level = kafka.features.get(METADATA_VERSION, 0)
     if level not in METADATA_VERSIONS:
@@ -53,7 +61,7 @@ def adopted(kafka: KraftMetadata, cluster_id: str, *, feature_level: int, saved_
             f"{METADATA_VERSION} is {level}; {METADATA_VERSIONS.start} to {METADATA_VERSIONS.stop - 1} can be taken over, "
             "which are those of Kafka 4.0 to 4.2: upgrade Kafka, and finalize it with kafka-features.sh"
         )
-    notes: list[str] = []
+    notes = start_notes(static.by_broker)
     values = {keys.CLUSTER_ID: encode(cluster_id), keys.FEATURE_LEVEL: encode(feature_level)}
     values[keys.PRODUCER_IDS] = encode(kafka.next_producer_id)
     for feature in FEATURES:
@@ -63,10 +71,15 @@ def adopted(kafka: KraftMetadata, cluster_id: str, *, feature_level: int, saved_
         log_dirs = tuple([directory.hex() for directory in broker.log_dirs])
         values[keys.node(broker.broker_id)] = encode(NodeRecord(broker.broker_id, log_dirs, broker.rack))
     values |= dict(_topics(kafka))
-    values |= dict(_configs(kafka, notes))
+    dynamic = kafka.configs.get(CLUSTER_WIDE, {})
+    configs = {**kafka.configs, CLUSTER_WIDE: {**cluster_defaults(static.by_broker, dynamic), **dynamic}}
+    values |= dict(_configs(configs, notes))
     notes += [f"{kind}: what the cluster has of them {_NOT_CARRIED_OVER}" for kind in sorted(kafka.security)]
     items = tuple([KeyValue(key, value, 1, 1, 0) for key, value in sorted(values.items())])
-    return Adopted(SavedMetadata(items, ClusterImage.from_range(RangeResult(items, 1)), saved_ms), notes)
+    image = ClusterImage.from_range(RangeResult(items, 1))
+    if static.unknown:
+        notes.append(unknown_note(image, static.unknown))
+    return Adopted(SavedMetadata(items, image, saved_ms), notes)
 
 
 def _topics(kafka: KraftMetadata) -> Iterator[tuple[str, bytes]]:
@@ -99,8 +112,8 @@ def _directory(directory_id: bytes) -> str:
     return directory_id.hex() if int.from_bytes(directory_id, "big") >= _FIRST_REAL_DIRECTORY else ""
 
 
-def _configs(kafka: KraftMetadata, notes: list[str]) -> Iterator[tuple[str, bytes]]:
-    for (kind, resource), given in sorted(kafka.configs.items()):
+def _configs(configs: Mapping[tuple[int, str], Mapping[str, str]], notes: list[str]) -> Iterator[tuple[str, bytes]]:
+    for (kind, resource), given in sorted(configs.items()):
         if kind not in KINDS:
             if given:
                 notes.append(f"configs of {resource!r}, of resource type {kind}: what is set there {_NOT_CARRIED_OVER}")

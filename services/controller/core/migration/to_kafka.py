@@ -24,6 +24,9 @@ KINDS_BY_NAME: Final[Mapping[str, int]] = {kind: number for number, kind in KIND
 BROKER_EPOCH: Final = 0
 """The epoch in which each broker counts as stopped cleanly. Its log directories name it, too (`.kafka_cleanshutdown`). Kafka
 takes a broker out of the ISR when the two differ."""
+STATIC_CONFIGS_NOTE: Final = (
+    "what PENSTOCK_BROKER_CONFIGS gave to storage nodes is in no metadata: put it into Kafka's server.properties first"
+)
 InitialRecord = BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken
 
 
@@ -41,7 +44,7 @@ class GivenBack:
 
 def given_back(image: ClusterImage) -> GivenBack:
     """Raises CannotGiveBack."""
-    notes: list[str] = []
+    notes = [STATIC_CONFIGS_NOTE]
     records = [
         *_brokers(image),
         *_topics(image),

@@ -1,6 +1,7 @@
 {{/* What the schema cannot say. Each check stops the install with one sentence. */}}
 {{- define "penstock.checks" -}}
 {{- $values := .Values -}}
+{{- include "penstock.nameChecks" . -}}
 {{- if gt (int $values.storage.replicas) (int $values.storage.maxReplicas) -}}
 {{- fail (printf "storage.replicas is %d, more than storage.maxReplicas, which is %d: raise storage.maxReplicas" (int $values.storage.replicas) (int $values.storage.maxReplicas)) -}}
 {{- end -}}
@@ -23,6 +24,23 @@
 {{- end -}}
 {{- include "penstock.commonConfigChecks" . -}}
 {{- include "penstock.runningChecks" . -}}
+{{- end -}}
+
+{{/*
+The name of a StatefulSet and the revision of its pods, `-` and 10 characters, are together a label of 63. So are the name of a
+CronJob and that of its runs. `-transaction-coordinator` has 24 characters, as `-` and the longest listener's name and `-gateway`.
+*/}}
+{{- define "penstock.nameChecks" -}}
+{{- $fullname := include "penstock.fullname" . -}}
+{{- if gt (len $fullname) 28 -}}
+{{- fail (printf "the objects of this release would be named %s-…, which has %d characters; expected 28 at most, or Kubernetes makes no pods of %s-transaction-coordinator: choose a shorter name of the release, or give fullnameOverride" $fullname (len $fullname) $fullname) -}}
+{{- end -}}
+{{- range $name, $job := .Values.pipeline.jobs -}}
+{{- $full := printf "%s-pipeline-%s" $fullname $name -}}
+{{- if and (eq $job.run "schedule") (gt (len $full) 52) -}}
+{{- fail (printf "pipeline.jobs.%s: the CronJob %s has %d characters; expected 52 at most: choose a shorter name of the job, or give fullnameOverride" $name $full (len $full)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "penstock.listenerChecks" -}}

@@ -3,9 +3,9 @@
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
 {{- else if contains "penstock" .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- .Release.Name -}}
 {{- else -}}
-{{- printf "%s-penstock" .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-penstock" .Release.Name -}}
 {{- end -}}
 {{- end -}}
 

@@ -58,9 +58,7 @@ spec:
     matchLabels: {{- include "penstock.selector" $labels | nindent 6 }}
       penstock/set: {{ .name }}
   {{- with .persistence }}
-  {{- if .whenScaled }}
-  persistentVolumeClaimRetentionPolicy: {whenScaled: {{ .whenScaled }}, whenDeleted: {{ .whenDeleted }}}
-  {{- end }}
+  persistentVolumeClaimRetentionPolicy: {{ include "penstock.retention" (dict "root" $root "whenScaled" .whenScaled) }}
   {{- end }}
   template:
     metadata:
@@ -162,6 +160,11 @@ spec:
   volumeClaimTemplates:
     - {{ include "penstock.claim" . | nindent 6 | trim }}
   {{- end }}
+{{- end -}}
+
+{{/* One policy for all volumes of a release: an etcd that outlived the disks would know topics without records. */}}
+{{- define "penstock.retention" -}}
+{whenScaled: {{ .whenScaled | default "Retain" }}, whenDeleted: {{ .root.Values.storage.persistence.whenDeleted }}}
 {{- end -}}
 
 {{- define "penstock.claim" -}}

@@ -159,6 +159,15 @@ def test_a_listener_has_a_port_for_each_broker_at_the_advertised_place(name: str
     assert seen >= 1
 
 
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_the_volumes_of_all_kinds_of_pods_stay_or_go_together(policy: str) -> None:
+    sets = of_kind(render(["--set", f"storage.persistence.whenDeleted={policy}"]), "StatefulSet")
+    with_volumes = {name: each["spec"] for name, each in sets.items() if "volumeClaimTemplates" in each["spec"]}
+    policies = {name: spec["persistentVolumeClaimRetentionPolicy"] for name, spec in with_volumes.items()}
+    expected = {"whenScaled": "Retain", "whenDeleted": policy}
+    assert policies == {f"{FULL_NAME}-{kind}": expected for kind in ("storage", "controller", "etcd")}
+
+
 def test_a_listener_within_kubernetes_is_advertised_by_its_service() -> None:
     gateway = of_kind(rendered("default"), "StatefulSet")[f"{FULL_NAME}-plaintext-gateway"]
     given = environment(gateway["spec"]["template"]["spec"]["containers"][0])

@@ -1,6 +1,6 @@
 """What an upgrade of a release that runs must refuse, since Kubernetes or the cluster could not follow; and which jobs it runs.
 
-Helm looks at the running StatefulSets. Here it reads them from files in a copy of the chart.
+Helm lists the StatefulSets of the namespace. Here it reads the list from a file in a copy of the chart.
 """
 
 import json
@@ -13,8 +13,11 @@ import yaml
 
 from tests.deploy.chart.rendering import CHART, FULL_NAME, LOADER, NAMESPACE, RELEASE, Object, helm, of_kind, render
 
-LOOKUP = 'lookup "apps/v1" "StatefulSet" .root.Release.Namespace .name | toJson'
-FROM_FILE = '.root.Files.Get (printf "running/%s.json" .name) | default "{}"'
+LOOKUP = '(lookup "apps/v1" "StatefulSet" .Release.Namespace "")'
+FROM_FILE = '(.Files.Get "running.json" | fromJson)'
+PLAIN = {"name": "PLAINTEXT", "type": "ClusterIP", "portBase": 9092}
+INSIDE, LATER = {**PLAIN, "name": "INSIDE", "portBase": 9192}, {**PLAIN, "name": "LATER", "portBase": 9392}
+EXTERNAL = ["--set", "etcd.enabled=false,etcd.external.endpoints={a.example.net:2379,b.example.net:2379}"]
 
 REFUSALS = {
     "larger volumes of storage": (
@@ -35,30 +38,65 @@ REFUSALS = {
         "etcd.enabled=false,etcd.external.endpoints={etcd.example.net:2379}",
         "etcd.enabled is false, and the metadata of this release is in the etcd that it runs: expected true",
     ),
+    "another name": (
+        "fullnameOverride=other",
+        f"the release runs {FULL_NAME}-controller, and these values name it other-controller: the names of a release are fixed",
+    ),
+}
+
+CHANGED_ETCDS = {
+    "an external etcd that vanishes": (
+        [],
+        "the metadata of this release is in the etcd at a.example.net:2379,b.example.net:2379, and these values name the one at "
+        f"{FULL_NAME}-etcd-0.",
+    ),
+    "another external etcd": (
+        ["--set", "etcd.enabled=false,etcd.external.endpoints={c.example.net:2379}"],
+        "and these values name the one at c.example.net:2379: give etcd.enabled and etcd.external.endpoints as they were",
+    ),
+}
+
+CHANGED_LISTENERS = {
+    "the first removed": (
+        [INSIDE, LATER],
+        "listeners[0] (INSIDE): its gateways run with the ids from 101 on, and at this position they would have those from 1 on",
+    ),
+    "two exchanged": ([PLAIN, LATER, INSIDE], "listeners[1] (LATER): its gateways run with the ids from 201 on"),
 }
 
 
 @pytest.fixture
 def running(tmp_path: Path) -> Path:
     """The chart, where it sees a release with the default values."""
-    chart = tmp_path / "penstock"
+    return chart_that_sees(render(), tmp_path)
+
+
+def chart_that_sees(release: list[Object], folder: Path) -> Path:
+    """A copy of the chart, in whose namespace a release and a stranger's StatefulSet run."""
+    chart = folder / "penstock"
     shutil.copytree(CHART, chart)
     template = chart / "templates" / "_running.tpl"
     text = template.read_text()
     assert text.count(LOOKUP) == 1
     template.write_text(text.replace(LOOKUP, FROM_FILE))
-    (chart / "running").mkdir()
-    for name, each in of_kind(render(), "StatefulSet").items():
-        (chart / "running" / f"{name}.json").write_text(json.dumps(each))
+    stranger = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "stranger"}, "spec": {"replicas": 1}}
+    (chart / "running.json").write_text(json.dumps({"items": [stranger, *of_kind(release, "StatefulSet").values()]}))
     return chart
 
 
-def upgrade(chart: Path, values: str) -> "subprocess.CompletedProcess[str]":
-    return helm("template", RELEASE, str(chart), "--namespace", NAMESPACE, "--kube-version", "1.33.0", "--set", values)
+def upgrade(chart: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return helm("template", RELEASE, str(chart), "--namespace", NAMESPACE, "--kube-version", "1.33.0", *arguments)
+
+
+def with_listeners(listeners: list[Object], folder: Path) -> list[str]:
+    """Helm's arguments for these listeners."""
+    file = folder / "listeners.yaml"
+    file.write_text(yaml.safe_dump({"listeners": listeners}))
+    return ["-f", str(file)]
 
 
 def objects(chart: Path, values: str) -> list[Object]:
-    done = upgrade(chart, values)
+    done = upgrade(chart, "--set", values)
     assert done.returncode == 0, done.stderr
     return [each for each in yaml.load_all(done.stdout, Loader=LOADER) if each]
 
@@ -66,9 +104,39 @@ def objects(chart: Path, values: str) -> list[Object]:
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_change_that_cannot_be_made_is_refused(name: str, running: Path) -> None:
     values, words = REFUSALS[name]
-    done = upgrade(running, values)
+    done = upgrade(running, "--set", values)
     assert done.returncode != 0
     assert words in done.stderr
+
+
+@pytest.mark.parametrize("name", CHANGED_ETCDS)
+def test_another_etcd_than_the_one_with_the_metadata_is_refused(name: str, tmp_path: Path) -> None:
+    arguments, words = CHANGED_ETCDS[name]
+    done = upgrade(chart_that_sees(render(EXTERNAL), tmp_path), *arguments)
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+def test_a_member_of_an_external_etcd_may_be_replaced(tmp_path: Path) -> None:
+    moved = "etcd.enabled=false,etcd.external.endpoints={b.example.net:2379,c.example.net:2379}"
+    done = upgrade(chart_that_sees(render(EXTERNAL), tmp_path), "--set", moved)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", CHANGED_LISTENERS)
+def test_listeners_that_would_renumber_gateways_are_refused(name: str, tmp_path: Path) -> None:
+    listeners, words = CHANGED_LISTENERS[name]
+    chart = chart_that_sees(render(with_listeners([PLAIN, INSIDE, LATER], tmp_path)), tmp_path)
+    done = upgrade(chart, *with_listeners(listeners, tmp_path))
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("listeners", [[PLAIN, INSIDE], [PLAIN, INSIDE, LATER, {**PLAIN, "name": "NEW", "portBase": 9492}]])
+def test_listeners_come_and_go_at_the_end(listeners: list[Object], tmp_path: Path) -> None:
+    chart = chart_that_sees(render(with_listeners([PLAIN, INSIDE, LATER], tmp_path)), tmp_path)
+    done = upgrade(chart, *with_listeners(listeners, tmp_path))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,13 @@ def test_a_listener_has_a_port_for_each_broker_at_the_advertised_place(name: str
     assert seen >= 1
 
 
+def test_an_alarm_of_etcd_restarts_no_member() -> None:
+    etcd = of_kind(rendered("default"), "StatefulSet")[f"{FULL_NAME}-etcd"]["spec"]["template"]["spec"]["containers"][0]
+    paths = {kind: etcd[kind]["httpGet"]["path"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")}
+    local = "/health?serializable=true&exclude=NOSPACE&exclude=CORRUPT"
+    assert paths == {"startupProbe": local, "livenessProbe": local, "readinessProbe": "/health"}
+
+
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 def test_the_volumes_of_all_kinds_of_pods_stay_or_go_together(policy: str) -> None:
     sets = of_kind(render(["--set", f"storage.persistence.whenDeleted={policy}"]), "StatefulSet")

@@ -104,6 +104,7 @@ OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
     "an unknown value": ({"storag": {"replicas": 3}}, "storag"),
     "an unknown value below a known one": ({"storage": {"replica": 3}}, "replica"),
     "an even number of members of etcd": ({"etcd": {"replicas": 4}}, "etcd.replicas"),
+    "an unknown state of etcd's cluster": ({"etcd": {"initialClusterState": "old"}}, "etcd.initialClusterState"),
     "no storage node": ({"storage": {"replicas": 0}}, "storage.replicas"),
     "too many controllers": ({"controller": {"replicas": 6}}, "controller.replicas"),
     "a text for a count": ({"gateway": {"replicas": "two"}}, "gateway.replicas"),

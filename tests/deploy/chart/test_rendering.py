@@ -159,6 +159,12 @@ def test_a_listener_has_a_port_for_each_broker_at_the_advertised_place(name: str
     assert seen >= 1
 
 
+@pytest.mark.parametrize("state", ["new", "existing"])
+def test_a_member_of_etcd_forms_a_cluster_or_joins_one(state: str) -> None:
+    etcd = of_kind(render(["--set", f"etcd.initialClusterState={state}"]), "StatefulSet")[f"{FULL_NAME}-etcd"]
+    assert f"--initial-cluster-state={state}" in etcd["spec"]["template"]["spec"]["containers"][0]["command"]
+
+
 def test_an_alarm_of_etcd_restarts_no_member() -> None:
     etcd = of_kind(rendered("default"), "StatefulSet")[f"{FULL_NAME}-etcd"]["spec"]["template"]["spec"]["containers"][0]
     paths = {kind: etcd[kind]["httpGet"]["path"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")}

@@ -225,15 +225,17 @@ def upgrade_cluster(run: RunDirectory) -> None:
 
 
 def from_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
-    migration.refuse_cluster(run)
     set_up(development=False)
     kafka = migration.KafkaDirectories(given.kafka, python=venv_python(ROOT), root=ROOT)
     if given.dry_run:
+        migration.refuse_cluster(run)
         say(kafka.dry_run())
         return
     shape = Shape().with_given(port=given.port, storage=str(len(kafka.by_node)))
     with run.locked():
-        migration.refuse_cluster(run)  # one that was made meanwhile
+        if migration.go_on(run, kafka, say):
+            return
+        migration.refuse_cluster(run)
         migration.take_over(cluster_of(run, shape), kafka, root=ROOT, say=say)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from services.local.cluster import Cluster
 from services.local.errors import LauncherError
-from services.local.recovery import backup, fill_new_etcd, refuse_if_running, run_module, stop_etcd
+from services.local.recovery import NEXT, backup, fill_new_etcd, refuse_if_running, run_module, stop_etcd
 from services.local.run_directory import LOG_DIRS, RunDirectory, entries_of
 
 MODULE = "services.controller.migration"
@@ -36,8 +36,17 @@ class KafkaDirectories:
         return self._run("from-kafka", "--dry-run", *self._sources)
 
     def fill(self, etcd: str) -> str:
-        """Fills the metadata store at `etcd`. Returns what was taken over."""
-        return self._run("from-kafka", "--etcd", etcd, *self._sources)
+        """Fills the metadata store at `etcd`, and changes nothing of Kafka's. Returns what was taken over."""
+        return self._run("from-kafka", "--etcd", etcd, "--keep-names", *self._sources)
+
+    def set_aside(self) -> str:
+        """Sets Kafka's own metadata aside. Returns the new names, "" if nothing was left to rename. May be repeated."""
+        return self._run("set-aside", *self._sources)
+
+    def are_served_by(self, run: RunDirectory) -> bool:
+        """Whether RUN has a cluster with these directories: an earlier take-over filled its metadata store."""
+        given = {f"storage-{node_id}": ",".join(paths) for node_id, paths in self.by_node.items()}
+        return run.holds_cluster() and all(run.place_of(name, {}).get(LOG_DIRS) == paths for name, paths in given.items())
 
     def _run(self, *arguments: str) -> str:
         return run_module(MODULE, arguments, python=self._python, root=self._root)
@@ -50,9 +59,11 @@ def refuse_cluster(run: RunDirectory) -> None:
 
 
 def take_over(cluster: Cluster, kafka: KafkaDirectories, *, root: Path, say: Callable[[str], None]) -> None:
-    """Fills a new etcd, and has each storage node serve the directories of the broker with its id. If it fails, RUN has no
-    cluster."""
+    """Fills a new etcd, and has each storage node serve the directories of the broker with its id. If that fails, RUN has no
+    cluster, and Kafka's directories are as they were. Once it is done, Kafka's own metadata are set aside, and RUN keeps its
+    cluster whatever happens."""
     run = cluster.run
+    filled: list[str] = []
     for path in (path for paths in kafka.by_node.values() for path in paths):
         if Path(path).is_relative_to(run.path):
             raise LauncherError(f"{path} lies below {run.path}, and `make wipe` would remove it: choose another RUN=")
@@ -60,10 +71,30 @@ def take_over(cluster: Cluster, kafka: KafkaDirectories, *, root: Path, say: Cal
         run.write_shape(cluster.shape)
         for node_id, paths in kafka.by_node.items():
             run.place_of(f"storage-{node_id}", {LOG_DIRS: ",".join(paths)})
-        fill_new_etcd(cluster, lambda: say(kafka.fill(cluster.shape.etcd_endpoint())), say)
+        fill_new_etcd(cluster, lambda: kafka.fill(cluster.shape.etcd_endpoint()), filled.append)
     except BaseException:
         run.remove(root)
         raise
+    renamed = _set_aside(run, kafka)
+    say("\n".join([filled[0], renamed, *filled[1:]]))
+
+
+def go_on(run: RunDirectory, kafka: KafkaDirectories, say: Callable[[str], None]) -> bool:
+    """Sets aside what an interrupted take-over of the same directories into RUN has left. False if there is nothing to do."""
+    renamed = _set_aside(run, kafka) if kafka.are_served_by(run) else ""
+    if renamed:
+        say(f"the cluster in {run.path} had taken over already\n{renamed}\n{NEXT}")
+    return bool(renamed)
+
+
+def _set_aside(run: RunDirectory, kafka: KafkaDirectories) -> str:
+    try:
+        return kafka.set_aside()
+    except LauncherError as reason:
+        raise LauncherError(
+            f"the cluster in {run.path} has taken over, but Kafka's own metadata are not set aside: {reason}. "
+            "Mend that, then give the same command again"
+        ) from reason
 
 
 def give_back(cluster: Cluster, metadata_dirs: Sequence[str], *, python: Path, root: Path, say: Callable[[str], None]) -> None:

@@ -31,7 +31,7 @@ def restore(cluster: Cluster, file: Path, *, python: Path, root: Path, say: Call
     """Fills a new etcd from a backup. The old one's data is kept."""
     refuse_if_running(cluster)
     arguments = ["restore", "--etcd", cluster.shape.etcd_endpoint(), str(file)]
-    fill_new_etcd(cluster, lambda: say(_command(arguments, python=python, root=root)), say)
+    fill_new_etcd(cluster, lambda: _command(arguments, python=python, root=root), say)
 
 
 def rebuild(cluster: Cluster, file: Path | None, *, dry_run: bool, python: Path, root: Path, say: Callable[[str], None]) -> None:
@@ -46,7 +46,7 @@ def rebuild(cluster: Cluster, file: Path | None, *, dry_run: bool, python: Path,
         say(found)
         return
     arguments = ["rebuild", "--etcd", cluster.shape.etcd_endpoint(), *sources]
-    fill_new_etcd(cluster, lambda: say(_command(arguments, python=python, root=root)), say)
+    fill_new_etcd(cluster, lambda: _command(arguments, python=python, root=root), say)
 
 
 def storage_nodes(run: RunDirectory) -> list[str]:
@@ -62,8 +62,9 @@ def refuse_if_running(cluster: Cluster) -> None:
         raise LauncherError(f"{', '.join(running)} of the cluster in {cluster.run.path} still run: `make down` first")
 
 
-def fill_new_etcd(cluster: Cluster, fill: Callable[[], None], say: Callable[[str], None]) -> None:
-    """Runs `fill` beside an empty etcd, which is stopped afterwards. If it fails, the old etcd's data is back in its place."""
+def fill_new_etcd(cluster: Cluster, fill: Callable[[], str], say: Callable[[str], None]) -> None:
+    """Runs `fill` beside an empty etcd, which is stopped afterwards, and then says what it returned. If it fails, the old etcd's
+    data is back in its place. What `say` raises undoes nothing: whoever listens may be gone."""
     cluster.run.create()
     data = cluster.run.data_directory("etcd")
     aside = data.with_name(f"etcd-before-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -73,7 +74,7 @@ def fill_new_etcd(cluster: Cluster, fill: Callable[[], None], say: Callable[[str
     try:
         cluster.start("etcd")
         cluster.wait_ready(["etcd"])
-        fill()
+        filled = fill()
     except BaseException:
         stop_etcd(cluster)
         if data.exists():
@@ -82,6 +83,7 @@ def fill_new_etcd(cluster: Cluster, fill: Callable[[], None], say: Callable[[str
             aside.rename(data)
         raise
     stop_etcd(cluster)
+    say(filled)
     if had_data:
         say(f"the former etcd's data is in {aside}; remove it once nobody misses it")
     say(NEXT)

@@ -19,6 +19,8 @@ from services.controller.migration.kafka_directories import kafka_node, set_asid
 from tests.controller.kafka_metadata import CLUSTER, DIRECTORY_ID, FS, METADATA_4_2, ORDERS, a_topic, log_directory, partition_of
 from tests.support.posix_locks import posix_lock_of_a_child
 
+ASIDE = "__cluster_metadata-0.00000000000000000000000000000001-stray"
+
 
 def adopted(*paths: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
     adoption = adoption_of(FS, [kafka_node(FS, str(path)) for path in paths], feature_level=1, now_ms=0)
@@ -81,7 +83,7 @@ def test_kafkas_own_metadata_are_set_aside_where_neither_looks(tmp_path: Path) -
     data = log_directory(tmp_path / "data")
     set_aside(FS, [kafka_node(FS, str(data))])
     assert not (data / "__cluster_metadata-0").exists()
-    assert (data / "__cluster_metadata-0.00000000000000000000000000000001-stray").exists()
+    assert (data / ASIDE).exists()
 
 
 def test_server_properties_name_the_directories(tmp_path: Path) -> None:
@@ -208,10 +210,48 @@ class FailingRename(OsFileSystem):
         super().rename(source, target)
 
 
-def test_kafkas_metadata_have_their_names_again_if_one_broker_fails(tmp_path: Path) -> None:
+def test_setting_aside_can_be_repeated_after_it_has_failed_at_one_broker(tmp_path: Path) -> None:
     first, second = log_directory(tmp_path / "first"), log_directory(tmp_path / "second", node_id=2)
     nodes = [kafka_node(FS, str(data)) for data in (first, second)]
     with pytest.raises(OSError, match="the disk is broken"):
         set_aside(FailingRename(str(second / "__cluster_metadata-0")), nodes)
-    assert (first / "__cluster_metadata-0").exists()
-    assert (second / "__cluster_metadata-0").exists()
+    assert not (first / "__cluster_metadata-0").exists()
+    assert set_aside(FS, nodes) == [str(second / ASIDE)]
+    assert set_aside(FS, nodes) == []
+
+
+def test_no_kafka_starts_in_the_directories_while_they_are_taken_over(tmp_path: Path) -> None:
+    data = log_directory(tmp_path / "data")
+    (data / ".lock").touch()
+    node = kafka_node(FS, str(data))
+    with pytest.raises(AssertionError, match="the child has no lock"), posix_lock_of_a_child(data / ".lock"):
+        pass
+    del node
+    with posix_lock_of_a_child(data / ".lock"):
+        pass
+
+
+def test_a_directory_that_is_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = log_directory(tmp_path / "data")
+    (data / ".lock").touch()
+    assert f"{data} is given twice" in refusal(capsys, data, data)
+
+
+def controller(path: Path, properties: str) -> Path:
+    """The server.properties of a controller without logs of topics. A controller marks no clean stop."""
+    metadata = log_directory(path / "metadata", node_id=100, clean=False, values=a_topic())
+    (path / "controller.properties").write_text(f"process.roles=controller\n{properties.format(metadata)}\n")
+    return path / "controller.properties"
+
+
+@pytest.mark.parametrize("properties", ["metadata.log.dir={}", "log.dirs={}"])
+def test_a_controller_with_a_machine_of_its_own_gives_its_metadata(tmp_path: Path, properties: str) -> None:
+    values, _ = adopted(log_directory(tmp_path / "data", values=[]), controller(tmp_path, properties))
+    assert keys.topic("orders") in values
+    assert keys.node(100) not in values
+
+
+def test_a_controller_that_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = controller(tmp_path, "metadata.log.dir={}")
+    with posix_lock_of_a_child(tmp_path / "metadata" / ".lock"):
+        assert "stop it first" in refusal(capsys, source)

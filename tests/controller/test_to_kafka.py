@@ -34,9 +34,10 @@ def backup(path: Path, state: PartitionState) -> Path:
     return path
 
 
-def formatted(path: Path) -> Path:
+def formatted(path: Path, cluster_id: str = CLUSTER) -> Path:
     """A metadata.log.dir as `kafka-storage.sh format` leaves it."""
     path.mkdir()
+    (path / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={cluster_id}\n")
     head = build_batch([Record(b"\x00\x00\x00\x03", bytes(11))], base_offset=0, leader_epoch=0, control=True)
     levels = build_batch([Record(None, METADATA_4_2)], base_offset=1, leader_epoch=0)
     foot = build_batch([Record(b"\x00\x00\x00\x04", bytes(3))], base_offset=2, leader_epoch=0, control=True)
@@ -106,6 +107,17 @@ def test_a_damaged_replica_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_an_unclean_stop_is_refused_and_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert give(tmp_path, clean=False) == 1
     assert "has no .kafka_cleanshutdown" in capsys.readouterr().err
+    assert read_back(tmp_path).topics == {}
+
+
+def test_a_directory_that_was_formatted_for_another_cluster_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    formatted(tmp_path / "metadata", cluster_id="b3RoZXJzLWNsdXN0ZXItMQ")
+    log_directory(tmp_path / "data", values=[])
+    assert give(tmp_path) == 1
+    error = capsys.readouterr().err
+    assert f"was formatted for cluster b3RoZXJzLWNsdXN0ZXItMQ, and the logs are those of cluster {CLUSTER}" in error
     assert read_back(tmp_path).topics == {}
 
 

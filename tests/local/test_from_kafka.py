@@ -4,11 +4,15 @@ import shutil
 import socket
 
 from tests.controller.kafka_metadata import log_directory
+from tests.support.launcher import run_unheard
+
+ASIDE = "__cluster_metadata-0.00000000000000000000000000000001-stray"
 
 
 def test_a_dry_run_makes_nothing(penstock, tmp_path):
     said = penstock("from-kafka", "--dry-run", str(log_directory(tmp_path / "kafka")))
-    assert "topics: 1, partitions: 1; no record is copied or changed" in said[-1]
+    assert "topics: 1, partitions: 1; no record is copied or changed" in said[-2]
+    assert "its server.properties was not given" in said[-1]
     assert (tmp_path / "kafka" / "__cluster_metadata-0").exists()
     assert not (tmp_path / "run").exists()
 
@@ -36,3 +40,23 @@ def test_a_failure_leaves_kafkas_directories_and_other_files_of_run(penstock, tm
     assert (data / "__cluster_metadata-0").exists()
     assert not (tmp_path / "run" / "cluster.json").exists()
     shutil.rmtree(tmp_path / "run")
+
+
+def test_a_take_over_whose_output_nobody_reads_is_not_undone(penstock, tmp_path):
+    data = log_directory(tmp_path / "kafka")
+    run_unheard(tmp_path / "run", "from-kafka", f"--port={penstock.port}", str(data))
+    assert (data / ASIDE).exists()
+    assert (tmp_path / "run" / "cluster.json").exists()
+    assert any((tmp_path / "run" / "data" / "etcd").iterdir())
+
+
+def test_a_take_over_that_was_interrupted_in_its_last_step_goes_on(penstock, tmp_path):
+    first, second = log_directory(tmp_path / "first"), log_directory(tmp_path / "second", node_id=2, values=[])
+    take_over = ("from-kafka", f"--port={penstock.port}", str(first), str(second))
+    penstock(*take_over)
+    (first / ASIDE).rename(first / "__cluster_metadata-0")
+    said = penstock(*take_over)
+    assert said[0].endswith("had taken over already")
+    assert f"Kafka's own metadata are now {first / ASIDE}" in said[1]
+    assert (first / ASIDE).exists()
+    assert "holds a cluster already" in penstock(*take_over, succeeds=False)[-1]

@@ -1,4 +1,4 @@
-"""The command line `python -m services.controller.migration nodes|from-kafka|to-kafka`, which the targets of `make` call."""
+"""The command line `python -m services.controller.migration nodes|from-kafka|set-aside|to-kafka`, for the targets of `make`."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ from services.controller.core.migration.to_kafka import CannotGiveBack, given_ba
 from services.controller.core.recovery.rebuilt_metadata import CannotRebuild
 from services.controller.migration.adoption import adoption_of
 from services.controller.migration.bootstrap_file import add_records, check_unused
-from services.controller.migration.kafka_directories import kafka_node, mark_stopped, refuse_unclean, set_aside
+from services.controller.migration.kafka_directories import kafka_node, mark_stopped, refuse_unclean, set_aside, take_locks
 from services.controller.recovery.__main__ import on_etcd
 from services.controller.recovery.sources import saved_in
 from services.controller.recovery.store_contents import RecoveryRefused, fill_store
@@ -26,22 +26,32 @@ from services.controller.recovery.store_contents import RecoveryRefused, fill_st
 def show_nodes(sources: Sequence[str]) -> None:
     """Prints the log directories of each broker by its id, for a launcher."""
     nodes = [kafka_node(OsFileSystem(), source) for source in sources]
-    print(json.dumps({node.node_id: list(node.log_dirs) for node in nodes}))
+    print(json.dumps({node.node_id: list(node.log_dirs) for node in nodes if node.log_dirs}))
 
 
-def adopt(etcd: str | None, sources: Sequence[str]) -> None:
-    """Without `etcd`, it only tells what it would do."""
+def rename(sources: Sequence[str]) -> None:
+    """Sets Kafka's own metadata aside, once a metadata store is filled."""
+    fs = OsFileSystem()
+    show_renamed(set_aside(fs, [kafka_node(fs, source) for source in sources]))
+
+
+def show_renamed(paths: Sequence[str]) -> None:
+    for path in paths:
+        print(f"  Kafka's own metadata are now {path}")
+
+
+def adopt(etcd: str | None, sources: Sequence[str], *, keep_names: bool) -> None:
+    """Without `etcd`, it only tells what it would do. The nodes, and with them their locks, are there until all is done."""
     fs = OsFileSystem()
     nodes = [kafka_node(fs, source) for source in sources]
     adoption = adoption_of(fs, nodes, feature_level=FEATURE_LEVEL, now_ms=int(time.time() * 1000))
     if etcd is not None:
         on_etcd(etcd, lambda store: fill_store(store, adoption.rebuilt.values))
-    renamed = set_aside(fs, nodes) if etcd is not None else []
-    brokers = ", ".join(str(node.node_id) for node in nodes)
+    renamed = set_aside(fs, nodes) if etcd is not None and not keep_names else []
+    brokers = ", ".join(str(node.node_id) for node in nodes if node.log_dirs)
     print(f"{'took' if etcd is not None else 'would take'} over cluster {adoption.cluster_id} of Kafka, brokers {brokers}")
     print(f"  topics: {adoption.rebuilt.topics()}, partitions: {adoption.rebuilt.partitions()}; no record is copied or changed")
-    for path in renamed:
-        print(f"  Kafka's own metadata are now {path}")
+    show_renamed(renamed)
     for note in adoption.notes:
         print(f"  note: {note}")
 
@@ -50,16 +60,18 @@ def give_back(backup: str, metadata_dirs: Sequence[str], log_dirs: Sequence[str]
     """Has the Kafka whose controllers begin with `metadata_dirs` serve the logs in `log_dirs`."""
     fs = OsFileSystem()
     saved = saved_in(backup)
+    locks = [lock for path in [*log_dirs, *metadata_dirs] for lock in take_locks(fs, path)]
     for path in log_dirs:
         refuse_unclean(fs, path)
     for path in metadata_dirs:
-        check_unused(fs, path)
+        check_unused(fs, path, saved.image.cluster_id)
     for_kafka = given_back(saved.image)
     values = [encode(record) for record in for_kafka.records]
     for path in metadata_dirs:
         add_records(fs, path, values, int(time.time() * 1000))
     for path in log_dirs:
         mark_stopped(fs, path)
+    del locks  # Kafka may start
     partitions = sum(topic.partitions for topic in saved.image.topics.values())
     print(f"gave cluster {saved.image.cluster_id} to Kafka")
     print(f"  topics: {len(saved.image.topics)}, partitions: {partitions}; no record is copied or changed")
@@ -80,6 +92,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     target.add_argument("--etcd", help="host:port of each member of an etcd that holds no cluster, with commas between them")
     target.add_argument("--dry-run", action="store_true", help="only tell what would be done")
     adopting.add_argument("sources", nargs="+", help=source)
+    adopting.add_argument("--keep-names", action="store_true", help="leave Kafka's own metadata as they are for `set-aside`")
+    aside = commands.add_parser("set-aside", help="rename Kafka's own metadata, as from-kafka does at its end; may be repeated")
+    aside.add_argument("sources", nargs="+", help=source)
     giving = commands.add_parser(
         "to-kafka", help="have a new Kafka begin with the metadata of a stopped cluster, and with its logs"
     )
@@ -100,7 +115,9 @@ def main(arguments: list[str]) -> int:
             case "nodes":
                 show_nodes(given.sources)
             case "from-kafka":
-                adopt(given.etcd, given.sources)
+                adopt(given.etcd, given.sources, keep_names=given.keep_names)
+            case "set-aside":
+                rename(given.sources)
             case "to-kafka":
                 give_back(given.backup, absolute(given.metadata_dir), absolute(given.log_dirs))
     except (CannotAdopt, CannotGiveBack, CannotRebuild, RecoveryRefused, RecordError, StoreUnavailable, OSError) as reason:

@@ -33,7 +33,7 @@ def adoption_of(fs: FileSystem, nodes: Sequence[KafkaNode], *, feature_level: in
     found = adopted(kafka, cluster_id, _static_configs(nodes), feature_level=feature_level, saved_ms=now_ms)
     holdings: list[NodeHoldings] = []
     strays: list[str] = []
-    for node in nodes:
+    for node in [node for node in nodes if node.log_dirs]:
         kept, unknown = _known(_holdings_of(fs, node), kafka)
         holdings.append(kept)
         strays += [f"{path}: Kafka's metadata do not know it: the storage node sets it aside" for path in unknown]
@@ -50,8 +50,9 @@ def _refuse_missing(nodes: Sequence[KafkaNode], kafka: KraftMetadata) -> None:
 
 
 def _static_configs(nodes: Sequence[KafkaNode]) -> StaticConfigs:
-    known = {node.node_id: node.properties for node in nodes if node.properties is not None}
-    return StaticConfigs(known, sorted({node.node_id for node in nodes} - known.keys()))
+    brokers = [node for node in nodes if node.log_dirs]
+    known = {node.node_id: node.properties for node in brokers if node.properties is not None}
+    return StaticConfigs(known, sorted({node.node_id for node in brokers} - known.keys()))
 
 
 def _newest_metadata(fs: FileSystem, nodes: Sequence[KafkaNode]) -> KraftMetadata:

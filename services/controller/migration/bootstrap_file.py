@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from libs.commitlog.files.durable_files import read_file, replace_file
 from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.partition_log.directory import find_properties
 from libs.wire.record_batches.batches import BatchError, iter_batches
 from libs.wire.record_batches.records import Record, build_batch, iter_records
 from services.controller.core.migration.kraft_records import FeatureLevelSet, UnreadableRecord, decode
@@ -15,11 +16,17 @@ from services.controller.recovery.store_contents import RecoveryRefused
 RECORDS_OF_A_BATCH = 500
 
 
-def check_unused(fs: FileSystem, metadata_dir: str) -> None:
-    """Raises RecoveryRefused unless `metadata_dir` was formatted by Kafka, and no Kafka has run there since."""
+def check_unused(fs: FileSystem, metadata_dir: str, cluster_id: str) -> None:
+    """Raises RecoveryRefused unless `metadata_dir` was formatted by Kafka for the cluster, and no Kafka has run there since."""
     if not fs.exists(f"{metadata_dir}/{BOOTSTRAP}"):
         raise RecoveryRefused(
             f"{metadata_dir} has no {BOOTSTRAP}: format it first, as metadata.log.dir, with kafka-storage.sh format"
+        )
+    formatted_for = find_properties(fs, metadata_dir).get("cluster.id", "")
+    if formatted_for != cluster_id:
+        raise RecoveryRefused(
+            f"{metadata_dir} was formatted for cluster {formatted_for or 'unknown'}, "
+            f"and the logs are those of cluster {cluster_id}: format a new metadata.log.dir with --cluster-id {cluster_id}"
         )
     if fs.exists(f"{metadata_dir}/{DIRECTORY}/quorum-state"):
         raise RecoveryRefused(

@@ -12,7 +12,7 @@ from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked
 from libs.commitlog.partition_log.directory import STRAY_SUFFIX, find_properties, stopped_cleanly
 from services.controller.core.migration.to_kafka import BROKER_EPOCH
 from services.controller.migration.metadata_log import DIRECTORY
-from services.controller.migration.server_properties import read_server_properties
+from services.controller.migration.server_properties import is_controller_alone, log_dirs_of, read_server_properties
 from services.controller.recovery.store_contents import RecoveryRefused
 
 CLEAN_STOP = ".kafka_cleanshutdown"
@@ -25,23 +25,27 @@ SET_ASIDE = {
 
 
 class KafkaNode(NamedTuple):
-    """A broker that was stopped. `metadata_dir`: where its `__cluster_metadata-0` is, "" if it was no controller. `properties`:
-    those of its `server.properties`, None if only its log directories were given."""
+    """A broker or controller that was stopped. `log_dirs`: () if it is a controller alone. `metadata_dir`: where its
+    `__cluster_metadata-0` is, "" if it was no controller. `properties`: those of its `server.properties`, None if only its log
+    directories were given. `locks`: no process can start in its directories while the node is there."""
 
     node_id: int
     cluster_id: str
     log_dirs: tuple[str, ...]
     metadata_dir: str
-    properties: Mapping[str, str] | None = None
+    properties: Mapping[str, str] | None
+    locks: tuple[OpenFile, ...]
 
 
 def kafka_node(fs: FileSystem, source: str) -> KafkaNode:
-    """The broker at `source`: LOG_DIR,LOG_DIR, or its server.properties. Raises RecoveryRefused, OSError."""
+    """The node at `source`: LOG_DIR,LOG_DIR, or its server.properties. Raises RecoveryRefused, OSError."""
     properties = read_server_properties(fs, os.path.abspath(source)) if os.path.isfile(source) else None
     log_dirs, metadata_dir = _directories(source, properties)
-    owners = {_owner(fs, path) for path in dict.fromkeys([*log_dirs, *([metadata_dir] if metadata_dir else [])])}
+    paths = list(dict.fromkeys([*log_dirs, *([metadata_dir] if metadata_dir else [])]))
+    owners = {_owner(fs, path) for path in paths}
     if len(owners) > 1:
         raise RecoveryRefused(f"{source}: its log directories are of several brokers or clusters: {sorted(owners)}")
+    locks = [lock for path in paths for lock in take_locks(fs, path)]
     for path in log_dirs:
         refuse_unclean(fs, path)
         aside = f"{path}/{SET_ASIDE[DIRECTORY]}"
@@ -50,16 +54,21 @@ def kafka_node(fs: FileSystem, source: str) -> KafkaNode:
     node_id, cluster_id = owners.pop()
     places = [metadata_dir] if metadata_dir else log_dirs
     holder = next((path for path in places if fs.exists(f"{path}/{DIRECTORY}")), "")
-    return KafkaNode(node_id, cluster_id, tuple(log_dirs), holder, properties)
+    return KafkaNode(node_id, cluster_id, tuple(log_dirs), holder, properties, tuple(locks))
 
 
 def _directories(source: str, properties: Mapping[str, str] | None) -> tuple[list[str], str]:
-    """The log directories of a broker, and its metadata.log.dir if `properties` name one."""
-    named = properties or {}
-    listed = source if properties is None else named.get("log.dirs") or named["log.dir"]
-    metadata_dir = named.get("metadata.log.dir", "")
+    """The log directories of a broker, [] of a controller alone, and the metadata.log.dir if `properties` come to one."""
+    if properties is None:
+        listed, metadata_dir = source, ""
+    else:
+        listed, metadata_dir = log_dirs_of(properties), properties.get("metadata.log.dir", "")
     log_dirs = [os.path.abspath(entry.strip()) for entry in listed.split(",") if entry.strip()]
-    for path in log_dirs:
+    if properties is not None and is_controller_alone(properties):
+        log_dirs, metadata_dir = [], metadata_dir or next(iter(log_dirs), "")
+    if not log_dirs and not metadata_dir:
+        raise RecoveryRefused(f"{source} names no directory: give LOG_DIR,LOG_DIR of a stopped broker, or its server.properties")
+    for path in [*log_dirs, *([metadata_dir] if metadata_dir else [])]:
         if not os.path.isdir(path):
             raise RecoveryRefused(f"{path} is no directory: give LOG_DIR,LOG_DIR of a stopped broker, or its server.properties")
     return log_dirs, os.path.abspath(metadata_dir) if metadata_dir else ""
@@ -78,15 +87,18 @@ def _owner(fs: FileSystem, path: str) -> tuple[int, str]:
     return int(node_id), cluster_id
 
 
-def refuse_unclean(fs: FileSystem, path: str) -> None:
-    """Raises RecoveryRefused if a process uses the log directory, or did not stop cleanly."""
+def take_locks(fs: FileSystem, path: str) -> list[OpenFile]:
+    """The lock of a log directory, which nobody else gets while it is open. Raises RecoveryRefused if a process uses it."""
     if (pid := lock_holder(path)) is not None:
-        raise RecoveryRefused(f"process {pid} uses {path}: stop it first")
-    if fs.exists(f"{path}/.lock"):
-        try:
-            OpenFile(fs, fs.lock(f"{path}/.lock"))
-        except DirectoryLocked as error:
-            raise RecoveryRefused(f"a process uses {path}: stop it first") from error
+        raise RecoveryRefused(f"{path} is given twice" if pid == os.getpid() else f"process {pid} uses {path}: stop it first")
+    try:
+        return [OpenFile(fs, fs.lock(f"{path}/.lock"))] if fs.exists(f"{path}/.lock") else []
+    except DirectoryLocked as error:
+        raise RecoveryRefused(f"a process uses {path}: stop it first") from error
+
+
+def refuse_unclean(fs: FileSystem, path: str) -> None:
+    """Raises RecoveryRefused if the last process with the log directory did not stop cleanly."""
     if not stopped_cleanly(fs, path):
         raise RecoveryRefused(
             f"{path} has no {CLEAN_STOP}: who used it last was killed. Start that again, wait until it is ready, "
@@ -95,21 +107,16 @@ def refuse_unclean(fs: FileSystem, path: str) -> None:
 
 
 def set_aside(fs: FileSystem, nodes: Sequence[KafkaNode]) -> list[str]:
-    """Renames what holds Kafka's own metadata in log directories. Returns the new paths. Raises OSError, and then all of it has
-    its former name: Kafka could not start with a part of it."""
-    renamed: list[tuple[str, str]] = []
-    try:
-        for path in [path for node in nodes for path in node.log_dirs]:
-            for name, new_name in SET_ASIDE.items():
-                if fs.exists(f"{path}/{name}"):
-                    fs.rename(f"{path}/{name}", f"{path}/{new_name}")
-                    renamed.append((f"{path}/{name}", f"{path}/{new_name}"))
-            fs.fsync_directory(path)
-    except BaseException:
-        for former, new in reversed(renamed):
-            fs.rename(new, former)
-        raise
-    return [new for _, new in renamed]
+    """Renames what holds Kafka's own metadata in log directories. Returns the new paths. Raises OSError. What is renamed
+    already stays so: an interrupted call can be repeated."""
+    renamed: list[str] = []
+    for path in [path for node in nodes for path in node.log_dirs]:
+        for name, new_name in SET_ASIDE.items():
+            if fs.exists(f"{path}/{name}"):
+                fs.rename(f"{path}/{name}", f"{path}/{new_name}")
+                renamed.append(f"{path}/{new_name}")
+        fs.fsync_directory(path)
+    return renamed
 
 
 def mark_stopped(fs: FileSystem, path: str) -> None:
@@ -122,7 +129,7 @@ def refuse_mixture(nodes: Sequence[KafkaNode]) -> None:
     ids = [node.node_id for node in nodes]
     if doubles := sorted({node_id for node_id in ids if ids.count(node_id) > 1}):
         raise RecoveryRefused(f"several of these are broker {doubles[0]}: give each broker once")
-    if 0 in ids:
+    if any(node.node_id == 0 and node.log_dirs for node in nodes):
         raise RecoveryRefused("one of these is broker 0; Penstock's ids begin with 1: bring it over by MirrorMaker 2")
     if len(clusters := {node.cluster_id for node in nodes}) > 1:
         raise RecoveryRefused(f"these belong to several clusters: {', '.join(sorted(clusters))}")

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from services.local import processes
 
 PADDING = "PADDING"
-"""The variable that keeps room for the environment of another process."""
+"""The beginning of the names of the variables that keep room for the environment of another process."""
+PADDING_BYTES = 100_000
+"""The bytes in each of them. The kernel takes 131,072 in a variable, with its name (MAX_ARG_STRLEN in execve(2))."""
 FIRST_BOUND = 45
 """Of /proc/PID/stat, after the name of the program: the first of arg_start, arg_end, env_start and env_end."""
 
@@ -19,7 +21,7 @@ def room_for(argvs: Sequence[Sequence[str]], environments: Sequence[Mapping[str,
     """Arguments and variables to start a process with that is to show any of those later."""
     arguments = max(len(_arguments(argv)) for argv in argvs)
     variables = max(len(_variables(environment)) for environment in environments)
-    return [""] * arguments, {PADDING: "." * variables}
+    return [""] * arguments, {f"{PADDING}_{i}": "." * PADDING_BYTES for i in range(variables // PADDING_BYTES + 1)}
 
 
 def replace(argv: Sequence[str], environment: Mapping[str, str]) -> bool:

@@ -24,7 +24,8 @@ class Prepared:
 
 
 def start(wanted: Sequence[Prepared], *, directory: Path) -> dict[str, int]:
-    """Starts services. Returns their pids by name. Those that are missing were not started, whatever the reason."""
+    """Starts services. Returns their pids by name. Those that are missing were not started, whatever the reason: also where the
+    kernel has no room for twice the environment."""
     alike = _alike(wanted)
     if len(alike) < 2:
         return {}
@@ -39,16 +40,19 @@ def start(wanted: Sequence[Prepared], *, directory: Path) -> dict[str, int]:
         }
         for each in alike
     ]
-    program = subprocess.Popen(
-        [first.plan.argv[0], "-m", "services.local.warm_start", *room],
-        env=_shared(first) | padding,
-        cwd=directory,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # a service that is not started so tells the same in its log
-        start_new_session=True,
-        text=True,
-    )
+    try:
+        program = subprocess.Popen(
+            [first.plan.argv[0], "-m", "services.local.warm_start", *room],
+            env=_shared(first) | padding,
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # a service that is not started so tells the same in its log
+            start_new_session=True,
+            text=True,
+        )
+    except OSError:
+        return {}
     try:
         output, _ = program.communicate(json.dumps(services), timeout=FORKED_WITHIN_S)
     except subprocess.TimeoutExpired:

@@ -118,6 +118,23 @@ def test_a_service_that_cannot_be_imported_is_left_to_be_started_in_the_usual_wa
     assert start(*wanted).keys() == {"controller-1", "controller-2"}
 
 
+def test_an_environment_may_be_larger_than_the_kernel_takes_in_one_variable(
+    root: Path, start: Callable[..., dict[str, int]]
+) -> None:
+    large = {f"PENSTOCK_LONG_{number}": "x" * 60_000 for number in range(5)}
+    services = [prepared(root, name, **large) for name in ("storage-1", "storage-2")]
+    pids = start(*services)
+    assert pids.keys() == {"storage-1", "storage-2"}
+    assert processes.environment(pids["storage-1"]) == services[0].environment
+
+
+def test_services_whose_environment_has_no_room_twice_are_left_to_be_started_in_the_usual_way(
+    root: Path, start: Callable[..., dict[str, int]]
+) -> None:
+    large = {f"LONG_{number}": "x" * 120_000 for number in range(12)}
+    assert start(*(prepared(root, name, **large) for name in ("storage-1", "storage-2"))) == {}
+
+
 def test_code_that_changes_while_it_is_imported_is_not_run(root: Path, start: Callable[..., dict[str, int]]) -> None:
     changes = "import pathlib; pathlib.Path(__file__).with_name('changed.py').touch()\n"
     (root / "services" / "storage" / "__main__.py").write_text(changes + STAND_IN)

@@ -24,8 +24,10 @@ def installation_of(given: argparse.Namespace) -> Installation:
     for option, path in (("--python", given.python), ("--etcd", given.etcd)):
         if not path.is_absolute():
             raise LauncherError(f"{option} is {path}; expected an absolute path")
-        if hidden := next((place for place in HIDDEN if path.is_relative_to(place)), None):
-            raise LauncherError(f"{option} is {path}, and units do not see {hidden}; expected a path such as /opt/penstock/…")
+        target = path.resolve()  # that of a virtual environment may be a link to an interpreter elsewhere
+        shown = f"{path}, a link to {target}" if target != path else path
+        if hidden := next((place for place in HIDDEN if path.is_relative_to(place) or target.is_relative_to(place)), None):
+            raise LauncherError(f"{option} is {shown}, and units do not see {hidden}; expected a path such as /opt/penstock/…")
         if not os.access(path, os.X_OK):
             raise LauncherError(f"{option} is {path}, which is no program; `python3 -m services.local setup` installs it")
     return Installation(given.python, given.etcd, given.user)

@@ -56,6 +56,7 @@ WantedBy=multi-user.target
 """
 
 
+# OOMPolicy=continue: a compaction whose child process the kernel killed for memory is tried again, and the node runs on.
 def _service(role: str, installation: Installation) -> str:
     after = " ".join(unit_name(other) for other in AFTER.get(role, ()))
     place = role.replace("_", "-")
@@ -79,6 +80,7 @@ RestartSec=2
 TimeoutStopSec={STOP_S}
 KillMode=mixed
 LimitNOFILE=524288
+OOMPolicy=continue
 {HARDENING}"""
 
 

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,22 @@ def test_what_is_wrong_is_named_and_nothing_is_written(tmp_path: Path, changed: 
     assert done.stderr.startswith("penstock: ")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_a_program_that_units_do_not_see_is_refused(tmp_path: Path) -> None:
+    """As a virtual environment in /opt has one to an interpreter below /root."""
+    interpreter = tmp_path / "python"
+    shutil.copy(PROGRAM, interpreter)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as visible:
+        link = Path(visible) / "python"
+        link.symlink_to(interpreter)
+        done = write(tmp_path / "host", python=str(link))
+    assert done.returncode == 1
+    assert f"--python is {link}, a link to {interpreter}, and units do not see /tmp" in done.stderr
+
+
+def test_a_compaction_that_runs_out_of_memory_stops_no_node(written: Path) -> None:
+    assert units(written)["storage"].values("Service", "OOMPolicy") == ["continue"]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

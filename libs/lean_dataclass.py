@@ -5,6 +5,9 @@ constructor and the slots alone. The other methods are closures that all classes
 
 - `frozen=True` is checked by mypy, and not when the program runs. Constructors are faster for that.
 - There are no `order`, `init`, `unsafe_hash` and `weakref_slot`.
+- `__dataclass_params__` says what the standard decorator was asked for here: `eq` and `frozen` are False there.
+- The shown form of an instance that contains itself recurses without an end.
+- A class without a docstring has its name as one, and not its signature.
 
 Type checkers see the standard decorator.
 """
@@ -38,14 +41,18 @@ else:
                 if "__eq__" not in own:
                     cls.__eq__ = _eq(values)
                 if own.get("__hash__") is None:
-                    cls.__hash__ = _hash(values) if frozen else None
+                    hashed = tuple(field.name for field in fields if (field.compare if field.hash is None else field.hash))
+                    cls.__hash__ = _hash(_values(hashed)) if frozen else None
             return cls
 
         return made
 
 
-def _values(names: tuple[str, ...]) -> Callable[[Any], object]:
-    return attrgetter(*names) if names else lambda instance: ()
+def _values(names: tuple[str, ...]) -> Callable[[Any], tuple[object, ...]]:
+    """A tuple of the fields' values, whose comparison takes an object to be equal to itself, as a NaN is not."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda instance: tuple([getattr(instance, name) for name in names])
 
 
 def _repr(names: tuple[str, ...]) -> Callable[[Any], str]:
@@ -56,7 +63,7 @@ def _repr(names: tuple[str, ...]) -> Callable[[Any], str]:
     return __repr__
 
 
-def _eq(values: Callable[[Any], object]) -> Callable[[Any, object], bool]:
+def _eq(values: Callable[[Any], tuple[object, ...]]) -> Callable[[Any, object], bool]:
     def __eq__(self: Any, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
@@ -65,7 +72,7 @@ def _eq(values: Callable[[Any], object]) -> Callable[[Any, object], bool]:
     return __eq__
 
 
-def _hash(values: Callable[[Any], object]) -> Callable[[Any], int]:
+def _hash(values: Callable[[Any], tuple[object, ...]]) -> Callable[[Any], int]:
     def __hash__(self: Any) -> int:
         return hash(values(self))
 

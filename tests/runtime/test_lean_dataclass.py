@@ -53,6 +53,42 @@ def test_classes_are_those_of_the_standard_decorator(options: dict[str, bool]) -
     assert lean.__match_args__ == standard.__match_args__
 
 
+def single(decorator: Callable[..., Any]) -> Any:
+    class Single:
+        value: object
+
+    return decorator(frozen=True)(Single)
+
+
+def test_a_single_field_is_compared_and_hashed_as_the_standard_decorator_does() -> None:
+    class Undecided:
+        """As an array of numpy: `==` gives no bool."""
+
+        def __eq__(self, other: object) -> Any:
+            return [True, False]
+
+        __hash__ = None  # type: ignore[assignment]
+
+    nan, undecided = float("nan"), Undecided()
+    seen = []
+    for cls in (single(LEAN), single(STANDARD)):
+        seen.append((cls(nan) == cls(nan), cls(undecided) == cls(undecided), cls(undecided) == cls(Undecided()), hash(cls(5))))
+    assert seen[0] == seen[1] == (True, True, True, hash((5,)))
+
+
+def test_a_field_may_be_compared_and_not_hashed() -> None:
+    def made(decorator: Callable[..., Any]) -> Any:
+        class Half:
+            key: int
+            rest: list[int] = dataclasses.field(hash=False)
+
+        return decorator(frozen=True)(Half)
+
+    for cls in (made(LEAN), made(STANDARD)):
+        assert hash(cls(1, [2])) == hash(cls(1, [3]))
+        assert cls(1, [2]) != cls(1, [3])
+
+
 @LEAN(frozen=True, slots=True)
 class Own:
     """A class with methods of its own."""

@@ -32,8 +32,9 @@ def smoke(host: str, port: int, timeout_s: float, say: Callable[[str], None]) ->
             say(f"broker {broker.node_id} answers at {broker.host}:{broker.port}")
         create_topic(bootstrap, topic, max(1, len(brokers)))
         try:
-            for partition in _led(bootstrap, topic, deadline).partitions:
-                _there_and_back(brokers[partition.leader], partition, deadline)
+            view = _led(bootstrap, topic, deadline)
+            for partition in view.partitions:
+                _there_and_back(view.brokers[partition.leader], partition, deadline)
                 say(f"a record went to {topic}-{partition.index} at broker {partition.leader} and came back")
         finally:
             delete_topic(bootstrap, topic)

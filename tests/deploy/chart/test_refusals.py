@@ -118,6 +118,8 @@ OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
     ),
     "an endpoint with a scheme": ({"etcd": {"enabled": False, "external": {"endpoints": ["http://etcd:2379"]}}}, "endpoints.0"),
     "an unknown source of racks": ({"rack": {"source": "zone"}}, "rack.source"),
+    "a label of the chart": ({"commonLabels": {"app.kubernetes.io/instance": "other"}}, "commonLabels"),
+    "another label of the chart": ({"commonLabels": {"penstock/set": "other"}}, "commonLabels"),
     "names that are too long": ({"fullnameOverride": "a" * 29}, "fullnameOverride"),
     "root": ({"podSecurity": {"uid": 0}}, "podSecurity.uid"),
 }

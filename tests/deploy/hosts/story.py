@@ -1,7 +1,7 @@
 """The story of three hosts and a client, played in a network of its own: `run_as_router` starts it.
 
-The hosts are set up by the page's own commands. One host is cut off, and another loses its power, while a client produces. At the
-end a group reads all that was acknowledged, each record once, and every process stops when it is told to.
+The hosts are set up by the page's own commands. One host is cut off, and all processes of another are killed, while a client
+produces. At the end a group reads all that was acknowledged, each record once, and every process stops when it is told to.
 """
 
 import json
@@ -182,7 +182,7 @@ def play(hosts: Hosts, directory: Path) -> None:
             all_healthy(cluster)
             note("host three is back")
             one.kill()
-            note(f"host one has lost its power, and all partitions go on after {clients.goes_on():.1f} s")
+            note(f"the processes of host one are killed, and all partitions go on after {clients.goes_on():.1f} s")
             one.start()
             all_healthy(cluster)
             note("host one is back")

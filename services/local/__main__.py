@@ -2,12 +2,10 @@
 and `to-kafka`."""
 
 import argparse
-import difflib
 import errno
 import fcntl
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -19,16 +17,17 @@ from services.local.asked_health import ask_health
 from services.local.cluster import Cluster, ProcessStatus
 from services.local.cluster_health import HEALTHY
 from services.local.cluster_plan import ProcessPlan
-from services.local.cluster_shape import HOST, Shape
+from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
+from services.local.given_settings import warn_of_settings
+from services.local.hints import DEFAULT_RUN, with_given
 from services.local.pipeline_setup import set_up_pipeline
 from services.local.python_setup import set_up_python, venv_python
-from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, LOG_DIRS, RunDirectory
+from services.local.run_directory import LOG_DIRS, RunDirectory
 from services.local.upgrade import names_running_other_code, upgrade
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_TESTS = ("PENSTOCK_REQUIRE_ALL", "PENSTOCK_GROUPS_AGAINST", "PENSTOCK_TEST_ETCD_BIN", "PENSTOCK_TEST_ETCD_OUTAGE_S")
 
 
 def say(line: str) -> None:
@@ -69,7 +68,7 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
             refuse_change(before, cluster)
         if given.host is not None:
             advertised_host.refuse_running_elsewhere(cluster, given.host)
-        warn_of_settings(cluster)
+        warn_of_settings(cluster, ROOT, say)
         cluster.up(lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running"))
     say(f"ready in {time.monotonic() - started_at:.1f} s")
     for address in advertised_host.unreachable(cluster.bootstrap_servers()):
@@ -77,27 +76,6 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
     if old := names_running_other_code(cluster):
         say(f"{', '.join(old)} started before this source changed: `make upgrade` restarts them one by one")
     say(f"bootstrap.servers={cluster.bootstrap_servers()}")
-
-
-def warn_of_settings(cluster: Cluster) -> None:
-    """Names the variables of the environment that will not have the effect that they were given for."""
-    given = {name: value for name, value in os.environ.items() if name.startswith("PENSTOCK_")}
-    known = known_settings(ROOT)
-    for name in sorted(given.keys() - known):
-        alike = difflib.get_close_matches(name, known, n=1)
-        say(f"warning: there is no setting {name}" + (f"; did you mean {alike[0]}?" if alike else " (docs/settings.md)"))
-    if overridden := cluster.overridden(given):
-        say(f"warning: `make up` sets {', '.join(overridden)} itself and ignores the environment's (docs/settings.md)")
-    if late := cluster.too_late({name: given[name] for name in given.keys() & known}):
-        say(f"warning: {', '.join(late)} reaches no process, since all of them run already: `make down` first")
-    place = {**cluster.run.place_of("gateway-1", {}), **given}
-    if place.get(LISTEN_HOST, HOST) != HOST and place.get(ADVERTISED_HOST, HOST) == HOST:
-        say(f"warning: {LISTEN_HOST} without {ADVERTISED_HOST}: clients on other machines would be sent to {HOST}")
-
-
-def known_settings(root: Path) -> set[str]:
-    """The settings of all services, by the page that is made from them, and the variables of tests."""
-    return {*re.findall(r"`(PENSTOCK_\w+)`", (root / "docs" / "settings.md").read_text()), *OF_TESTS}
 
 
 def shape_of(before: Shape | None, given: argparse.Namespace) -> Shape:
@@ -113,7 +91,8 @@ def refuse_change(before: Shape, cluster: Cluster) -> None:
     with_data = run.storage_nodes_with_data()
     if shape.storage < with_data:
         raise LauncherError(
-            f"the cluster in {run.path} has data on {with_data} storage nodes; `make wipe` it to have {shape.storage}"
+            f"the cluster in {run.path} has data on {with_data} storage nodes: to have {shape.storage}, "
+            "empty and remove the others (docs/operate/nodes.md, Remove a storage node), or `make wipe` all of it"
         )
     running = set(cluster.running().values())
     if running - cluster.plans.keys() or (running and shape.port != before.port):
@@ -171,9 +150,9 @@ def status(run: RunDirectory, *, as_json: bool) -> bool:
     health = ask_health(statuses)
     disks = cluster.disks(ROOT)
     if as_json:
-        told = {"verdict": health.verdict, "sentence": health.sentence, "bootstrap_servers": cluster.bootstrap_servers()}
+        verdict = {"verdict": health.verdict, "sentence": health.sentence, "bootstrap_servers": cluster.bootstrap_servers()}
         processes = [_process(each) for each in statuses]
-        say(json.dumps({**(health.said or {}), **told, "processes": processes, "disks": [asdict(disk) for disk in disks]}))
+        say(json.dumps({**(health.said or {}), **verdict, "processes": processes, "disks": [asdict(disk) for disk in disks]}))
         return health.verdict == HEALTHY
     say(health.sentence)
     if health.since:
@@ -305,7 +284,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         ("to-kafka", "have a new Kafka begin with this cluster's metadata and logs, while nothing runs"),
     ):
         command = commands.add_parser(name, help=words)
-        command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
+        command.add_argument("--run", default=DEFAULT_RUN, help=f"the folder of this cluster (default {DEFAULT_RUN})")
         if name == "up":
             for field in fields(Shape):
                 command.add_argument(f"--{field.name.replace('_', '-')}", help="default: as before, at first as in Shape")
@@ -333,6 +312,7 @@ def _absolute(given: str) -> Path:
 def main(arguments: list[str]) -> int:
     given = parse(arguments)
     place = getattr(given, "run", ROOT)
+    asked = getattr(given, "run", DEFAULT_RUN), getattr(given, "port", None)
     try:
         if given.command == "setup" and given.pipeline:
             set_up_for_pipeline()
@@ -365,13 +345,14 @@ def main(arguments: list[str]) -> int:
             case "to-kafka":
                 to_kafka(run, given.metadata_dirs)
     except LauncherError as reason:
-        print(f"penstock: {reason}", file=sys.stderr)
+        print(f"penstock: {with_given(str(reason), *asked)}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as reason:
         what_to_do = f". Make room, then `make {given.command}` again" if reason.errno == errno.ENOSPC else ""
+        what_to_do = with_given(what_to_do, *asked)
         print(f"penstock: {reason.filename or place}: {reason.strerror or reason}{what_to_do}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -81,7 +81,7 @@ class Cluster:
         self.plans = {plan.name: plan for plan in plan_cluster(shape, run, python=python, etcd=etcd)}
 
     def names_down(self) -> list[str]:
-        """Whom `up` would start. One that runs without its pid file, since a launcher was interrupted, gets it back."""
+        """The processes that `up` would start. A process gets its pid file back if an interrupted launcher did not write it."""
         self.run.create()
         for pid, name in self.running().items():
             if name in self.plans and self.pid_of(name) is None:
@@ -114,7 +114,7 @@ class Cluster:
         )
 
     def too_late(self, given: Mapping[str, str]) -> list[str]:
-        """The settings in the environment `given` that nobody gets: all processes run, and with others."""
+        """The settings in the environment `given` that reach no process: all of them run already, with other values."""
         pids = {plan.name: self.pid_of(plan.name) for plan in self.plans.values() if plan.role != "etcd"}
         running = [processes.environment(pid) for pid in pids.values() if pid is not None]
         if len(running) < len(pids):
@@ -146,32 +146,32 @@ class Cluster:
         plans = [self.plans[name] for name in (self.plans if names is None else names)]
         deadline = time.monotonic() + within_s
         over = threading.Event()
-        said = {plan.name: "not asked yet" for plan in plans}
+        answers = {plan.name: "not asked yet" for plan in plans}
         with ThreadPoolExecutor(max_workers=len(plans)) as pool:
-            left: set[Future[None]] = {pool.submit(self._wait_ready, plan, deadline, said, over) for plan in plans}
+            left: set[Future[None]] = {pool.submit(self._wait_ready, plan, deadline, answers, over) for plan in plans}
             try:
                 while left:
                     done, left = wait(left, timeout=TELL_AFTER_S, return_when=FIRST_EXCEPTION)
                     for outcome in done:
                         outcome.result()
-                    if left and said:
-                        print(f"still waiting for {_by_reason(said)}", flush=True)
+                    if left and answers:
+                        print(f"still waiting for {_by_reason(answers)}", flush=True)
             finally:
                 over.set()
 
-    def _wait_ready(self, plan: ProcessPlan, deadline: float, said_by: dict[str, str], over: threading.Event) -> None:
-        """`said_by`: what each that is waited for said last."""
+    def _wait_ready(self, plan: ProcessPlan, deadline: float, answers: dict[str, str], over: threading.Event) -> None:
+        """`answers`: the last answer of each process that is not ready yet, by name."""
         while not over.is_set():
-            ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=2.0, host=plan.probe_host)
+            ready, answer = probe.ask(plan.probe_port, plan.probe_path, timeout_s=2.0, host=plan.probe_host)
             if ready:
-                del said_by[plan.name]
+                del answers[plan.name]
                 return
-            said_by[plan.name] = said
+            answers[plan.name] = answer
             now = time.monotonic()
             if self.pid_of(plan.name) is None:
-                raise LauncherError(self._why_ended(plan.name, said_by))
+                raise LauncherError(self._why_ended(plan.name, answers))
             if now > deadline:
-                raise LauncherError(f"{plan.name} is not ready in time ({said}). {NEXT} {self._log_tail(plan.name)}")
+                raise LauncherError(f"{plan.name} is not ready in time ({answer}). {NEXT} {self._log_tail(plan.name)}")
             over.wait(POLL_S)
 
     def _why_ended(self, name: str, waited_for: Iterable[str]) -> str:
@@ -333,8 +333,8 @@ class Cluster:
             return f"The end of {file}:\n{log.read().decode(errors='replace').rstrip()}"
 
 
-def _by_reason(said: Mapping[str, str]) -> str:
+def _by_reason(reasons: Mapping[str, str]) -> str:
     names: dict[str, list[str]] = {}
-    for name, reason in list(said.items()):
+    for name, reason in list(reasons.items()):
         names.setdefault(reason, []).append(name)
     return "; ".join(f"{', '.join(each)}: {reason}" for reason, each in names.items())

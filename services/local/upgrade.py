@@ -36,6 +36,8 @@ def names_running_other_code(cluster: Cluster) -> list[str]:
 
 def upgrade(cluster: Cluster, say: Say) -> None:
     """Restarts what runs other code. Raises LauncherError if the cluster is not healthy, or not so again after a step."""
+    if not cluster.running():
+        raise LauncherError(f"no process of the cluster in {cluster.run.path} runs: `make up` starts it with this code")
     waiting = _running_other_code(cluster)
     if not waiting:
         say("all processes run this code already")

@@ -63,7 +63,7 @@ def test_wipe_and_down_of_what_never_was_a_cluster_say_so_and_touch_nothing(pens
     for path in (run / "data" / "storage-1" / "thesis.txt", run / "logs" / "etcd.log"):
         path.parent.mkdir(parents=True)
         path.write_text("mine")
-    assert "holds no cluster that `make up` made" in penstock("wipe", succeeds=False)[-1]
+    assert "made (no cluster.json): nothing is removed" in penstock("wipe", succeeds=False)[-1]
     assert penstock("down") == [f"no cluster in {run}: nothing to stop"]
     assert sorted(path.name for path in run.rglob("*") if path.is_file()) == ["etcd.log", "thesis.txt"]
     shutil.rmtree(run)

@@ -21,13 +21,13 @@ def test_a_cluster_goes_on_from_a_backup_of_its_metadata_and_keeps_every_record(
     admin.create_topics([NewTopic("t", 1, 2, config={"retention.ms": "777000"})])["t"].result(60)
     produce(bootstrap, "t", range(10))
     assert "1 topics with 1 partitions" in penstock("backup", str(file))[-1]
-    assert "`make down` first" in penstock("restore", str(file), succeeds=False)[-1]
+    assert f"`make down RUN={tmp_path / 'run'}` first" in penstock("restore", str(file), succeeds=False)[-1]
     penstock("down")
     penstock("up")
     produce(bootstrap, "t", range(10, 20))
     penstock("down")
 
-    assert "`make up` first" in penstock("backup", str(tmp_path / "later"), succeeds=False)[-1]
+    assert f"`make up RUN={tmp_path / 'run'}` first" in penstock("backup", str(tmp_path / "later"), succeeds=False)[-1]
     etcd = tmp_path / "run" / "data" / "etcd"
     marker = etcd / "of the former etcd"
     marker.touch()

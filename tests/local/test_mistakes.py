@@ -112,14 +112,14 @@ LAUNCHER: list[tuple[Callable[[RunDirectory], None], str, int, str]] = [
     (nothing, "backup saved", 1, "no cluster in"),
     (nothing, "restore saved", 1, "no cluster in"),
     (nothing, "rebuild", 1, "no cluster in"),
-    (a_thesis, "wipe", 1, "holds no cluster that `make up` made (no cluster.json): nothing is removed"),
+    (a_thesis, "wipe", 1, "made (no cluster.json): nothing is removed"),
     (a_thesis, "down", 0, "nothing to stop"),
     (a_thesis, "status", 1, "`make up` makes one"),
     (a_file, "up", 1, "Not a directory"),
     (a_file, "status", 1, "Not a directory"),
     (a_file, "wipe", 1, "holds no cluster"),
-    (three_nodes, "up --storage=2", 1, "has data on 3 storage nodes; `make wipe` it to have 2"),
-    (three_nodes, "backup saved", 1, "does not run: `make up` first"),
+    (three_nodes, "up --storage=2", 1, "has data on 3 storage nodes: to have 2, empty and remove the others"),
+    (three_nodes, "backup saved", 1, "does not run: `make up RUN="),
     (three_nodes, "status", 1, "stopped: no process runs; `make up` starts them"),
     (damaged_shape, "up", 1, "cluster.json is damaged"),
     (damaged_shape, "status", 1, "cluster.json is damaged"),
@@ -191,7 +191,7 @@ def test_up_on_a_full_volume_is_refused_in_one_sentence(free_kib: int, tmp_path:
     ports.release()
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert "No space left on device. Make room, then `make up` again" in line or "since its volume is full" in line
+    assert f"Make room, then `make up RUN={disk / 'run'} PORT={ports.first}` again" in line or "since its volume is full" in line
     assert left == ["mine"]
 
 

@@ -176,4 +176,14 @@ def test_upgrade_without_a_cluster_says_how_to_make_one(tmp_path: Path, capsys: 
     from services.local.__main__ import main
 
     assert main(["upgrade", "--run", str(tmp_path / "none")]) == 1
-    assert capsys.readouterr().err == f"penstock: no cluster in {tmp_path / 'none'}; `make up` makes one\n"
+    assert (
+        capsys.readouterr().err == f"penstock: no cluster in {tmp_path / 'none'}; `make up RUN={tmp_path / 'none'}` makes one\n"
+    )
+
+
+def test_upgrade_of_a_stopped_cluster_says_that_nothing_runs(cluster: Cluster) -> None:
+    cluster.down()
+    said: list[str] = []
+    with pytest.raises(LauncherError, match=r"no process of the cluster in .* runs: `make up` starts it with this code"):
+        upgrade(cluster, said.append)
+    assert said == []

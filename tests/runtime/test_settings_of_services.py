@@ -17,7 +17,7 @@ from libs.runtime.process import Identity
 from libs.runtime.registration import Registration
 from libs.runtime.service_config import ServiceConfig
 from libs.runtime.setting_names import NAMES, unknown
-from services.local.__main__ import OF_TESTS, known_settings
+from services.local.given_settings import OF_TESTS, known_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -52,7 +52,7 @@ def play(hosts: Hosts, run: Path) -> None:
         status = server.run("make", "status", *make)
         assert f"kafka {address}:{PORT}, brokers {address}:{PORT + 1}-{PORT + 2}, admin 127.0.0.1:" in status, status
         refused = server.run("make", "up", *make, "HOST=127.0.0.1", fails=True)
-        assert f"gateway-1 runs with HOST={address}; `make down` first to have HOST=127.0.0.1" in refused, refused
+        assert f"gateway-1 runs with HOST={address}; `make down RUN={run}` first to have HOST=127.0.0.1" in refused, refused
     finally:
         server.run("make", "wipe", f"RUN={run}")
 

@@ -155,7 +155,7 @@ def test_the_commands_say_what_they_did_and_what_is_in_the_way(journey: Journey)
     assert "would take over cluster" in said["dry run"]
     assert "topics: 4, partitions: 16; no record is copied or changed" in said["from Kafka"]
     assert "holds a cluster already" in said["again"]
-    assert "`make down` first" in said["to Kafka while it runs"]
+    assert "still run: `make down" in said["to Kafka while it runs"]
     assert "format it first" in said["unformatted"]
     assert "topic made-by-penstock: durability=replicated is Penstock's own" in said["to Kafka"]
     assert "what PENSTOCK_BROKER_CONFIGS gave to storage nodes is in no metadata" in said["to Kafka"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from services.pipeline.job_file.archive import OnDataLoss
 from services.pipeline.job_file.job import Job, LakeSettings
 from services.pipeline.job_file.reader import TableReader
 from services.pipeline.job_file.sink_options import Target, read_target
@@ -36,6 +37,7 @@ class TransformJob(Job):
     stream: StreamSettings
     output_mode: Literal["append", "update"]
     starting_offsets: Literal["earliest", "latest"]
+    on_data_loss: OnDataLoss
 
 
 def read_transform_job(table: TableReader, name: str, lake: LakeSettings) -> TransformJob:
@@ -48,6 +50,7 @@ def read_transform_job(table: TableReader, name: str, lake: LakeSettings) -> Tra
         stream=read_stream_settings(table, job=name, lake_path=lake.path),
         output_mode=table.choice("output_mode", ("append", "update"), "append"),
         starting_offsets=table.choice("starting_offsets", ("earliest", "latest"), "earliest"),
+        on_data_loss=table.choice("on_data_loss", ("stop", "continue"), "stop"),
     )
 
 

@@ -7,43 +7,63 @@ from pyspark.sql import DataFrame, SparkSession
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.transform import InputView, TransformJob
+from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.sink.options import read_options
 from services.pipeline.sink.schema import check_columns
 from services.pipeline.sink.task_identity import QUERY_ID
 from services.pipeline.sink.writing import EpochWriter
+from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import ClusterSettings
 from services.pipeline.spark.kafka_source import read_stream, source_options
 from services.pipeline.transforms.by_key import in_tasks_by_key
 
 
 def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStream:
-    """Raises PipelineError for a query that Spark refuses, and for columns that the sink does not take."""
+    """Raises PipelineError for a query that Spark refuses, columns that the sink does not take, unknown topics, topics that were made
+    anew, and a checkpoint of another job."""
     cluster = surroundings.cluster
     spark = surroundings.spark.newSession()  # views of jobs may have the same names
     rows = _query(spark, job, cluster)
     options = job.target.sink_options(cluster.bootstrap_servers, cluster.options)
     check_columns({field.name: field.dataType.simpleString() for field in rows.schema.fields}, read_options(options).topic)
+    checkpoint = _claimed_checkpoint(spark, job, cluster)
+    losses = LossCheck(spark, cluster, job.on_data_loss, job.name)
     writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint).outputMode(job.output_mode)
+    observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
     try:
-        query = writer.foreachBatch(epochs(options)).trigger(**job.stream.trigger.arguments()).start()
+        write = epochs(options, lambda batch: bool(losses.lost(checkpoint.ranges(batch))))
+        query = writer.foreachBatch(write).trigger(**job.stream.trigger.arguments()).start()
     except AnalysisException as error:
+        observer.close()
         raise PipelineError(f"{job.name}: {_first_line(error)}") from error
-    return RunningStream(job.name, query, ends=job.stream.trigger.ends)
+    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer)
 
 
-def epochs(options: dict[str, str]) -> Callable[[DataFrame, int], None]:
+def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambda _: False) -> Callable[[DataFrame, int], None]:
     """For `foreachBatch`: each batch is the epoch of its number. The query's id, which its checkpoint keeps, is the sink's.
 
-    Spark's Kafka source numbers the tasks of a batch in another order when a new driver repeats it.
+    Spark's Kafka source numbers the tasks of a batch in another order when a new driver repeats it, and makes fewer of them when
+    the log has lost a partition's offsets.
     """
 
     def write(frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert query_id is not None
-        EpochWriter(options, options.get("sink.id", query_id), query_id)(in_tasks_by_key(frame), batch_id)
+        write_epoch = EpochWriter(options, read_options(options).sink_id or query_id, query_id)
+        lost = has_lost_rows(batch_id)
+        tasks = write_epoch.begun_with(batch_id) if lost else None
+        write_epoch(in_tasks_by_key(frame, tasks), batch_id, rows_are_gone=lost)
 
     return write
+
+
+def _claimed_checkpoint(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> Checkpoint:
+    target = "topics of the rows" if job.target.topic is None else f"topic {job.target.topic}"
+    claimed = [
+        claim_checkpoint(spark, cluster, view.topics, job.stream, job.name, path=target) for view in job.inputs.values()
+    ]
+    return claimed[0]
 
 
 def _query(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> DataFrame:
@@ -56,7 +76,7 @@ def _query(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> 
 
 
 def _view(spark: SparkSession, view: InputView, job: TransformJob, cluster: ClusterSettings) -> DataFrame:
-    options = source_options(cluster, view.topics)
+    options = source_options(cluster, view.topics, fail_on_data_loss=job.on_data_loss == "stop")
     if job.stream.max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(job.stream.max_offsets_per_trigger)
     rows = read_stream(spark, options, starting_offsets=job.starting_offsets).selectExpr(*view.select)

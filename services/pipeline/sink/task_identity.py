@@ -12,12 +12,13 @@ from services.pipeline.sink.options import SinkOptions
 class Handout:
     """What the driver gives to all tasks of an epoch. `view`: the ledger's entries of this sink, and where to read on.
 
-    `tasks`: of the epoch, None if Spark does not say.
+    `tasks`: of the epoch, None if Spark does not say. `rows_are_gone`: the input has lost rows since the epoch was begun.
     """
 
     ledger: TopicPartition
     view: LedgerView
     tasks: int | None = None
+    rows_are_gone: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 tasks, so that a repeated epoch with another number is refused before a task runs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -45,18 +45,23 @@ class EpochWriter:
         self._sink_id = sink_id
         self._writer = writer
 
-    def __call__(self, frame: DataFrame, epoch: int) -> EpochWritten:
+    def begun_with(self, epoch: int) -> int | None:
+        """The number of tasks of an epoch of which a task has committed. None: none has."""
+        entries = prepare(self.options, self._sink_id, None).view.entries.values()
+        return next((entry.tasks for entry in entries if entry.epoch == epoch), None)
+
+    def __call__(self, frame: DataFrame, epoch: int, *, rows_are_gone: bool = False) -> EpochWritten:
         """Returns when every task has committed. Raises SinkError before any task runs, or what Spark raises when a task fails.
 
         Repeated with the same rows in each task, it writes only what is missing. The plan must not be adaptive: Spark could then
-        choose another number of tasks.
+        choose another number of tasks. `rows_are_gone`: the repeated epoch may have fewer rows than those that were committed.
         """
         steps.reached("before the epoch")
         check_columns({field.name: field.dataType.simpleString() for field in frame.schema.fields}, self.options.topic)
         if frame.sparkSession.conf.get(ADAPTIVE) == "true":
             raise SinkError(f"{ADAPTIVE} is on: tasks of a repeated epoch would not be the same, so set it to false")
         tasks = frame.rdd.getNumPartitions()
-        handout = prepare(self.options, self._sink_id, tasks)
+        handout = replace(prepare(self.options, self._sink_id, tasks), rows_are_gone=rows_are_gone)
         check_entries(self._entry(epoch, tasks), handout.view)
         steps.reached("before tasks")
         written = with_encoded_headers(frame).mapInArrow(self._task_function(epoch, handout), COUNTS).collect()

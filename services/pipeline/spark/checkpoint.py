@@ -40,15 +40,38 @@ class Checkpoint:
         return max((int(name) for name in self._files.names("offsets")), default=-1)
 
     def ends(self, batch: int) -> dict[Partition, int]:
-        """End offsets of a batch; of the batch before the first one, where the stream begins."""
-        path = f"offsets/{batch}" if batch >= 0 else "sources/0/0"
-        if not self._files.exists(path):
-            raise PipelineError(f"the checkpoint {self.path} is incomplete: it has no {path}")
-        text = self._files.read(path)
-        found = json.loads(text[text.index("{") :].splitlines()[-1])
-        return {(topic, int(number)): offset for topic, of_topic in found.items() for number, offset in of_topic.items()}
+        """End offsets of a batch; of the batch before the first one, where the stream begins.
+
+        Of a partition that several inputs of the query read, the end of the one that is ahead.
+        """
+        ends: dict[Partition, int] = {}
+        for of_input in self._inputs(batch):
+            ends.update({partition: max(end, ends.get(partition, 0)) for partition, end in of_input.items()})
+        return ends
 
     def ranges(self, batch: int) -> dict[Partition, OffsetRange]:
-        """What a batch reads. A partition that is new begins at 0."""
-        before = self.ends(batch - 1)
-        return {partition: OffsetRange(before.get(partition, 0), end) for partition, end in self.ends(batch).items()}
+        """What a batch reads. A partition that is new begins at 0. Ranges of several inputs are joined."""
+        ranges: dict[Partition, OffsetRange] = {}
+        for before, after in zip(self._inputs(batch - 1), self._inputs(batch), strict=True):
+            for partition, end in after.items():
+                of_one = OffsetRange(before.get(partition, 0), end)
+                ranges[partition] = of_one.joined(ranges.get(partition, of_one))
+        return ranges
+
+    def _inputs(self, batch: int) -> list[dict[Partition, int]]:
+        """The end offsets of each input of the query, in Spark's order."""
+        if batch >= 0:  # a line for the format, one for the batch, one for each input
+            return [_offsets(line) for line in self._read(f"offsets/{batch}").splitlines()[2:]]
+        numbers = sorted(map(int, self._files.names("sources"))) or [0]
+        return [_offsets(self._read(f"sources/{number}/0").splitlines()[-1]) for number in numbers]
+
+    def _read(self, path: str) -> str:
+        if not self._files.exists(path):
+            raise PipelineError(f"the checkpoint {self.path} is incomplete: it has no {path}")
+        return self._files.read(path)
+
+
+def _offsets(text: str) -> dict[Partition, int]:
+    """Of one input; none if Spark had not asked it yet."""
+    found = json.loads(text[text.index("{") :]) if "{" in text else {}
+    return {(topic, int(number)): offset for topic, of_topic in found.items() for number, offset in of_topic.items()}

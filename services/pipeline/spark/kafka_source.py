@@ -19,7 +19,8 @@ def source_options(
 ) -> dict[str, str]:
     """Clients get `read_committed` unless asked otherwise.
 
-    `fail_on_data_loss` ends a stream whose offsets go while it reads them. Jobs look for lost offsets before that, and say which.
+    `fail_on_data_loss` ends a stream whose offsets go while it reads them. Jobs on streams look for lost offsets before each
+    batch, and say which.
     """
     isolation = "read_uncommitted" if read_uncommitted else "read_committed"
     chosen = {"subscribe": ",".join(topics.names)} if topics.pattern is None else {"subscribePattern": topics.pattern}

@@ -13,6 +13,10 @@ class OffsetRange:
     start: int
     end: int
 
+    def joined(self, other: "OffsetRange") -> "OffsetRange":
+        """The range from the first to the last offset of both."""
+        return OffsetRange(min(self.start, other.start), max(self.end, other.end))
+
 
 def lost_ranges(wanted: Mapping[Partition, OffsetRange], log_starts: Mapping[Partition, int]) -> dict[Partition, OffsetRange]:
     """The part of each range that lies below the log's start. A partition that is gone has lost all of its range.

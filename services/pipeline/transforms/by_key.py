@@ -4,9 +4,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 
-def in_tasks_by_key(frame: DataFrame) -> DataFrame:
-    """As many tasks as before. Rows of a key go to one of them, in their order; rows without a key go by their value."""
-    return frame.repartition(frame.rdd.getNumPartitions(), _place(frame))
+def in_tasks_by_key(frame: DataFrame, tasks: int | None = None) -> DataFrame:
+    """`tasks`: as many as before unless given. Rows of a key go to one of them, in their order; rows without a key by their value."""
+    return frame.repartition(tasks or frame.rdd.getNumPartitions(), _place(frame))
 
 
 def _place(frame: DataFrame) -> Column:

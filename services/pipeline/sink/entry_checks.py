@@ -1,5 +1,7 @@
 """What the ledger allows a task to do. Each refusal is one sentence, and comes before anything is written."""
 
+from collections.abc import Iterable
+
 from services.pipeline.sink.client.errors import SinkError
 from services.pipeline.sink.ledger import LedgerEntry, LedgerView
 from services.pipeline.sink.rows import RowCounts
@@ -18,15 +20,38 @@ def check_entries(mine: LedgerEntry, view: LedgerView) -> LedgerEntry | None:
     return written if written is not None and written.epoch == mine.epoch else None
 
 
+def entries_of_earlier_runs(mine: LedgerEntry, view: LedgerView) -> list[LedgerEntry]:
+    """What another driver's attempt at the same epoch has committed."""
+    return [
+        entry
+        for entry in view.entries.values()
+        if (entry.sink_id, entry.epoch) == (mine.sink_id, mine.epoch) and entry.run != mine.run
+    ]
+
+
+def check_other_tasks(mine: LedgerEntry, earlier: Iterable[LedgerEntry], counts: RowCounts) -> None:
+    """Raises SinkError if an earlier run of the epoch has committed this task's rows, as those of a task of another number."""
+    for entry in earlier:
+        if _has(entry, counts):
+            raise SinkError(
+                f"sink {mine.sink_id}, epoch {mine.epoch}, task {mine.task}: its {counts.rows} rows were committed as task {entry.task}; "
+                f"Spark has numbered the tasks of the repeated batch anew, so spread rows by their content (docs/pipeline/sink.md)"
+            )
+
+
 def check_rows(written: LedgerEntry, counts: RowCounts) -> None:
     """Raises SinkError if a repeated task has other rows than those that were committed."""
-    if (written.rows, written.payload_bytes, written.fingerprint) != (counts.rows, counts.payload_bytes, counts.fingerprint):
+    if not _has(written, counts):
         raise SinkError(
             f"sink {written.sink_id}, epoch {written.epoch}, task {written.task}: {written.rows} rows "
             f"({written.payload_bytes} bytes) were committed, and the repeated task has {counts.rows} "
             f"({counts.payload_bytes} bytes) or others: "
             f"the query must give each task the same rows when a batch is repeated"
         )
+
+
+def _has(entry: LedgerEntry, counts: RowCounts) -> bool:
+    return (entry.rows, entry.payload_bytes, entry.fingerprint) == (counts.rows, counts.payload_bytes, counts.fingerprint)
 
 
 def _check_owner(mine: LedgerEntry, entry: LedgerEntry) -> None:

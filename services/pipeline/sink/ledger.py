@@ -16,7 +16,7 @@ from libs.wire.record_batches.records import iter_records
 from services.pipeline.sink.client.cluster import ClusterClient
 from services.pipeline.sink.client.requests import TopicPartition, fetch, high_watermark
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class LedgerEntry:
     """One task's part of an epoch. `tasks`: of the whole epoch, None if the task could not know.
 
     `fingerprint`: a sum over the rows that does not depend on their order. `writer`: the streaming query, or the job, that wrote.
+    `run`: one driver's attempt at the epoch; "" in entries of format 1.
     """
 
     sink_id: str
@@ -35,6 +36,7 @@ class LedgerEntry:
     rows: int = 0
     payload_bytes: int = 0
     fingerprint: int = 0
+    run: str = ""
 
     def key(self) -> bytes:
         return f"{self.sink_id}/{self.task}".encode()

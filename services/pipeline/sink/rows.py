@@ -1,8 +1,11 @@
 """Rows of Arrow batches on their way to partitions: gathered until they are worth a request, then sorted and encoded."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from tempfile import TemporaryFile
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +15,11 @@ from services.pipeline.sink.client.cluster import ClusterClient
 from services.pipeline.sink.client.errors import SinkError
 from services.pipeline.sink.client.requests import TopicPartition
 from services.pipeline.sink.columns import Numbers, RecordColumns, record_columns, slices_of, times_ms
+from services.pipeline.sink.fingerprints import fingerprint
 from services.pipeline.sink.record_encoder import RecordBatch, encode
 from services.pipeline.transforms.partitioning import content_hashes, murmur2, partitions_of_hashes
 
 GATHERED_BYTES = 8 << 20
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass
@@ -43,6 +46,21 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
+@contextmanager
+def spooled(batches: Iterable[pa.RecordBatch], look_at: Callable[[pa.RecordBatch], None]) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The same rows from a temporary file, after all of them were looked at. There is one batch at least."""
+    with TemporaryFile() as file:
+        rows = iter(batches)
+        first = next(rows)
+        with pa.ipc.new_stream(file, first.schema) as writer:
+            for batch in chain([first], rows):
+                look_at(batch)
+                writer.write_batch(batch)
+        file.seek(0)
+        with pa.ipc.open_stream(file) as reader:
+            yield iter(reader)
+
+
 class RowEncoder:
     """Turns rows into record batches for partitions, and counts them."""
 
@@ -58,7 +76,7 @@ class RowEncoder:
             yield from self._encode_for(topic, rows)
 
     def count(self, batch: pa.RecordBatch) -> None:
-        """Counts rows that are not written."""
+        """Counts rows without encoding them."""
         for _, rows in self._by_topic(batch):
             self._count(rows, record_columns(rows, 0))
 
@@ -86,10 +104,9 @@ class RowEncoder:
     def _partitions(self, topic: str, rows: pa.RecordBatch, columns: RecordColumns) -> Numbers:
         """The row's own partition, else that of its key, else that of its content."""
         count = self._partition_count(topic)
-        given = rows.column("partition") if "partition" in rows.schema.names else pa.nulls(rows.num_rows, pa.int32())
-        if given.null_count < len(given):
-            self._check_given(topic, given, count)
-        chosen = np.asarray(pc.fill_null(given.cast(pa.int64()), -1).to_numpy(zero_copy_only=False), np.int64)
+        if "partition" in rows.schema.names and rows.column("partition").null_count < rows.num_rows:
+            self._check_given(topic, rows.column("partition"), count)
+        chosen = _given_partitions(rows)
         if count == 1:
             return np.zeros(len(chosen), np.int64)
         keyed = np.flatnonzero((chosen < 0) & ~columns.key_is_null)
@@ -120,11 +137,11 @@ class RowEncoder:
         return self._partition_counts[topic]
 
     def _count(self, rows: pa.RecordBatch, columns: RecordColumns) -> None:
-        """The fingerprint covers times and lengths: enough to see that other rows came."""
-        mixed = _mixed(times_ms(rows, 0), columns.key_lengths, columns.value_lengths)
         self.counts.rows += rows.num_rows
         self.counts.payload_bytes += int(columns.payload_bytes.sum())
-        self.counts.fingerprint = (self.counts.fingerprint + int(mixed.sum(dtype=np.uint64))) % (1 << 64)
+        partitions = _given_partitions(rows) if "partition" in rows.schema.names else None
+        of_rows = fingerprint(columns, times_ms(rows, 0), partitions)
+        self.counts.fingerprint = (self.counts.fingerprint + of_rows) % (1 << 64)
 
 
 def _put(chosen: Numbers, rows: Numbers, partitions: Numbers) -> Numbers:
@@ -133,10 +150,9 @@ def _put(chosen: Numbers, rows: Numbers, partitions: Numbers) -> Numbers:
     return result
 
 
-def _mixed(*columns: Numbers) -> Numbers:
-    """One number of each row's numbers."""
-    mixed = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        mixed = (mixed ^ column.astype(np.uint64)) * _MIX
-        mixed ^= mixed >> np.uint64(29)
-    return mixed
+def _given_partitions(rows: pa.RecordBatch) -> Numbers:
+    """-1 where a row names none."""
+    if "partition" not in rows.schema.names:
+        return np.full(rows.num_rows, -1, np.int64)
+    given = rows.column("partition").cast(pa.int64())
+    return np.asarray(pc.fill_null(given, -1).to_numpy(zero_copy_only=False), np.int64)

@@ -23,11 +23,14 @@ class Handout:
 
 @dataclass(frozen=True)
 class TaskIdentity:
+    """`run`: one driver's attempt at the epoch, the same for all of its tasks."""
+
     sink_id: str
     task: int
     epoch: int
     tasks: int | None
     writer: str
+    run: str = ""
 
     @property
     def transactional_id(self) -> str:
@@ -42,9 +45,9 @@ QUERY_ID = "sql.streaming.queryId"
 def identify(
     options: SinkOptions, task: int, tasks: int | None, properties: Mapping[str, str | None], default_id: str
 ) -> TaskIdentity:
-    """`properties`: the task's local properties. `default_id`: of a write that is no stream and names no sink id."""
+    """`properties`: the task's local properties. `default_id`: of this run, and of a write that is no stream and names no sink id."""
     query = properties.get(QUERY_ID)
     batch = properties.get(BATCH_ID)
     sink_id = options.sink_id or query or default_id
     epoch = options.epoch if options.epoch is not None else int(batch or 0)
-    return TaskIdentity(sink_id, task, epoch, tasks, query or sink_id)
+    return TaskIdentity(sink_id, task, epoch, tasks, query or sink_id, default_id)

@@ -16,11 +16,11 @@ from services.pipeline.sink.client.cluster import ClusterClient
 from services.pipeline.sink.client.errors import Fenced, Refused, SinkError
 from services.pipeline.sink.client.transactional_producer import TransactionalProducer
 from services.pipeline.sink.columns import record_columns
-from services.pipeline.sink.entry_checks import check_entries, check_rows
-from services.pipeline.sink.ledger import LedgerEntry
+from services.pipeline.sink.entry_checks import check_entries, check_other_tasks, check_rows, entries_of_earlier_runs
+from services.pipeline.sink.ledger import LedgerEntry, LedgerView
 from services.pipeline.sink.options import SinkOptions
 from services.pipeline.sink.record_encoder import RecordBatch, encode
-from services.pipeline.sink.rows import RowEncoder, gathered
+from services.pipeline.sink.rows import RowEncoder, gathered, spooled
 from services.pipeline.sink.task_identity import Handout, TaskIdentity
 
 QUEUED_BYTES_MAX = 32 << 20
@@ -48,7 +48,9 @@ def _name(task: TaskIdentity) -> str:
 
 class _TaskWriter:
     def __init__(self, cluster: ClusterClient, task: TaskIdentity, options: SinkOptions, handout: Handout) -> None:
-        self.entry = LedgerEntry(task.sink_id, task.task, task.epoch, task.tasks, options.topic or SEVERAL, task.writer)
+        self.entry = LedgerEntry(
+            task.sink_id, task.task, task.epoch, task.tasks, options.topic or SEVERAL, task.writer, run=task.run
+        )
         self._cluster = cluster
         self._task = task
         self._options = options
@@ -65,9 +67,10 @@ class _TaskWriter:
             self._producer.begin()
             steps.reached("after InitProducerId")
             self._started = time.monotonic()
-            written = self._entry_of_this_epoch()
+            view = self._ledger_now()
+            written = check_entries(self.entry, view)
             if written is None:
-                return self._write_rows(batches)
+                return self._write_unless_committed(batches, view)
             self._producer.abort()
         except Fenced as error:
             written = self._await_other_attempt(error)
@@ -79,13 +82,22 @@ class _TaskWriter:
         self._check_skipped(batches, written)
         return written
 
-    def _entry_of_this_epoch(self) -> LedgerEntry | None:
-        """From the ledger, up to a record of this attempt: a leader that acknowledged it knows all that was committed before."""
+    def _ledger_now(self) -> LedgerView:
+        """The ledger up to a record of this attempt: a leader that acknowledged it knows all that was committed before."""
         self._producer.add(self._handout.ledger, _ledger_batch(self.entry))
         self._producer.drain()
         through = self._producer.last_base_offset(self._handout.ledger)
-        view = ledger.read(self._cluster, self._handout.ledger, self._handout.view, through=through)
-        return check_entries(self.entry, view)
+        return ledger.read(self._cluster, self._handout.ledger, self._handout.view, through=through)
+
+    def _write_unless_committed(self, batches: Iterator[pa.RecordBatch], view: LedgerView) -> LedgerEntry:
+        """A driver that knows the number of tasks has spread the rows by their content: they cannot be another task's."""
+        earlier = entries_of_earlier_runs(self.entry, view)
+        if self._task.tasks is not None or not earlier:
+            return self._write_rows(batches)
+        counter = RowEncoder(self._cluster, self._options.topic, self._options.batch_bytes)
+        with spooled(batches, counter.count) as rows:
+            check_other_tasks(self.entry, earlier, counter.counts)
+            return self._write_rows(rows)
 
     def _write_rows(self, batches: Iterator[pa.RecordBatch]) -> LedgerEntry:
         for batch in batches:

@@ -1,6 +1,7 @@
 """Epochs of a DataFrame written from the driver, as `foreachBatch` calls it. Unlike `format("penstock")`, it knows the number of
 tasks, so that a repeated epoch with another number is refused before a task runs."""
 
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -62,22 +63,20 @@ class EpochWriter:
             raise SinkError(f"{ADAPTIVE} is on: tasks of a repeated epoch would not be the same, so set it to false")
         tasks = frame.rdd.getNumPartitions()
         handout = replace(prepare(self.options, self._sink_id, tasks), rows_are_gone=rows_are_gone)
-        check_entries(self._entry(epoch, tasks), handout.view)
+        run = str(uuid.uuid4())
+        check_entries(LedgerEntry(self._sink_id, 0, epoch, tasks, self.options.topic or SEVERAL, self._writer, run=run), handout.view)
         steps.reached("before tasks")
-        written = with_encoded_headers(frame).mapInArrow(self._task_function(epoch, handout), COUNTS).collect()
+        written = with_encoded_headers(frame).mapInArrow(self._task_function(epoch, run, handout), COUNTS).collect()
         steps.reached("after tasks")
         return EpochWritten(epoch, sum(row.rows for row in written), sum(row.bytes for row in written), tasks)
 
-    def _entry(self, epoch: int, tasks: int) -> LedgerEntry:
-        return LedgerEntry(self._sink_id, 0, epoch, tasks, self.options.topic or SEVERAL, self._writer)
-
-    def _task_function(self, epoch: int, handout: Handout):  # type: ignore[no-untyped-def]
+    def _task_function(self, epoch: int, run: str, handout: Handout):  # type: ignore[no-untyped-def]
         options, sink_id, writer = self.options, self._sink_id, self._writer
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context = TaskContext.get()
             assert context is not None
-            task = TaskIdentity(sink_id, context.partitionId(), epoch, handout.tasks, writer)
+            task = TaskIdentity(sink_id, context.partitionId(), epoch, handout.tasks, writer, run)
             entry = write_task(batches, task, options, handout)
             yield pa.record_batch({"rows": [entry.rows], "bytes": [entry.payload_bytes]})
 

@@ -162,6 +162,41 @@ def test_other_rows_than_those_that_were_committed_are_refused(sink: Sink) -> No
         sink.write(rows_of(0)[1:])
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"value": b"x" * 24 + b"other" + b"x" * 24},
+        {"key": b"yek"},
+        {"headers": (("a", b"2"),)},
+        {"timestamp": NOW_MS + 1},
+        {"value": None, "key": b"key" + b"x" * 53},
+    ],
+    ids=str,
+)
+def test_as_many_rows_of_the_same_size_with_other_contents_are_refused(sink: Sink, other: dict[str, object]) -> None:
+    row = Record(b"key", b"x" * 24 + b"these" + b"x" * 24, NOW_MS, (("a", b"1"),))
+    sink.write([*rows_of(0), row])
+    with pytest.raises(SinkError, match=r"61 rows \(\d+ bytes\) were committed, and the repeated task has 61 .* or others"):
+        sink.write([*rows_of(0), row._replace(**other)])
+
+
+def test_a_new_driver_that_numbers_the_tasks_anew_writes_no_row_twice(sink: Sink) -> None:
+    """Task 0 had committed. Its rows are now those of task 1, and the rows of task 1 are now its own."""
+    sink.write(rows_of(0, 0), tasks=None, run="dead driver")
+    with pytest.raises(SinkError, match=r"60 rows \(\d+ bytes\) were committed, and the repeated task has 60 .* or others"):
+        sink.write(rows_of(0, 1), tasks=None, run="new driver")
+    with pytest.raises(SinkError, match=r"task 1: its 60 rows were committed as task 0; Spark has numbered the tasks"):
+        sink.write(rows_of(0, 0), task=1, tasks=None, run="new driver")
+    assert sink.values() == sorted(row.value or b"" for row in rows_of(0, 0))
+
+
+def test_a_new_driver_that_keeps_the_tasks_numbers_writes_what_is_missing(sink: Sink) -> None:
+    sink.write(rows_of(0, 0), tasks=None, run="dead driver")
+    for task in (1, 0):
+        sink.write(rows_of(0, task), task=task, tasks=None, run="new driver")
+    assert sink.values() == sorted(row.value or b"" for task in (0, 1) for row in rows_of(0, task))
+
+
 def test_another_topic_and_an_unknown_topic_are_refused(sink: Sink) -> None:
     sink.write(rows_of(0))
     make_topic(sink.bootstrap, f"{sink.topic}-2", 1)

@@ -19,7 +19,7 @@ from services.pipeline.sink.client.errors import SinkError
 from services.pipeline.sink.handouts import prepare
 from services.pipeline.sink.options import SinkOptions, read_options
 from services.pipeline.sink.schema import check_columns
-from services.pipeline.sink.task_identity import BATCH_ID, QUERY_ID, Handout, identify
+from services.pipeline.sink.task_identity import BATCH_ID, QUERY_ID, Handout, task_of_batch_write, task_of_stream
 from services.pipeline.sink.task_writer import write_task
 
 FORMAT = "penstock"
@@ -37,18 +37,23 @@ class TaskWritten(WriterCommitMessage):  # type: ignore[misc]
 
 
 class PenstockWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """One for each epoch. Only tasks know a query's id, so without `sink.id` the driver hands out no ledger entries."""
+    """One for each epoch; `run` names this attempt at it.
 
-    def __init__(self, options: SinkOptions, default_id: str, handout: Handout | None) -> None:
+    Only tasks know a query's id, so a stream without `sink.id` has no handout of its driver.
+    """
+
+    def __init__(self, options: SinkOptions, run: str, handout: Handout | None, *, is_stream: bool) -> None:
         self._options = options
-        self._default_id = default_id
+        self._run = run
         self._handout = handout
+        self._is_stream = is_stream
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         context = TaskContext.get()
         assert context is not None
         properties = {name: context.getLocalProperty(name) for name in (BATCH_ID, QUERY_ID)}
-        task = identify(self._options, context.partitionId(), None, properties, self._default_id)
+        identify = task_of_stream if self._is_stream else task_of_batch_write
+        task = identify(self._options, context.partitionId(), properties, self._run)
         handout = self._handout or prepare(self._options, task.sink_id, None)
         entry = write_task(iterator, task, self._options, handout)
         return TaskWritten(entry.rows, entry.payload_bytes)
@@ -68,18 +73,20 @@ class PenstockDataSource(DataSource):  # type: ignore[misc]
     def writer(self, schema: StructType, overwrite: bool) -> PenstockWriter:
         if overwrite:
             raise SinkError("a topic cannot be overwritten: use mode append")
-        return self._writer(schema, stream=False)
+        return self._writer(schema, is_stream=False)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> PenstockWriter:
         if overwrite:
             raise SinkError("a topic keeps what was written: output modes append and update are allowed, complete is not")
-        return self._writer(schema, stream=True)
+        return self._writer(schema, is_stream=True)
 
-    def _writer(self, schema: StructType, *, stream: bool) -> PenstockWriter:
+    def _writer(self, schema: StructType, *, is_stream: bool) -> PenstockWriter:
         options = read_options(self.options)
         check_columns({field.name: field.dataType.simpleString() for field in schema.fields}, options.topic)
-        if stream and options.epoch is not None:
+        if is_stream and options.epoch is not None:
             raise SinkError(f"the option epoch={options.epoch} is for batch writes: a stream's epochs are its batches")
-        default_id = f"write-{uuid.uuid4()}"
-        sink_id = options.sink_id or (None if stream else default_id)
-        return PenstockWriter(options, default_id, prepare(options, sink_id, None) if sink_id else None)
+        if options.epoch is not None and options.sink_id is None:
+            raise SinkError(f"the option epoch={options.epoch} needs the option sink.id, which names the sink whose epoch it is")
+        run = f"write-{uuid.uuid4()}"
+        sink_id = options.sink_id or (None if is_stream else run)
+        return PenstockWriter(options, run, prepare(options, sink_id, None) if sink_id else None, is_stream=is_stream)

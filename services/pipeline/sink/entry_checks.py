@@ -34,8 +34,8 @@ def check_other_tasks(mine: LedgerEntry, earlier: Iterable[LedgerEntry], counts:
     for entry in earlier:
         if _has(entry, counts):
             raise SinkError(
-                f"sink {mine.sink_id}, epoch {mine.epoch}, task {mine.task}: its {counts.rows} rows were committed as task {entry.task}; "
-                f"Spark has numbered the tasks of the repeated batch anew, so spread rows by their content (docs/pipeline/sink.md)"
+                f"sink {mine.sink_id}, epoch {mine.epoch}, task {mine.task}: its {counts.rows} rows were committed as task "
+                f"{entry.task}; Spark has numbered the tasks of the repeated batch anew, so spread rows by their content"
             )
 
 
@@ -46,7 +46,7 @@ def check_rows(written: LedgerEntry, counts: RowCounts) -> None:
             f"sink {written.sink_id}, epoch {written.epoch}, task {written.task}: {written.rows} rows "
             f"({written.payload_bytes} bytes) were committed, and the repeated task has {counts.rows} "
             f"({counts.payload_bytes} bytes) or others: "
-            f"the query must give each task the same rows when a batch is repeated"
+            f"the query must give each task the same rows when a batch is repeated, and other rows need an epoch of their own"
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from services.pipeline.sink.client.errors import SinkError
 from services.pipeline.sink.client.requests import TopicPartition
 from services.pipeline.sink.ledger import LedgerView
 from services.pipeline.sink.options import SinkOptions
@@ -42,12 +43,30 @@ QUERY_ID = "sql.streaming.queryId"
 """Local properties that Spark sets for the tasks of a streaming query."""
 
 
-def identify(
-    options: SinkOptions, task: int, tasks: int | None, properties: Mapping[str, str | None], default_id: str
-) -> TaskIdentity:
-    """`properties`: the task's local properties. `default_id`: of this run, and of a write that is no stream and names no sink id."""
-    query = properties.get(QUERY_ID)
-    batch = properties.get(BATCH_ID)
-    sink_id = options.sink_id or query or default_id
-    epoch = options.epoch if options.epoch is not None else int(batch or 0)
-    return TaskIdentity(sink_id, task, epoch, tasks, query or sink_id, default_id)
+def task_of_stream(options: SinkOptions, task: int, properties: Mapping[str, str | None], run: str) -> TaskIdentity:
+    """A task of a stream that writes to the sink itself: each batch is an epoch. `properties`: the task's local properties."""
+    query, batch = properties[QUERY_ID], properties[BATCH_ID]
+    assert query is not None, "Spark sets it for every task of a stream"
+    assert batch is not None, "Spark sets it for every task of a stream"
+    return TaskIdentity(options.sink_id or query, task, int(batch), None, query, run)
+
+
+def task_of_batch_write(options: SinkOptions, task: int, properties: Mapping[str, str | None], run: str) -> TaskIdentity:
+    """A task of a `save()`. It counts once if it has a sink id; without one, its run is its sink. Raises SinkError.
+
+    In `foreachBatch`, the epoch is the batch's number unless it is given.
+    """
+    query, batch = properties[QUERY_ID], properties[BATCH_ID]
+    if options.sink_id is None:
+        if query is not None:
+            raise SinkError(
+                "a save() inside foreachBatch needs the option sink.id, another one for each save() of a batch: "
+                "without it, a repeated batch would write its rows again"
+            )
+        return TaskIdentity(run, task, 0, None, run, run)
+    epoch = options.epoch if options.epoch is not None else batch
+    if epoch is None:
+        raise SinkError(
+            f"a save() with sink.id={options.sink_id} needs the option epoch, a number of its own for each save() of other rows"
+        )
+    return TaskIdentity(options.sink_id, task, int(epoch), None, query or options.sink_id, run)

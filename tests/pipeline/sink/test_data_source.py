@@ -63,17 +63,6 @@ def test_a_stream_arrives_once_also_if_its_last_batch_is_repeated(
     assert contents(cluster.bootstrap, target) == expected(ROWS)
 
 
-def test_a_batch_write_with_a_sink_id_and_an_epoch_counts_once(
-    spark: SparkSession, cluster: LocalCluster, topics: tuple[str, str]
-) -> None:
-    register(spark)
-    frame = spark.range(50).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
-    options = {"kafka.bootstrap.servers": cluster.bootstrap, "topic": topics[1], "sink.id": topics[1], "epoch": "3"}
-    for _ in range(2):
-        frame.write.format("penstock").mode("append").options(**options).save()
-    assert len(read_topic(cluster.bootstrap, topics[1])) == 50
-
-
 @pytest.mark.parametrize(
     ("expression", "options", "complaint"),
     [

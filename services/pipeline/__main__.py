@@ -1,6 +1,7 @@
 """The command line of the pipeline: `run FILE [JOB…]`, `check FILE`.
 
-Jobs run in the file's order. One that ends by itself is waited for; one that goes on runs beside those after it.
+Jobs run in the file's order. One that ends by itself is waited for; one that goes on runs beside those after it. When one fails,
+all end.
 """
 
 import argparse
@@ -30,16 +31,16 @@ def status(file: JobFile) -> None:
 
 
 def run(file: JobFile, names: list[str]) -> None:
-    """Returns when all jobs have ended; SIGTERM and Ctrl-C end those that go on."""
+    """Returns when all jobs have ended. Raises PipelineError when one has failed; that, SIGTERM and Ctrl-C end the others."""
     jobs = file.chosen(names)
     from services.pipeline.jobs.kinds import STARTERS  # PySpark takes a second to import, and `check` does without
-    from services.pipeline.jobs.running import Running, Surroundings
+    from services.pipeline.jobs.running import RunningStream, Surroundings, wait_for_all
     from services.pipeline.observing.telemetry import start_telemetry
     from services.pipeline.spark.session import make_session
 
     telemetry = start_telemetry(file.telemetry)
     surroundings = Surroundings(make_session(file.spark), file.cluster, file.lake, telemetry)
-    going_on: list[Running] = []
+    going_on: list[RunningStream] = []
     try:
         for job in jobs:
             running = STARTERS[type(job)](job, surroundings)
@@ -47,8 +48,7 @@ def run(file: JobFile, names: list[str]) -> None:
                 running.wait()
             else:
                 going_on.append(running)
-        for running in going_on:
-            running.wait()
+        wait_for_all(going_on)
     finally:
         for running in going_on:
             running.stop()

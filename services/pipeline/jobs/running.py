@@ -1,5 +1,7 @@
 """Jobs that run: what they are given, and how they are waited for."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +15,8 @@ from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.observing.telemetry import Telemetry, start_telemetry
 from services.pipeline.spark.cluster import ClusterSettings
+
+POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,10 @@ class RunningStream:
         self._query = query
         self._observer = observer
 
+    @property
+    def is_active(self) -> bool:
+        return bool(self._query.isActive)
+
     def wait(self) -> None:
         try:
             self._query.awaitTermination()
@@ -71,6 +79,19 @@ class RunningStream:
         if last is not None and last.numInputRows > 0 and self._query.exception() is None:
             self._observer.drain(last.batchId)
         self._observer.close()
+
+
+def wait_for_all(streams: Sequence[RunningStream]) -> None:
+    """Returns when all have ended. Raises PipelineError when one has failed, though others go on.
+
+    Sessions have query managers of their own, so Spark's `awaitAnyTermination` would see the queries of one session only.
+    """
+    active = list(streams)
+    while active:
+        for ended in [each for each in active if not each.is_active]:
+            active.remove(ended)
+            ended.wait()
+        time.sleep(POLL_S)
 
 
 def reason_of(error: StreamingQueryException) -> str:

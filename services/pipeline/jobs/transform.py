@@ -1,6 +1,7 @@
 """Transform jobs: a query over views of topics, whose batches are epochs of the sink."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -13,15 +14,16 @@ from services.pipeline.sink.options import read_options
 from services.pipeline.sink.schema import check_columns
 from services.pipeline.sink.task_identity import QUERY_ID
 from services.pipeline.sink.writing import EpochWriter
+from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
-from services.pipeline.spark.cluster import ClusterSettings
+from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
-from services.pipeline.transforms.by_key import in_tasks_by_key
+from services.pipeline.transforms.by_key import in_tasks_by_key, task_count
 
 
 def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStream:
-    """Raises PipelineError for a query that Spark refuses, columns that the sink does not take, unknown topics, topics that were made
-    anew, and a checkpoint of another job."""
+    """Raises PipelineError for a query that Spark refuses, columns that the sink does not take, unknown topics, topics that were
+    made anew, and a checkpoint of another job."""
     cluster = surroundings.cluster
     spark = surroundings.spark.newSession()  # views of jobs may have the same names
     rows = _query(spark, job, cluster)
@@ -52,18 +54,25 @@ def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambd
         assert query_id is not None
         write_epoch = EpochWriter(options, read_options(options).sink_id or query_id, query_id)
         lost = has_lost_rows(batch_id)
-        tasks = write_epoch.begun_with(batch_id) if lost else None
-        write_epoch(in_tasks_by_key(frame, tasks), batch_id, rows_are_gone=lost)
+        tasks = (write_epoch.begun_with(batch_id) if lost else None) or task_count(frame)
+        write_epoch(in_tasks_by_key(frame, tasks), batch_id, tasks=tasks, rows_are_gone=lost)
 
     return write
 
 
 def _claimed_checkpoint(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> Checkpoint:
+    inputs = [view.topics for view in job.inputs.values()]
+    with KafkaAdmin(spark, cluster) as admin:
+        for topics in inputs:
+            admin.refuse_unknown(topics)
     target = "topics of the rows" if job.target.topic is None else f"topic {job.target.topic}"
-    claimed = [
-        claim_checkpoint(spark, cluster, view.topics, job.stream, job.name, path=target) for view in job.inputs.values()
-    ]
-    return claimed[0]
+    return claim_checkpoint(spark, cluster, topics_of_all(inputs), job.stream, job.name, path=target)
+
+
+def topics_of_all(inputs: Sequence[Topics]) -> Topics:
+    names = tuple(dict.fromkeys(name for topics in inputs for name in topics.names))
+    patterns = [f"(?:{topics.pattern})" for topics in inputs if topics.pattern is not None]
+    return Topics(pattern="|".join([*patterns, *map(re.escape, names)])) if patterns else Topics(names)
 
 
 def _query(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> DataFrame:

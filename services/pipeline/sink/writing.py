@@ -51,20 +51,23 @@ class EpochWriter:
         entries = prepare(self.options, self._sink_id, None).view.entries.values()
         return next((entry.tasks for entry in entries if entry.epoch == epoch), None)
 
-    def __call__(self, frame: DataFrame, epoch: int, *, rows_are_gone: bool = False) -> EpochWritten:
+    def __call__(self, frame: DataFrame, epoch: int, *, tasks: int | None = None, rows_are_gone: bool = False) -> EpochWritten:
         """Returns when every task has committed. Raises SinkError before any task runs, or what Spark raises when a task fails.
 
         Repeated with the same rows in each task, it writes only what is missing. The plan must not be adaptive: Spark could then
-        choose another number of tasks. `rows_are_gone`: the repeated epoch may have fewer rows than those that were committed.
+        choose another number of tasks. `tasks`: how many the frame has; None: Spark is asked, which makes a plan.
+        `rows_are_gone`: the repeated epoch may have fewer rows than those that were committed.
         """
         steps.reached("before the epoch")
         check_columns({field.name: field.dataType.simpleString() for field in frame.schema.fields}, self.options.topic)
         if frame.sparkSession.conf.get(ADAPTIVE) == "true":
             raise SinkError(f"{ADAPTIVE} is on: tasks of a repeated epoch would not be the same, so set it to false")
-        tasks = frame.rdd.getNumPartitions()
+        tasks = frame.rdd.getNumPartitions() if tasks is None else tasks
         handout = replace(prepare(self.options, self._sink_id, tasks), rows_are_gone=rows_are_gone)
         run = str(uuid.uuid4())
-        check_entries(LedgerEntry(self._sink_id, 0, epoch, tasks, self.options.topic or SEVERAL, self._writer, run=run), handout.view)
+        check_entries(
+            LedgerEntry(self._sink_id, 0, epoch, tasks, self.options.topic or SEVERAL, self._writer, run=run), handout.view
+        )
         steps.reached("before tasks")
         written = with_encoded_headers(frame).mapInArrow(self._task_function(epoch, run, handout), COUNTS).collect()
         steps.reached("after tasks")

@@ -4,9 +4,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 
-def in_tasks_by_key(frame: DataFrame, tasks: int | None = None) -> DataFrame:
-    """`tasks`: as many as before unless given. Rows of a key go to one of them, in their order; rows without a key by their value."""
-    return frame.repartition(tasks or frame.rdd.getNumPartitions(), _place(frame))
+def in_tasks_by_key(frame: DataFrame, tasks: int) -> DataFrame:
+    """Rows of a key go to one of the tasks, in their order; rows without a key go by their value."""
+    return frame.repartition(tasks, _place(frame))
+
+
+def task_count(frame: DataFrame) -> int:
+    """As many tasks as the frame has, and at least one: a batch without offsets has none."""
+    return max(1, int(frame.rdd.getNumPartitions()))
 
 
 def _place(frame: DataFrame) -> Column:

@@ -8,8 +8,9 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
+from services.pipeline.jobs.transform import topics_of_all
 from services.pipeline.observing.group import StreamGroup
-from services.pipeline.spark.cluster import ClusterSettings
+from services.pipeline.spark.cluster import ClusterSettings, Topics
 from tests.pipeline.jobs_in_process import run_jobs
 from tests.pipeline.sink.topics import read_topic
 from tests.pipeline.topics import Record, make_topic, numbered, produce
@@ -43,7 +44,9 @@ def records(count: int, first: int = 0) -> list[Record]:
 
 
 def written(bootstrap: str, topic: str) -> list[bytes | None]:
-    return sorted((record.value or b"" for record in read_topic(bootstrap, f"{topic}-out")), key=lambda value: (len(value), value))
+    return sorted(
+        (record.value or b"" for record in read_topic(bootstrap, f"{topic}-out")), key=lambda value: (len(value), value)
+    )
 
 
 def values(rows: list[Record]) -> list[bytes | None]:
@@ -51,7 +54,8 @@ def values(rows: list[Record]) -> list[bytes | None]:
 
 
 def delete_records(bootstrap: str, topic: str, before: int) -> None:
-    deleted = AdminClient({"bootstrap.servers": bootstrap}).delete_records([TopicPartition(topic, 0, before)])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deleted = admin.delete_records([TopicPartition(topic, 0, before)])
     assert all(each.result(60).low_watermark == before for each in deleted.values())
 
 
@@ -107,6 +111,12 @@ def test_each_input_s_lost_offsets_are_named(spark: SparkSession, bootstrap: str
     assert written(bootstrap, topics) == values(records(6) + records(2, first=7) + records(2, first=10))
 
 
+def test_topics_of_several_inputs_are_one_choice_of_topics() -> None:
+    names, pattern = Topics(("a.b", "c")), Topics(pattern="d.*|e")
+    assert topics_of_all([names, Topics(("c", "f"))]) == Topics(("a.b", "c", "f"))
+    assert topics_of_all([names, pattern]) == Topics(pattern=r"(?:d.*|e)|a\.b|c")
+
+
 def test_what_a_transform_refuses_before_it_reads(spark: SparkSession, bootstrap: str, topics: str, tmp_path: Path) -> None:
     produce(bootstrap, topics, records(5))
 
@@ -115,15 +125,18 @@ def test_what_a_transform_refuses_before_it_reads(spark: SparkSession, bootstrap
             run_jobs(spark, bootstrap, tmp_path, jobs)
         assert "\n" not in str(caught.value)
 
-    refused(transform(topics).replace(f'topics = ["{topics}"]', 'topics = ["absent"]'), "there is no topic 'absent' in the cluster")
+    refused(
+        transform(topics).replace(f'topics = ["{topics}"]', 'topics = ["absent"]'), "there is no topic 'absent' in the cluster"
+    )
     refused(transform(topics, query="SELECT key FROM given"), "the column value is missing")
     run_jobs(spark, bootstrap, tmp_path, f'[jobs.one]\nkind = "archive"\ntopics = ["{topics}"]')
     refused(transform(topics), r"the checkpoint .*/one belongs to another job: its path is '.*/one', this job's is 'topic ")
     assert written(bootstrap, topics) == []
     own = f'checkpoint = "{tmp_path}/own"'
     run_jobs(spark, bootstrap, tmp_path, transform(topics, own))
-    AdminClient({"bootstrap.servers": bootstrap}).delete_topics([topics])[topics].result(60)
-    eventually(lambda: topics not in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topics])[topics].result(60)
+    eventually(lambda: topics not in admin.list_topics(timeout=10).topics)
     make_topic(bootstrap, topics, 1)
     produce(bootstrap, topics, records(3, first=5))
     refused(transform(topics, own), "the topic was made anew")
@@ -138,3 +151,12 @@ def test_the_group_shows_how_far_the_job_has_come(spark: SparkSession, bootstrap
         assert {position: each.offset for position, each in group.committed().items()} == {(topics, 0): 8}
     finally:
         group.close()
+
+
+def test_an_empty_topic_is_an_empty_batch_and_what_comes_later_is_read(
+    spark: SparkSession, bootstrap: str, topics: str, tmp_path: Path
+) -> None:
+    for first in (0, 0, 4):
+        produce(bootstrap, topics, records(first))
+        run_jobs(spark, bootstrap, tmp_path, transform(topics))
+    assert written(bootstrap, topics) == values(records(4))

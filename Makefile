@@ -9,7 +9,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 LOCAL = $(if $(filter file,$(origin PYTHON)),,PYTHON_GIVEN=yes )$(or $(PYTHON),$(error no Python on PATH: Penstock needs Python 3.11 or later (make PYTHON=/path/to/python3.11))) -m services.local
 VENV := .venv/bin
 PIPELINE := .tools/pipeline/venv/bin
-PIPELINE_LONG := tests/pipeline/chaos tests/pipeline/sink/test_data_source.py tests/pipeline/test_beside_kafka.py tests/pipeline/test_killed_drivers.py
+PIPELINE_LONG := tests/pipeline/chaos tests/pipeline/sink/test_data_source.py tests/pipeline/sink/test_replay_rates.py tests/pipeline/test_beside_kafka.py tests/pipeline/test_killed_drivers.py
 RUN ?= .run
 TESTS ?=
 

@@ -51,7 +51,7 @@ def read_replay_job(table: TableReader, name: str, lake: LakeSettings) -> Replay
         name=name,
         table=table.text("table"),
         rows=_read_slice(table.table("slice", {})),
-        target=read_target(table),
+        target=read_target(table, ("topic", "epoch", "sink.id")),
         keeps_partitions=table.choice("partition", ("of the key", "as it was"), "of the key") == "as it was",
         chunk_rows=table.integer("chunk_rows", CHUNK_ROWS, at_least=1),
         tasks=table.integer("tasks", 2, at_least=1),

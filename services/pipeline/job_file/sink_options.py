@@ -1,8 +1,9 @@
 """Keys of jobs that write to a topic."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from services.pipeline.errors import InvalidJobFile
 from services.pipeline.job_file.reader import TableReader
 
 
@@ -19,5 +20,10 @@ class Target:
         return {"kafka.bootstrap.servers": bootstrap_servers, **protocol, **topic, **self.options}
 
 
-def read_target(table: TableReader) -> Target:
-    return Target(table.text("topic", None), table.settings("sink"))
+def read_target(table: TableReader, decided_by_the_job: Sequence[str]) -> Target:
+    """`decided_by_the_job`: options of the sink that the job file may not have."""
+    options = table.settings("sink")
+    for name in options:
+        if name.lower() in decided_by_the_job:
+            raise InvalidJobFile(f"{table.name}.sink.{name} is not allowed: the job decides it")
+    return Target(table.text("topic", None), options)

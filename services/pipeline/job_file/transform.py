@@ -46,7 +46,7 @@ def read_transform_job(table: TableReader, name: str, lake: LakeSettings) -> Tra
         name=name,
         inputs={view: _read_input(inputs.table(view)) for view in inputs.keys()},  # noqa: SIM118 (no dictionary)
         query=table.text("query"),
-        target=read_target(table),
+        target=read_target(table, ("topic", "epoch")),
         stream=read_stream_settings(table, job=name, lake_path=lake.path),
         output_mode=table.choice("output_mode", ("append", "update"), "append"),
         starting_offsets=table.choice("starting_offsets", ("earliest", "latest"), "earliest"),

@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.replay import RateLimit, ReplayJob
-from services.pipeline.jobs.replay_plan import ReplayPlan, plan_of, rows_of_chunk, slice_of
+from services.pipeline.jobs.replay_plan import ReplayPlan, changed_parts, plan_of, rows_of_chunk, slice_of
 from services.pipeline.jobs.running import Surroundings, reason_of
 from services.pipeline.lake.table import read_table
 from services.pipeline.sink.options import read_options
-from services.pipeline.sink.writing import ADAPTIVE, EpochWriter, EpochWritten, last_epoch
+from services.pipeline.sink.writing import ADAPTIVE, EpochWriter, last_epoch
 from services.pipeline.spark.files import Files
 
 
@@ -42,32 +42,32 @@ class RunningReplay:
         write = EpochWriter(self._options, self._sink_id, self._job.name)
         # Earlier chunks are complete: each began when the one before it had ended.
         first = last_epoch(write.options, self._sink_id) or 0
-        for epoch in range(first, len(self._plan.chunks)):
-            if self._stopped.is_set():
-                return
-            started = time.monotonic()
-            written = self._write_chunk(write, epoch)
-            pause_s = seconds_over(self._job.limit, written.rows, written.bytes) - (time.monotonic() - started)
-            self._stopped.wait(max(0.0, pause_s))
+        try:
+            for epoch in range(first, len(self._plan.chunks)):
+                if self._stopped.is_set():
+                    return
+                rows = self._rows_as_planned(epoch)
+                started = time.monotonic()
+                written = write(rows, epoch, tasks=self._plan.tasks)
+                pause_s = seconds_over(self._job.limit, written.rows, written.bytes) - (time.monotonic() - started)
+                self._stopped.wait(max(0.0, pause_s))
+        except PySparkException as error:
+            raise PipelineError(f"{self._job.name}: {reason_of(error)}") from error
 
     def stop(self) -> None:
         """The replay ends after the chunk that is being written."""
         self._stopped.set()
 
-    def _write_chunk(self, write: EpochWriter, epoch: int) -> EpochWritten:
+    def _rows_as_planned(self, epoch: int) -> DataFrame:
+        """Raises PipelineError if the chunk has other numbers of rows than the plan says."""
         chunk = self._plan.chunks[epoch]
-        expected = sum(part.rows for part in chunk)
-        frame = rows_of_chunk(self._rows, chunk, self._plan.tasks).select(*self._columns())
-        try:
-            written = write(frame, epoch)
-        except PySparkException as error:
-            raise PipelineError(f"{self._job.name}: {reason_of(error)}") from error
-        if written.rows != expected:
+        if changed := changed_parts(self._rows, chunk):
+            part, rows = changed[0]
             raise PipelineError(
-                f"{self._job.name}: chunk {epoch} had {expected} rows when the replay was planned and has {written.rows} now: "
-                f"the table {self._job.table} has lost or gained rows meanwhile"
+                f"{self._job.name}: chunk {epoch} had {part.rows} rows of {part.topic}-{part.partition} when the replay was "
+                f"planned and has {rows} now: the table {self._job.table} has lost or gained rows meanwhile"
             )
-        return written
+        return rows_of_chunk(self._rows, chunk, self._plan.tasks).select(*self._columns())
 
     def _columns(self) -> list[str]:
         own_topic = ["topic"] if self._job.target.topic is None else []

@@ -15,6 +15,7 @@ from services.pipeline.job_file.replay import LakeSlice, ReplayJob, slice_facts
 from services.pipeline.spark.files import Files
 
 FILE = "replay.json"
+PLACE = ("topic", "partition")
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,22 @@ def slice_of(rows: DataFrame, wanted: LakeSlice, name: str) -> DataFrame:
 
 def rows_of_chunk(rows: DataFrame, chunk: tuple[OffsetRange, ...], tasks: int) -> DataFrame:
     """In the order of each partition; all rows of a partition are in one task."""
+    return _inside(rows, chunk).repartition(tasks, *PLACE).sortWithinPartitions(*PLACE, "offset")
+
+
+def changed_parts(rows: DataFrame, chunk: tuple[OffsetRange, ...]) -> list[tuple[OffsetRange, int]]:
+    """Those parts of a chunk that have more or fewer rows than planned, and how many."""
+    counted = {tuple(found)[:2]: found["count"] for found in _inside(rows, chunk).groupBy(*PLACE).count().collect()}
+    found = [(part, counted.get((part.topic, part.partition), 0)) for part in chunk]
+    return [(part, count) for part, count in found if count != part.rows]
+
+
+def _inside(rows: DataFrame, chunk: tuple[OffsetRange, ...]) -> DataFrame:
     inside = F.lit(False)
     for part in chunk:
         of_partition = (F.col("topic") == part.topic) & (F.col("partition") == part.partition)
         inside = inside | (of_partition & F.col("offset").between(part.first, part.last))
-    place = ("topic", "partition")
-    return rows.where(inside).repartition(tasks, *place).sortWithinPartitions(*place, "offset")
+    return rows.where(inside)
 
 
 def _facts(job: ReplayJob) -> Mapping[str, Any]:
@@ -103,15 +114,14 @@ def _facts(job: ReplayJob) -> Mapping[str, Any]:
 
 def _chunks(job: ReplayJob, rows: DataFrame) -> list[list[tuple[Any, ...]]]:
     """Each partition gives every chunk the same number of rows, until it has no more."""
-    place = ("topic", "partition")
-    partitions = rows.select(*place).distinct().count()
+    partitions = rows.select(*PLACE).distinct().count()
     share = max(1, job.chunk_rows // max(1, partitions))
-    numbered = rows.select(*place, "offset", F.row_number().over(Window.partitionBy(*place).orderBy("offset")).alias("row"))
+    numbered = rows.select(*PLACE, "offset", F.row_number().over(Window.partitionBy(*PLACE).orderBy("offset")).alias("row"))
     chunk = F.floor((F.col("row") - 1) / share).alias("chunk")
-    ranges = numbered.groupBy(*place, chunk).agg(
+    ranges = numbered.groupBy(*PLACE, chunk).agg(
         F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("rows")
     )
     chunks: dict[int, list[tuple[Any, ...]]] = {}
-    for found in ranges.orderBy("chunk", *place).collect():
+    for found in ranges.orderBy("chunk", *PLACE).collect():
         chunks.setdefault(found.chunk, []).append((found.topic, found.partition, found.first, found.last, found.rows))
     return [chunks[number] for number in sorted(chunks)]

@@ -143,29 +143,3 @@ def test_a_query_that_spark_refuses_is_one_sentence(
     with pytest.raises(PipelineError, match=r"one: Spark refuses the query: \[UNRESOLVED_COLUMN") as caught:
         run_job(spark, cluster, tmp_path, job)
     assert "\n" not in str(caught.value)
-
-
-def test_a_slice_of_the_lake_is_replayed_once_however_often_the_job_is_run(
-    spark: SparkSession, cluster: LocalCluster, topics: tuple[str, str], tmp_path: Path
-) -> None:
-    write_table(tmp_path / "rows", [("from", n % 3, n // 3, row) for n, row in enumerate(ROWS)])
-    job = f"""
-kind = "replay"
-table = "{tmp_path / "rows"}"
-topic = "{topics[1]}"
-partition = "as it was"
-chunk_rows = 60
-slice = {{keys = ["key-3", "key-4"], since_offset = 10, where = "partition < 2"}}
-"""
-    for _ in range(2):
-        run_job(spark, cluster, tmp_path, job)
-    wanted = [row for n, row in enumerate(ROWS) if n % 3 < 2 and n // 3 >= 10 and row.key in (b"key-3", b"key-4")]
-    assert contents(cluster.bootstrap, topics[1]) == expected(wanted)
-    for partition in range(2):
-        numbers = [
-            int(record.value or b"") for record in read_topic(cluster.bootstrap, topics[1]) if record.partition == partition
-        ]
-        assert numbers == sorted(numbers)
-        assert {number % 3 for number in numbers} == {partition}
-    with pytest.raises(PipelineError, match="is of another replay: its topic is"):
-        run_job(spark, cluster, tmp_path, job.replace(topics[1], topics[0]))

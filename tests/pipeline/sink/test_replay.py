@@ -1,0 +1,54 @@
+"""Replay jobs: a slice once, and nothing of a chunk that has changed."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from services.pipeline.errors import PipelineError
+from tests.pipeline.chaos.lake_table import write_table
+from tests.pipeline.jobs_in_process import run_jobs
+from tests.pipeline.sink.replays import ROWS, TABLE, contents, replay, written
+from tests.pipeline.sink.topics import read_topic
+from tests.pipeline.topics import make_topic
+
+
+def test_a_slice_of_the_lake_is_replayed_once_however_often_the_job_is_run(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    make_topic(bootstrap, topic, 3)
+    write_table(tmp_path / "rows", TABLE)
+    condition = 'slice = {keys = ["key-3", "key-4"], since_offset = 10, where = "partition < 2"}'
+    job = replay(tmp_path, topic, f'partition = "as it was"\nchunk_rows = 10\n{condition}')
+    for _ in range(2):
+        run_jobs(spark, bootstrap, tmp_path, job)
+    wanted = [row for n, row in enumerate(ROWS) if n % 3 < 2 and n // 3 >= 10 and row.key in (b"key-3", b"key-4")]
+    assert written(bootstrap, topic) == contents(wanted)
+    for partition in range(2):
+        numbers = [int(record.value or b"") for record in read_topic(bootstrap, topic) if record.partition == partition]
+        assert numbers == sorted(numbers)
+        assert {number % 3 for number in numbers} == {partition}
+    with pytest.raises(PipelineError, match="is of another replay: its slice is"):
+        run_jobs(spark, bootstrap, tmp_path, job.replace("since_offset = 10", "since_offset = 11"))
+
+
+def test_a_chunk_that_has_changed_since_the_plan_is_refused_before_a_row_is_written(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    """A row of partition 1 is lost and one of partition 2 is gained, so the sum is the same."""
+    for name, rows in (("rows", TABLE), ("changed", [*TABLE[:-2], TABLE[-1], TABLE[-1]])):
+        write_table(tmp_path / name, rows)
+    job = replay(tmp_path, topic)
+    with pytest.raises(PipelineError, match=f"there is no topic {topic}"):  # the plan is made before
+        run_jobs(spark, bootstrap, tmp_path, job)
+    make_topic(bootstrap, topic, 3)
+    (tmp_path / "rows").rename(tmp_path / "planned")
+    (tmp_path / "changed").rename(tmp_path / "rows")
+    sentence = "again: chunk 0 had 40 rows of from-1 when the replay was planned and has 39 now: the table .* has lost or gained"
+    with pytest.raises(PipelineError, match=sentence):
+        run_jobs(spark, bootstrap, tmp_path, job)
+    assert written(bootstrap, topic) == []
+    (tmp_path / "rows").rename(tmp_path / "changed")
+    (tmp_path / "planned").rename(tmp_path / "rows")
+    run_jobs(spark, bootstrap, tmp_path, job)
+    assert written(bootstrap, topic) == contents(ROWS)

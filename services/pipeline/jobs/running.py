@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.job import Job, LakeSettings
-from services.pipeline.observing.progress import StreamObserver
+from services.pipeline.observing.progress import StreamObserver, has_read
 from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.observing.telemetry import Telemetry, start_telemetry
 from services.pipeline.spark.cluster import ClusterSettings
@@ -76,7 +76,7 @@ class RunningStream:
         if self._observer is None:
             return
         last = self._query.lastProgress
-        if last is not None and last.numInputRows > 0 and self._query.exception() is None:
+        if last is not None and has_read(last) and self._query.exception() is None:
             self._observer.drain(last.batchId)
         self._observer.close()
 

@@ -80,18 +80,21 @@ class StreamGroup:
         waited = dict(offsets)
         found: dict[Position, int] = {}
         self._consumer.assign([TopicPartition(*position, offset) for position, offset in offsets.items()])
-        deadline = time.monotonic() + READ_S
+        deadline, refused = time.monotonic() + READ_S, ""
         while waited and time.monotonic() < deadline:
             for message in self._consumer.consume(num_messages=500, timeout=0.5):
                 position = (message.topic(), message.partition())
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    refused = f": {error.str()}"
                     continue
                 if waited.pop(position, None) is not None and error is None:
                     found[position] = message.timestamp()[1]
         self._consumer.unassign()
         if waited:
-            raise PipelineError(f"{self._servers} did not return the next records of {len(waited)} partitions in {READ_S:.0f} s")
+            raise PipelineError(
+                f"{self._servers} did not return the next records of {len(waited)} partitions in {READ_S:.0f} s{refused}"
+            )
         return found
 
     def _asked(self, what: str, answer: Any) -> Any:

@@ -39,7 +39,10 @@ class _Batch:
 class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark is not installed where types are checked
     """Made by `observe`. Spark calls it in a thread of its own; the lag is asked for in another."""
 
-    def __init__(self, query_name: str, group: StreamGroup, meters: StreamMeters, spans: BatchSpans | None) -> None:
+    def __init__(
+        self, spark: SparkSession, query_name: str, group: StreamGroup, meters: StreamMeters, spans: BatchSpans | None
+    ) -> None:
+        self._spark = spark
         self._query_name = query_name
         self._group = group
         self._meters = meters
@@ -71,7 +74,7 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
-        if progress.name == self._query_name and progress.batchId > self._finished and progress.numInputRows > 0:
+        if progress.name == self._query_name and progress.batchId > self._finished and has_read(progress):
             batch = self._batches.pop(progress.batchId, _Batch())
             for older in [number for number in self._batches if number < progress.batchId]:
                 del self._batches[older]
@@ -101,12 +104,19 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
             self._progressed.wait_for(lambda: self._finished >= batch, DRAIN_S)
 
     def close(self) -> None:
+        """Spark tells it nothing more. A second call does nothing."""
+        if self._stopped.is_set():
+            return
         self._stopped.set()
+        self._spark.streams.removeListener(self)
         self._thread.join()
-        self._group.close()
+        with self._lock:
+            self._group.close()
 
     def _commit(self, ends: Mapping[Position, int], batch: int) -> None:
         with self._lock:
+            if self._stopped.is_set():
+                return
             self._reached.update(ends)
             try:
                 self._group.commit(ends, batch)
@@ -144,10 +154,15 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
 def observe(
     spark: SparkSession, query_name: str, group: StreamGroup, meters: StreamMeters, spans: BatchSpans | None = None
 ) -> StreamObserver:
-    """Observes the query of that name, which may start later. `close` the observer when the query has ended."""
-    observer = StreamObserver(query_name, group, meters, spans)
+    """Observes the session's query of that name, which may start later. `close` the observer when the query has ended."""
+    observer = StreamObserver(spark, query_name, group, meters, spans)
     spark.streams.addListener(observer)
     return observer
+
+
+def has_read(progress: Any) -> bool:
+    """Whether the batch has come further. One of aborted records or markers has no rows, and other offsets at its end."""
+    return progress.numInputRows > 0 or any(source.startOffset != source.endOffset for source in progress.sources)
 
 
 def end_offsets(sources: Iterable[str | None]) -> dict[Position, int]:

@@ -22,7 +22,8 @@ from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
 from services.pipeline.transforms.trace_contexts import CONTEXTS_MAX, traceparent
 from tests.compat.kafka.tools import run_tool
-from tests.pipeline.topics import make_topic
+from tests.pipeline.topics import Record, make_topic
+from tests.pipeline.topics import produce as produce_to_partitions
 from tests.support.polling import eventually
 
 
@@ -66,11 +67,10 @@ class ObservedStream:
 
 
 @contextmanager
-def closing(observer: StreamObserver, spark: SparkSession) -> Iterator[None]:
+def closing(observer: StreamObserver) -> Iterator[None]:
     try:
         yield
     finally:
-        spark.streams.removeListener(observer)
         observer.close()
 
 
@@ -89,7 +89,7 @@ def test_a_stream_is_seen_in_kafka_s_tool_in_metrics_in_spans_and_in_its_status(
     spans = BatchSpans(exporter)
     stream = ObservedStream(spark, bootstrap, topic, tmp_path, meters.of("orders"), spans)
     server = MetricsServer(meters, "127.0.0.1", 0)
-    with closing(stream.observer, spark):
+    with closing(stream.observer):
         stream.round()
         produce(bootstrap, topic, 7)
         assert described(bootstrap, stream.group, topic)[1:6] == [topic, "0", "40", "47", "7"]
@@ -118,6 +118,43 @@ def test_a_stream_is_seen_in_kafka_s_tool_in_metrics_in_spans_and_in_its_status(
     spans.close()
 
 
+def aborted(bootstrap: str, topic: str, count: int) -> None:
+    records = [Record(0, b"key", b"aborted") for _ in range(count)]
+    produce_to_partitions(bootstrap, topic, records, transactional_id=f"{topic}-id", abort=True)
+
+
+def test_a_batch_of_aborted_records_alone_leaves_no_lag(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    make_topic(bootstrap, topic, 1)
+    spans = BatchSpans(InMemorySpanExporter())
+    stream = ObservedStream(spark, bootstrap, topic, tmp_path, PipelineMeters().of("orders"), spans)
+    with closing(stream.observer):
+        produce(bootstrap, topic, 5)
+        stream.round()
+        aborted(bootstrap, topic, 3)
+        stream.round()
+        assert described(bootstrap, stream.group, topic)[1:6] == [topic, "0", "9", "9", "0"]
+    spans.close()
+
+
+def test_an_observer_that_is_closed_hears_of_no_later_query(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    make_topic(bootstrap, topic, 1)
+    spans = BatchSpans(InMemorySpanExporter())
+    first, second = (
+        ObservedStream(spark, bootstrap, topic, tmp_path, PipelineMeters().of("orders"), spans) for _ in range(2)
+    )
+    first.observer.close()
+    with closing(second.observer):
+        produce(bootstrap, topic, 5)
+        second.round()
+        assert (first.meters.rows, second.meters.rows) == (0, 5)
+    second.observer.close()
+    spans.close()
+
+
 def test_a_row_s_topic_partition_offset_and_trace_are_found_in_the_lake(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
@@ -125,7 +162,7 @@ def test_a_row_s_topic_partition_offset_and_trace_are_found_in_the_lake(
     produce(bootstrap, topic, 5)
     spans = BatchSpans(InMemorySpanExporter())
     stream = ObservedStream(spark, bootstrap, topic, tmp_path, PipelineMeters().of("orders"), spans)
-    with closing(stream.observer, spark):
+    with closing(stream.observer):
         stream.round()
     spans.close()
     rows = spark.read.parquet(str(stream.lake)).withColumn("trace", traceparent())

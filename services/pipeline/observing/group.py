@@ -15,6 +15,8 @@ from services.pipeline.spark.cluster import ClusterSettings
 
 TIMEOUT_S = 15.0
 READ_S = 30.0
+SHARED_OPTIONS = ("client.id", "client.rack", "security.protocol")
+"""Of `cluster.options`, which are those of Kafka's Java clients: what librdkafka understands in the same way."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +33,21 @@ class StreamGroup:
 
     def __init__(self, cluster: ClusterSettings, group: str) -> None:
         self.group = group
-        self._options = {**cluster.options, "bootstrap.servers": cluster.bootstrap_servers}
+        shared = {name: value for name, value in cluster.options.items() if name in SHARED_OPTIONS}
+        options = {**shared, "bootstrap.servers": cluster.bootstrap_servers}
         self._servers = cluster.bootstrap_servers
-        self._admin: Any = self._asked("its options", lambda: AdminClient(self._options))
-        self._consumer: Any = Consumer(
-            {
-                **self._options,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 100,
-            }
-        )
+        own = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
+        }
+        try:
+            self._admin: Any = AdminClient(options)
+            self._consumer: Any = Consumer({**options, **own})
+        except KafkaException as error:
+            raise PipelineError(f"group {group} has no client for {options}: {error.args[0].str()}") from error
 
     def close(self) -> None:
         self._consumer.close()

@@ -40,7 +40,7 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
     """Made by `observe`. Spark calls it in a thread of its own; the lag is asked for in another."""
 
     def __init__(
-        self, spark: SparkSession, query_name: str, group: StreamGroup, meters: StreamMeters, spans: BatchSpans | None
+        self, spark: SparkSession, query_name: str, group: StreamGroup | None, meters: StreamMeters, spans: BatchSpans | None
     ) -> None:
         self._spark = spark
         self._query_name = query_name
@@ -92,7 +92,9 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
         """Nothing to do: `close` ends the observer."""
 
     def refresh(self) -> None:
-        """Asks for the lag. Raises PipelineError."""
+        """Asks for the lag, if there is a group. Raises PipelineError."""
+        if self._group is None:
+            return
         with self._lock:
             reached = dict(self._reached)
             ends = self._group.log_ends(reached)
@@ -111,11 +113,12 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
         self._spark.streams.removeListener(self)
         self._thread.join()
         with self._lock:
-            self._group.close()
+            if self._group is not None:
+                self._group.close()
 
     def _commit(self, ends: Mapping[Position, int], batch: int) -> None:
         with self._lock:
-            if self._stopped.is_set():
+            if self._group is None or self._stopped.is_set():
                 return
             self._reached.update(ends)
             try:
@@ -152,7 +155,7 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
 
 
 def observe(
-    spark: SparkSession, query_name: str, group: StreamGroup, meters: StreamMeters, spans: BatchSpans | None = None
+    spark: SparkSession, query_name: str, group: StreamGroup | None, meters: StreamMeters, spans: BatchSpans | None = None
 ) -> StreamObserver:
     """Observes the session's query of that name, which may start later. `close` the observer when the query has ended."""
     observer = StreamObserver(spark, query_name, group, meters, spans)

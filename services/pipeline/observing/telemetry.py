@@ -1,9 +1,11 @@
 """What a driver tells others of all its streams: it builds the observer of each, and what they share."""
 
+import logging
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from services.pipeline.errors import PipelineError
 from services.pipeline.observing.group import StreamGroup
 from services.pipeline.observing.lag import Position
 from services.pipeline.observing.meters import PipelineMeters
@@ -14,6 +16,8 @@ from services.pipeline.observing.spans import BatchSpans, otlp_spans
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import ClusterSettings
 from services.pipeline.spark.files import Files
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,8 @@ class Telemetry:
     def observe(
         self, spark: SparkSession, cluster: ClusterSettings, job: str, group: str, checkpoint: Checkpoint
     ) -> StreamObserver:
-        """The observer of the job's query, which has the job's name and is not started yet."""
-        observer = observe(spark, job, StreamGroup(cluster, group), self.meters.of(job), self.spans)
+        """The observer of the job's query, which has the job's name and is not started yet. A job goes on without a group."""
+        observer = observe(spark, job, _group_if_possible(cluster, job, group), self.meters.of(job), self.spans)
         batch, ends = finished_offsets(spark, checkpoint)
         if ends:
             observer.started_from(ends, batch)
@@ -39,6 +43,15 @@ class Telemetry:
             self.server.close()
         if self.spans is not None:
             self.spans.close()
+
+
+def _group_if_possible(cluster: ClusterSettings, job: str, group: str) -> StreamGroup | None:
+    """None, with a warning, if librdkafka cannot be set up for the cluster, say by SASL, whose settings it names otherwise."""
+    try:
+        return StreamGroup(cluster, group)
+    except PipelineError as error:
+        _log.warning("%s: its lag is not shown: %s", job, error)
+        return None
 
 
 def start_telemetry(settings: TelemetrySettings) -> Telemetry:

@@ -16,8 +16,11 @@ from services.pipeline.observing.group import StreamGroup
 from services.pipeline.observing.meters import PipelineMeters, StreamMeters
 from services.pipeline.observing.progress import StreamObserver, observe
 from services.pipeline.observing.serving import MetricsServer
+from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.observing.spans import BatchSpans
 from services.pipeline.observing.status import status_lines
+from services.pipeline.observing.telemetry import start_telemetry
+from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
 from services.pipeline.transforms.trace_contexts import CONTEXTS_MAX, traceparent
@@ -123,9 +126,7 @@ def aborted(bootstrap: str, topic: str, count: int) -> None:
     produce_to_partitions(bootstrap, topic, records, transactional_id=f"{topic}-id", abort=True)
 
 
-def test_a_batch_of_aborted_records_alone_leaves_no_lag(
-    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
-) -> None:
+def test_a_batch_of_aborted_records_alone_leaves_no_lag(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
     make_topic(bootstrap, topic, 1)
     spans = BatchSpans(InMemorySpanExporter())
     stream = ObservedStream(spark, bootstrap, topic, tmp_path, PipelineMeters().of("orders"), spans)
@@ -143,9 +144,7 @@ def test_an_observer_that_is_closed_hears_of_no_later_query(
 ) -> None:
     make_topic(bootstrap, topic, 1)
     spans = BatchSpans(InMemorySpanExporter())
-    first, second = (
-        ObservedStream(spark, bootstrap, topic, tmp_path, PipelineMeters().of("orders"), spans) for _ in range(2)
-    )
+    first, second = (ObservedStream(spark, bootstrap, topic, tmp_path, PipelineMeters().of("orders"), spans) for _ in range(2))
     first.observer.close()
     with closing(second.observer):
         produce(bootstrap, topic, 5)
@@ -181,6 +180,28 @@ def test_headers_that_are_no_trace_context_give_none(spark: SparkSession) -> Non
         None,
         context(1),
     ]
+
+
+def test_options_of_java_s_clients_are_no_matter_for_the_group(bootstrap: str, topic: str) -> None:
+    make_topic(bootstrap, topic, 1)
+    java = {"max.poll.records": "7", "ssl.truststore.location": "/nowhere", "security.protocol": "PLAINTEXT"}
+    group = StreamGroup(ClusterSettings(bootstrap, java), f"group-of-{topic}")
+    try:
+        group.commit({(topic, 0): 0}, 0)
+        assert group.committed()[(topic, 0)].offset == 0
+    finally:
+        group.close()
+
+
+def test_a_job_whose_cluster_the_group_cannot_reach_runs_without_it(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = ClusterSettings(bootstrap, {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"})
+    telemetry = start_telemetry(TelemetrySettings())
+    observer = telemetry.observe(spark, cluster, "orders", "group", Checkpoint(spark, str(tmp_path)))
+    assert "orders: its lag is not shown: group group has no client for" in caplog.text
+    observer.refresh()
+    observer.close()
 
 
 def test_a_group_that_nobody_wrote_has_no_status_yet(bootstrap: str) -> None:

@@ -22,6 +22,8 @@ class Surroundings:
     name: str
     """Of this run; topics get names from it."""
     master: str = "local[2,4]"
+    batches: int = 3
+    """Micro-batches, or chunks, that the rows are dealt out to."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,13 @@ SINK_KILLS = (
     *(Kill("driver", step, 1) for step in TASK_STEPS),
 )
 """The second time that a driver reaches `before the epoch`, Spark has committed the first batch to its checkpoint."""
+CHAIN = (
+    *(Kill("task", step) for step in TASK_STEPS),
+    *(Kill("driver", step, 1) for step in (*DRIVER_STEPS, "after produce", "after commit")),
+)
+"""Ten kills, one after another, of one job with one checkpoint."""
+CHAIN_MASTER, CHAIN_BATCHES = "local[2,8]", 8
+"""A task may die five times; each driver gets to a batch that it can die in."""
 
 
 def records(count: int = ROWS) -> list[Record]:
@@ -89,7 +98,7 @@ def prepare_transform(around: Surroundings) -> Prepared:
 kind = "transform"
 query = "SELECT key, concat('<', CAST(value AS STRING), '>') AS value, headers, timestamp FROM records"
 topic = "{target}"
-max_offsets_per_trigger = {ROWS // 3}
+max_offsets_per_trigger = {ROWS // around.batches}
 [jobs.copy.inputs.records]
 topics = ["{source}"]
 """,
@@ -114,7 +123,7 @@ def prepare_replay(around: Surroundings) -> Prepared:
 kind = "replay"
 table = "{table}"
 topic = "{target}"
-chunk_rows = {ROWS // 3}
+chunk_rows = {ROWS // around.batches}
 partition = "as it was"
 slice.where = "CAST(CAST(value AS STRING) AS INT) >= 30"
 """,

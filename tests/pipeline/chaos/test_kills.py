@@ -1,11 +1,11 @@
-"""Ten runs of `make pipeline-chaos`, and a killed executor."""
+"""Nine runs of `make pipeline-chaos`, a replay that is killed ten times, and a killed executor."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.pipeline.chaos.job_runs import Kill, KilledJob
-from tests.pipeline.chaos.kinds import KINDS, Surroundings
+from tests.pipeline.chaos.kinds import CHAIN, CHAIN_BATCHES, CHAIN_MASTER, KINDS, Surroundings
 from tests.pipeline.chaos.runs import PlannedRun, carry_out
 from tests.pipeline.chaos.standalone import StandaloneMaster
 from tests.support.cluster_harness import LocalCluster
@@ -27,6 +27,13 @@ RUNS = (
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.kind}: {run.kill}")
 def test_what_comes_out_is_exact_whoever_is_killed(cluster: LocalCluster, run: PlannedRun) -> None:
     carry_out(run, cluster.bootstrap, RUNS.index(run))
+
+
+@pytest.mark.timeout(900)
+def test_a_replay_that_is_killed_at_step_after_step_is_exact(cluster: LocalCluster, tmp_path: Path, topic: str) -> None:
+    prepared = KINDS["replay"].prepare(Surroundings(cluster.bootstrap, tmp_path, topic, CHAIN_MASTER, CHAIN_BATCHES))
+    KilledJob(tmp_path, prepared.job_file).run_to_the_end(*CHAIN)
+    prepared.check()
 
 
 @pytest.mark.timeout(600)

@@ -1,7 +1,8 @@
-"""Kills processes of a job at a named step. Driver and workers import it at their start, if its folder is on Python's path.
+"""Kills processes of a job at named steps. Driver and workers import it at their start, if its folder is on Python's path.
 
-The folder CHAOS_DIRECTORY holds the plan: a file `armed` with a victim, a step, and how often the step is let pass. Whoever takes
-that file away is the one that kills.
+The folder CHAOS_DIRECTORY holds the plan: a file `armed` with a line for each kill, which has a victim, a step, and how often a
+process lets the step pass. Whoever takes that file away is the one that kills. It leaves the lines that follow, and adds its own
+to `fired`.
 """
 
 import os
@@ -9,6 +10,7 @@ import signal
 from pathlib import Path
 
 DIRECTORY = Path(os.environ["CHAOS_DIRECTORY"])
+ARMED, TAKEN = DIRECTORY / "armed", DIRECTORY / f"taken-{os.getpid()}"
 
 
 def parent_of(pid: int) -> int:
@@ -23,23 +25,40 @@ def kill(victim: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def take(plan: list[str]) -> bool:
+    """False if another process has taken the plan, or has put another one in its place."""
+    try:
+        os.rename(ARMED, TAKEN)
+    except FileNotFoundError:
+        return False
+    if TAKEN.read_text().splitlines() != plan:
+        os.rename(TAKEN, ARMED)
+        return False
+    with open(DIRECTORY / "fired", "a") as fired:
+        fired.write(f"{plan[0]}\n")
+    if plan[1:]:
+        TAKEN.write_text("\n".join(plan[1:]))
+        os.rename(TAKEN, ARMED)
+    return True
+
+
 class Killer:
     def __init__(self) -> None:
-        self.passed = 0
+        self._plan: list[str] = []
+        self._passed = 0
 
     def __call__(self, reached: str) -> None:
         try:
-            victim, step, times = (DIRECTORY / "armed").read_text().split("/")
+            plan = ARMED.read_text().splitlines()
         except FileNotFoundError:
             return
+        if plan != self._plan:
+            self._plan, self._passed = plan, 0
+        victim, step, times = plan[0].split("/")
         if reached != step:
             return
-        self.passed += 1
-        if self.passed > int(times):
-            try:
-                os.rename(DIRECTORY / "armed", DIRECTORY / "fired")
-            except FileNotFoundError:
-                return
+        self._passed += 1
+        if self._passed > int(times) and take(plan):
             kill(victim)
 
 

@@ -139,7 +139,7 @@ def test_what_a_transform_refuses_before_it_reads(spark: SparkSession, bootstrap
     eventually(lambda: topics not in admin.list_topics(timeout=10).topics)
     make_topic(bootstrap, topics, 1)
     produce(bootstrap, topics, records(3, first=5))
-    refused(transform(topics, own), "the topic was made anew")
+    refused(transform(topics, own), "was made anew")
     assert written(bootstrap, topics) == values(records(5))
 
 

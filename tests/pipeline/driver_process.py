@@ -10,8 +10,13 @@ from tests.support.requirements import ROOT
 WITHIN_S = 280.0
 
 
+def run(file: Path, *jobs: str) -> "subprocess.CompletedProcess[str]":
+    """All jobs of the file, unless some are named."""
+    return _run([sys.executable, "-m", "services.pipeline", "run", str(file), *jobs])
+
+
 def run_to_the_end(file: Path) -> None:
-    done = _run([sys.executable, "-m", "services.pipeline", "run", str(file)])
+    done = run(file)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -1,6 +1,7 @@
 """The comparison: slices of both sides first, then only what differs down to its offsets, then the reasons of gaps."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,16 +48,13 @@ def compare(spark: SparkSession, cluster: ClusterSettings, lake: LakeSide, setti
     The lake's rows and checkpoint are older than the log's ends, which are asked here: what the lake has, the log must have.
     """
     started_s, started = time.time(), time.monotonic()
-    survey = LogSurvey(cluster, settings.topics, read_uncommitted=settings.read_uncommitted)
+    survey = LogSurvey(spark, cluster, settings.topics, read_uncommitted=settings.read_uncommitted)
     facts = survey.facts()
     options = source_options(cluster, Topics(tuple(facts.compacted)), read_uncommitted=settings.read_uncommitted)
-    log = LogSide(spark, options)
+    log, lake = LogSide(spark, options), lake.of(settings.topics)
     lake_slices = _slices(lake.within(facts.scopes), settings, "the lake")
     reached = _reached(lake, lake_slices)
-    scopes = {
-        partition: Scope(scope.start, max(scope.start, min(scope.end, reached.get(partition, scope.start))))
-        for partition, scope in facts.scopes.items()
-    }
+    scopes = _compared(facts.scopes, _began(lake, lake_slices), reached)
     log_slices = _slices(log.within(scopes), settings, "the log")
     slicing_s = time.monotonic() - started
     expired = [each for each in log_slices if _is_expired(each, lake)]
@@ -67,7 +65,7 @@ def compare(spark: SparkSession, cluster: ClusterSettings, lake: LakeSide, setti
     findings += [
         Finding(Kind.LAKE_RETENTION, each.topic, each.partition, each.first, each.last, each.records) for each in expired
     ]
-    findings += _drilled(Drill(log, lake, settings, facts), survey, scopes, log_slices, differing)
+    findings += _drilled(Drill(log, lake, settings, facts, survey.leader), survey, scopes, log_slices, differing)
     return AuditResult(
         lake_name=lake.name,
         settings=settings,
@@ -115,6 +113,26 @@ def _reached(lake: LakeSide, slices: Iterable[Slice]) -> dict[Partition, int]:
     return reached
 
 
+def _began(lake: LakeSide, slices: Iterable[Slice]) -> dict[Partition, int]:
+    """The first offset that the lake is to have, by its checkpoint and by its rows."""
+    began = dict(lake.began)
+    for each in slices:
+        partition = Partition(each.topic, each.partition)
+        began[partition] = min(began.get(partition, 0), each.first)
+    return began
+
+
+def _compared(
+    whole: Mapping[Partition, Scope], began: Mapping[Partition, int], reached: Mapping[Partition, int]
+) -> dict[Partition, Scope]:
+    """What both sides are to have of each partition of the log."""
+    scopes = {}
+    for partition, scope in whole.items():
+        start = min(scope.end, max(scope.start, began.get(partition, 0)))
+        scopes[partition] = Scope(start, max(start, min(scope.end, reached.get(partition, start))))
+    return scopes
+
+
 def _is_expired(each: Slice, lake: LakeSide) -> bool:
     return lake.retained_from is not None and datetime.fromtimestamp(each.start_s, UTC).date() < lake.retained_from
 
@@ -122,16 +140,21 @@ def _is_expired(each: Slice, lake: LakeSide) -> bool:
 def _bounds(
     lake: LakeSide, whole: Mapping[Partition, Scope], scopes: Mapping[Partition, Scope], reached: Mapping[Partition, int]
 ) -> list[Finding]:
-    """What only one side can have: below the log's start, beyond its end, not archived yet."""
+    """What only one side can have: below the log's start, beyond its end, before the archive began, not archived yet or never."""
     findings = []
-    beyond = dict.fromkeys(whole, 0)
+    beyond: Counter[Partition] = Counter()
     for row in lake.outside(whole).collect():
         kind = Kind.LOG_RETENTION if row["is_below"] else Kind.BEYOND_LOG_END
         findings.append(Finding(kind, row["topic"], row["partition"], row["first"], row["last"], row["records"]))
         beyond[Partition(row["topic"], row["partition"])] += not row["is_below"]
     for partition, scope in whole.items():
+        if scope.start < scopes[partition].start:
+            findings.append(gap(Kind.BEFORE_ARCHIVE, *partition, scope.start, scopes[partition].start - 1))
         if scopes[partition].end < scope.end:
-            findings.append(gap(Kind.NOT_YET, *partition, scopes[partition].end, scope.end - 1))
-        if (end := reached.get(partition, 0)) > scope.end and not beyond[partition]:
-            findings.append(gap(Kind.BEYOND_LOG_END, *partition, scope.end, end - 1))
+            kind = Kind.NOT_YET if partition in reached else Kind.NEVER_ARCHIVED
+            findings.append(gap(kind, *partition, scopes[partition].end, scope.end - 1))
+    for partition, end in reached.items():
+        log_end = whole[partition].end if partition in whole else lake.began.get(partition, 0)
+        if end > log_end and not beyond[partition]:
+            findings.append(gap(Kind.BEYOND_LOG_END, *partition, log_end, end - 1))
     return findings

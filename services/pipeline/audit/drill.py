@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Row
 
 from services.pipeline.audit.findings import Finding, Kind, joined
 from services.pipeline.audit.log_facts import LogFacts
-from services.pipeline.audit.raw_log import explain_gaps
+from services.pipeline.audit.raw_log import Leader, explain_gaps
 from services.pipeline.audit.settings import AuditSettings
 from services.pipeline.audit.sides import LakeSide, LogSide, Scopes, around, in_buckets, removable
 from services.pipeline.audit.slices import Bucket, Range, Slice, absent_offsets, touching_joined
@@ -22,6 +22,7 @@ class Drill:
     lake: LakeSide
     settings: AuditSettings
     facts: LogFacts
+    leader: Leader
 
     def findings(self, scopes: Scopes, log_slices: list[Slice], differing: set[Bucket]) -> list[Finding]:
         return self._differences(scopes, differing) + self._gaps(scopes, log_slices, differing)
@@ -69,7 +70,7 @@ class Drill:
                 if table.num_rows > GAPS_MAX:
                     raise PipelineError(f"the log has more than {GAPS_MAX} gaps of offsets; audit fewer topics at a time")
                 gaps += [Range(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
-        return explain_gaps(touching_joined(gaps), self.facts.compacted, self.facts.leaders.__getitem__)
+        return explain_gaps(touching_joined(gaps), self.facts.compacted, self.leader)
 
 
 def _finding(row: Row) -> Finding:

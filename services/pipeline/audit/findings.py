@@ -15,15 +15,27 @@ class Kind(StrEnum):
     UNREAD = "unread"
     UNEXPLAINED_GAP = "unexplained gap"
     BEYOND_LOG_END = "beyond the log's end"
+    NEVER_ARCHIVED = "never archived"
     CONTROL = "control records"
     ABORTED = "aborted records"
     COMPACTED = "compaction"
     LOG_RETENTION = "log retention"
     LAKE_RETENTION = "lake retention"
+    BEFORE_ARCHIVE = "before the archive"
     NOT_YET = "not archived yet"
 
 
-EXPLAINED = frozenset({Kind.CONTROL, Kind.ABORTED, Kind.COMPACTED, Kind.LOG_RETENTION, Kind.LAKE_RETENTION, Kind.NOT_YET})
+EXPLAINED = frozenset(
+    {
+        Kind.CONTROL,
+        Kind.ABORTED,
+        Kind.COMPACTED,
+        Kind.LOG_RETENTION,
+        Kind.LAKE_RETENTION,
+        Kind.BEFORE_ARCHIVE,
+        Kind.NOT_YET,
+    }
+)
 _SENTENCES = {
     Kind.MISSING: "the log has them, the lake lacks them",
     Kind.UNEXPECTED: "the lake has them, the log lacks them",
@@ -32,11 +44,13 @@ _SENTENCES = {
     Kind.UNREAD: "the log holds records there that its reader did not return",
     Kind.UNEXPLAINED_GAP: "the log has no records there, and nothing explains why",
     Kind.BEYOND_LOG_END: "the lake has them, but the log ends before them",
+    Kind.NEVER_ARCHIVED: "the lake has no record of the partition, and no checkpoint says that an archive reads it",
     Kind.CONTROL: "control records of transactions",
     Kind.ABORTED: "records of aborted transactions",
     Kind.COMPACTED: "the log's compaction removed them",
     Kind.LOG_RETENTION: "the log's retention removed them",
     Kind.LAKE_RETENTION: "the lake's retention removed them",
+    Kind.BEFORE_ARCHIVE: "the archive began behind them",
     Kind.NOT_YET: "the archive has not reached them yet",
 }
 

@@ -1,17 +1,18 @@
 """What the cluster says of the topics that an audit compares: offsets, leaders and cleanup policies."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from pyspark.sql import SparkSession
 
 from services.pipeline.audit.slices import Partition, Scope
 from services.pipeline.errors import PipelineError
 from services.pipeline.spark.cluster import ClusterSettings, Topics
+from services.pipeline.spark.patterns import pattern_fits
 
 TIMEOUT_S = 30.0
 
@@ -22,13 +23,13 @@ class LogFacts:
 
     scopes: Mapping[Partition, Scope]
     compacted: Mapping[str, bool]
-    leaders: Mapping[Partition, tuple[str, int]]
 
 
 class LogSurvey:
     """Asks a cluster. Raises PipelineError in a sentence."""
 
-    def __init__(self, cluster: ClusterSettings, topics: Topics, *, read_uncommitted: bool) -> None:
+    def __init__(self, spark: SparkSession, cluster: ClusterSettings, topics: Topics, *, read_uncommitted: bool) -> None:
+        self._spark = spark
         self._cluster = cluster
         self._topics = topics
         self._isolation = IsolationLevel.READ_UNCOMMITTED if read_uncommitted else IsolationLevel.READ_COMMITTED
@@ -43,23 +44,24 @@ class LogSurvey:
     def facts(self) -> LogFacts:
         metadata = self._asked("Metadata", lambda: self._admin.list_topics(timeout=TIMEOUT_S))
         names = self._chosen(metadata.topics)
-        brokers = metadata.brokers
-        leaders = {}
-        for name in names:
-            for index, partition in metadata.topics[name].partitions.items():
-                if partition.leader not in brokers:
-                    raise PipelineError(f"{name}-{index} has no leader now; an audit needs all partitions")
-                leaders[Partition(name, index)] = (brokers[partition.leader].host, brokers[partition.leader].port)
-        starts = self.offsets(leaders, OffsetSpec.earliest())
-        ends = self.offsets(leaders, OffsetSpec.latest())
-        scopes = {partition: Scope(starts[partition], ends[partition]) for partition in leaders}
-        return LogFacts(scopes, self._compacted(names), leaders)
+        partitions = [Partition(name, index) for name in names for index in metadata.topics[name].partitions]
+        for partition in partitions:
+            if _leader(metadata, partition) is None:
+                raise PipelineError(f"{partition.topic}-{partition.number} has no leader now; an audit needs all partitions")
+        starts = self.offsets(partitions, OffsetSpec.earliest())
+        ends = self.offsets(partitions, OffsetSpec.latest())
+        return LogFacts({each: Scope(starts[each], ends[each]) for each in partitions}, self._compacted(names))
 
-    def starts(self, partitions: Mapping[Partition, Any]) -> dict[Partition, int]:
+    def leader(self, partition: Partition) -> tuple[str, int] | None:
+        """Host and port of its leader now; None if it has none."""
+        metadata = self._asked("Metadata", lambda: self._admin.list_topics(partition.topic, timeout=TIMEOUT_S))
+        return _leader(metadata, partition)
+
+    def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Log start offsets now."""
         return self.offsets(partitions, OffsetSpec.earliest())
 
-    def offsets(self, partitions: Mapping[Partition, Any], spec: Any) -> dict[Partition, int]:
+    def offsets(self, partitions: Iterable[Partition], spec: Any) -> dict[Partition, int]:
         asked = {TopicPartition(*partition): spec for partition in partitions}
         futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=TIMEOUT_S)
         answers = {Partition(each.topic, each.partition): future for each, future in futures.items()}
@@ -67,7 +69,8 @@ class LogSurvey:
 
     def _chosen(self, existing: Mapping[str, Any]) -> list[str]:
         if self._topics.pattern is not None:
-            names = [name for name in existing if re.fullmatch(self._topics.pattern, name)]
+            fits = pattern_fits(self._spark, self._topics.pattern)
+            names = [name for name in existing if fits(name)]
             if not names:
                 raise PipelineError(f"no topic matches topic_pattern {self._topics.pattern!r}")
             return sorted(names)
@@ -86,3 +89,9 @@ class LogSurvey:
             return answer()
         except KafkaException as error:
             raise PipelineError(f"{self._cluster.bootstrap_servers} does not answer {what}: {error.args[0].str()}") from error
+
+
+def _leader(metadata: Any, partition: Partition) -> tuple[str, int] | None:
+    found = metadata.topics[partition.topic].partitions.get(partition.number)
+    broker = None if found is None else metadata.brokers.get(found.leader)
+    return None if broker is None else (broker.host, broker.port)

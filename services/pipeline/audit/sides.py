@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 import pyarrow as pa
@@ -11,7 +11,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from services.pipeline.audit.slices import Bucket, Partition, Scope
+from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.kafka_source import read_batch
+from services.pipeline.spark.patterns import pattern_fits
 from services.pipeline.transforms.checksums import with_bucket
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -22,14 +24,27 @@ Scopes = Mapping[Partition, Scope]
 class LakeSide:
     """The lake's rows, what its own records say of them, and how they are called in messages.
 
-    `reached` has the offset after the last that the archive has taken, if a checkpoint says so. `retained_from` is the first date
-    that the lake keeps, if older ones were dropped.
+    `reached` has the offset after the last that the archive has taken, and `began` the first that it was to take, of each
+    partition that its checkpoint knows. `retained_from` is the first date that the lake keeps, if older ones were dropped.
     """
 
     name: str
     rows: DataFrame
     reached: Mapping[Partition, int] = field(default_factory=dict)
+    began: Mapping[Partition, int] = field(default_factory=dict)
     retained_from: date | None = None
+
+    def of(self, topics: Topics) -> "LakeSide":
+        """Only what it has of these topics."""
+        topic = F.col("topic")
+        if topics.pattern is None:
+            rows = self.rows.where(topic.isin(list(topics.names)))
+            return replace(
+                self, rows=rows, reached={each: end for each, end in self.reached.items() if each.topic in topics.names}
+            )
+        fits = pattern_fits(self.rows.sparkSession, topics.pattern)
+        rows = self.rows.where(topic.rlike(f"^(?:{topics.pattern})$"))
+        return replace(self, rows=rows, reached={each: end for each, end in self.reached.items() if fits(each.topic)})
 
     def within(self, scopes: Scopes) -> DataFrame:
         bounds = scope_rows(self.rows.sparkSession, scopes)
@@ -38,11 +53,12 @@ class LakeSide:
         return inside.select(*COLUMNS)
 
     def outside(self, scopes: Scopes) -> DataFrame:
-        """Runs of what lies below and beyond: `topic, partition, is_below, first, last, records`."""
+        """Runs of what lies below and beyond: `topic, partition, is_below, first, last, records`. All of a partition that
+        `scopes` lacks lies beyond."""
         bounds = scope_rows(self.rows.sparkSession, scopes)
-        rows = self.rows.select("topic", "partition", "offset").join(F.broadcast(bounds), ["topic", "partition"])
-        counted = rows.where("offset < start or offset >= end").groupBy(
-            "topic", "partition", F.expr("offset < start").alias("is_below")
+        rows = self.rows.select("topic", "partition", "offset").join(F.broadcast(bounds), ["topic", "partition"], "left")
+        counted = rows.where("start is null or offset < start or offset >= end").groupBy(
+            "topic", "partition", F.expr("coalesce(offset < start, false)").alias("is_below")
         )
         return counted.agg(F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("records"))
 

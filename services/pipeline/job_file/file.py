@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.pipeline.errors import InvalidJobFile, PipelineError
+from services.pipeline.job_file.audit import beside_its_archive
 from services.pipeline.job_file.job import FORMATS, Job, LakeSettings
 from services.pipeline.job_file.kinds import READERS, Reader
 from services.pipeline.job_file.reader import TableReader
@@ -56,7 +57,7 @@ def parse_job_file(text: str, readers: Mapping[str, Reader] = READERS) -> JobFil
     if not found:
         raise InvalidJobFile("there is no job; each is a table [jobs.NAME]")
     file.end()
-    return JobFile(cluster, spark, lake, telemetry, found)
+    return JobFile(cluster, spark, lake, telemetry, {name: beside_its_archive(job, found) for name, job in found.items()})
 
 
 def _read_cluster(table: TableReader) -> ClusterSettings:

@@ -4,6 +4,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from services.pipeline.audit.comparison import AuditResult, compare
 from services.pipeline.audit.page import as_page
 from services.pipeline.audit.report import as_data, as_json
@@ -11,7 +13,7 @@ from services.pipeline.audit.settings import AuditSettings
 from services.pipeline.audit.sides import LakeSide
 from services.pipeline.audit.slices import Partition
 from services.pipeline.errors import PipelineError
-from services.pipeline.job_file.audit import AuditJob
+from services.pipeline.job_file.audit import NO_CHECKPOINT, AuditJob
 from services.pipeline.jobs.running import Surroundings
 from services.pipeline.lake.table import facts_of_commits, read_table
 from services.pipeline.observing.telemetry import finished_offsets
@@ -58,11 +60,31 @@ def start_audit(job: AuditJob, surroundings: Surroundings) -> RunningAudit:
 
 def lake_side(surroundings: Surroundings, job: AuditJob) -> LakeSide:
     """The checkpoint is read before the table: what it says was committed is then in the table."""
-    _, ends = finished_offsets(surroundings.spark, Checkpoint(surroundings.spark, job.checkpoint))
-    reached = {Partition(*partition): end for partition, end in ends.items()}
-    rows = read_table(surroundings.spark, job.table)
-    dropped = [fact["expired_before"] for fact in facts_of_commits(surroundings.spark, job.table) if fact["kind"] == "retention"]
-    return LakeSide(job.table, rows, reached, date.fromisoformat(max(dropped)) if dropped else None)
+    spark = surroundings.spark
+    began, reached = ({}, {}) if job.checkpoint is None else archived_offsets(spark, job.checkpoint, job.name)
+    rows = read_table(spark, job.table)
+    dropped = [fact["expired_before"] for fact in facts_of_commits(spark, job.table) if fact["kind"] == "retention"]
+    return LakeSide(job.table, rows, reached, began, date.fromisoformat(max(dropped)) if dropped else None)
+
+
+def archived_offsets(spark: SparkSession, path: str, job: str) -> tuple[dict[Partition, int], dict[Partition, int]]:
+    """Of each partition that the archive's checkpoint knows: the first offset, and the one after the last that is committed.
+
+    Raises PipelineError if no stream has begun there.
+    """
+    checkpoint = Checkpoint(spark, path)
+    if not checkpoint.has_begun():
+        raise PipelineError(
+            f"{job}: there is no checkpoint of an archive at {path}; name the archive's, "
+            f'or audit by the table\'s rows alone with checkpoint = "{NO_CHECKPOINT}"'
+        )
+    began = checkpoint.ends(-1)
+    _, finished = finished_offsets(spark, checkpoint)
+    reached = {**began, **finished}
+    return (
+        {Partition(*partition): began.get(partition, 0) for partition in reached},
+        {Partition(*partition): end for partition, end in reached.items()},
+    )
 
 
 def write_report(job: AuditJob, data: dict[str, Any]) -> Path:

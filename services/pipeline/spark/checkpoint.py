@@ -9,6 +9,7 @@ from services.pipeline.spark.files import Files
 from services.pipeline.spark.offset_ranges import OffsetRange, Partition
 
 OWNER = "penstock-job.json"
+FIRST_OFFSETS = "sources/0/0"
 
 
 class Checkpoint:
@@ -34,6 +35,10 @@ class Checkpoint:
     def stream(self) -> str:
         """The id of the streaming query. It is there when the query has started."""
         return str(json.loads(self._files.read("metadata"))["id"])
+
+    def has_begun(self) -> bool:
+        """Whether the stream has written down where it begins."""
+        return self._files.exists(FIRST_OFFSETS)
 
     def planned_batch(self) -> int:
         """The last batch whose offsets were written; -1: none."""

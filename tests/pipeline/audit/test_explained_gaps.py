@@ -108,8 +108,8 @@ def test_dates_that_the_lake_dropped_are_the_lake_s_retention(spark: SparkSessio
     make_topic(bootstrap, topic, 1)
     topics.fill(bootstrap, topic, range(50))
     rows = archived(spark, bootstrap, topic)
-    tomorrow = date.today() + timedelta(days=2)
-    result = audit(rows.where("false"), bootstrap, topic, end=50, retained_from=tomorrow)
+    in_two_days = date.today() + timedelta(days=2)
+    result = audit(rows.where("false"), bootstrap, topic, end=50, retained_from=in_two_days)
     assert result.findings == [gap(Kind.LAKE_RETENTION, topic, 0, 0, 49)]
     assert audit(rows, bootstrap, topic, retained_from=date(2020, 1, 1)).findings == []
 
@@ -125,3 +125,28 @@ def test_what_the_archive_has_not_reached_is_not_missing_but_its_lost_tail_is(
         gap(Kind.MISSING, topic, 0, 60, 69),
         gap(Kind.NOT_YET, topic, 0, 70, 79),
     ]
+
+
+def test_a_partition_that_neither_table_nor_checkpoint_knows_is_not_just_late(
+    spark: SparkSession, bootstrap: str, topic: str
+) -> None:
+    make_topic(bootstrap, topic, 2)
+    topics.fill(bootstrap, topic, range(30))
+    topics.fill(bootstrap, topic, range(20), partition=1)
+    rows = archived(spark, bootstrap, topic).where("partition = 0")
+    lost = audit(rows, bootstrap, topic, end=30)
+    assert lost.unexplained == [gap(Kind.NEVER_ARCHIVED, topic, 1, 0, 19)]
+    known = {Partition(topic, 0): 30, Partition(topic, 1): 0}
+    late = compare(spark, ClusterSettings(bootstrap), LakeSide("the table", rows, known), AuditSettings(topics=Topics((topic,))))
+    assert late.findings == [gap(Kind.NOT_YET, topic, 1, 0, 19)]
+
+
+def test_what_the_log_had_before_the_archive_began_is_not_missing(spark: SparkSession, bootstrap: str, topic: str) -> None:
+    make_topic(bootstrap, topic, 1)
+    topics.fill(bootstrap, topic, range(50))
+    rows = archived(spark, bootstrap, topic)
+    began = {Partition(topic, 0): 20}
+    result = audit(rows.where("offset >= 20"), bootstrap, topic, end=50, began=began)
+    assert result.findings == [gap(Kind.BEFORE_ARCHIVE, topic, 0, 0, 19)]
+    holed = audit(rows.where("offset >= 25"), bootstrap, topic, end=50, began=began)
+    assert holed.unexplained == [gap(Kind.MISSING, topic, 0, 20, 24)]

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from services.pipeline.audit.comparison import AuditResult, compare
 from services.pipeline.audit.findings import Finding, Kind, gap
 from services.pipeline.audit.settings import AuditSettings
 from services.pipeline.audit.sides import LakeSide
-from services.pipeline.audit.slices import Bucket
+from services.pipeline.audit.slices import Bucket, Partition
+from services.pipeline.errors import PipelineError
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from tests.pipeline.audit import topics
 from tests.pipeline.audit.lake_tables import archived, damaged, written
@@ -49,3 +51,31 @@ def test_a_lake_that_has_what_the_log_lacks_is_found(spark: SparkSession, bootst
     rows = archived(spark, bootstrap, topic)
     beyond = rows.where("offset < 3").withColumn("offset", rows["offset"] + 70)
     assert audit(rows.unionAll(beyond), bootstrap, topic).findings == [gap(Kind.BEYOND_LOG_END, topic, 0, 70, 72)]
+
+
+def test_partitions_and_topics_that_only_the_lake_has_are_found(spark: SparkSession, bootstrap: str, topic: str) -> None:
+    """Of a topic that was made anew with fewer partitions, and of one that is gone."""
+    make_topic(bootstrap, topic, 1)
+    topics.fill(bootstrap, topic, range(50))
+    rows = archived(spark, bootstrap, topic)
+    first = rows.where("offset < 3")
+    partition = first.withColumn("partition", F.lit(2))
+    gone, other = (first.withColumn("topic", F.lit(name)) for name in (f"{topic}.gone", "other"))
+    settings = AuditSettings(topics=Topics(pattern=f"{topic}.*"), bucket_offsets=100)
+    reached = {Partition(topic, 0): 50, Partition(topic, 3): 7, Partition("other", 0): 9}
+    lake = LakeSide("the table", rows.unionAll(partition).unionAll(gone).unionAll(other), reached)
+    assert compare(spark, ClusterSettings(bootstrap), lake, settings).findings == [
+        gap(Kind.BEYOND_LOG_END, topic, 2, 0, 2),
+        gap(Kind.BEYOND_LOG_END, topic, 3, 0, 6),
+        gap(Kind.BEYOND_LOG_END, f"{topic}.gone", 0, 0, 2),
+    ]
+
+
+def test_a_pattern_is_javas_and_a_wrong_one_is_refused(spark: SparkSession, bootstrap: str, topic: str) -> None:
+    make_topic(bootstrap, topic, 1)
+    topics.fill(bootstrap, topic, range(5))
+    lake = LakeSide("the table", archived(spark, bootstrap, topic))
+    quoted = AuditSettings(topics=Topics(pattern=rf"\Q{topic}\E"))
+    assert compare(spark, ClusterSettings(bootstrap), lake, quoted).findings == []
+    with pytest.raises(PipelineError, match=r"topic_pattern is 'a\(', which is no Java regular expression: Unclosed group"):
+        compare(spark, ClusterSettings(bootstrap), lake, AuditSettings(topics=Topics(pattern="a(")))

@@ -17,6 +17,7 @@ def parsed(job: str = "", telemetry: str = "") -> JobFile:
 def test_an_audit_finds_the_table_and_the_checkpoint_of_its_archive() -> None:
     assert parsed().jobs["check"] == AuditJob(
         name="check",
+        archive="orders",
         topics=Topics(("orders",)),
         table="/lake/orders",
         checkpoint="/lake/_checkpoints/orders",
@@ -25,7 +26,33 @@ def test_an_audit_finds_the_table_and_the_checkpoint_of_its_archive() -> None:
         slice_s=3600,
         findings_max=10_000,
         read_uncommitted=False,
+        defaults=frozenset({"table", "checkpoint", "isolation_level"}),
     )
+
+
+ARCHIVE = """
+[jobs.orders]
+kind = "archive"
+topics = ["orders"]
+path = "/elsewhere/orders"
+checkpoint = "/elsewhere/checkpoint"
+isolation_level = "read_uncommitted"
+"""
+
+
+def test_an_audit_takes_table_checkpoint_and_isolation_from_its_archive_in_the_same_file() -> None:
+    job = parsed(ARCHIVE).jobs["check"]
+    assert isinstance(job, AuditJob)
+    assert (job.table, job.checkpoint, job.read_uncommitted) == ("/elsewhere/orders", "/elsewhere/checkpoint", True)
+    own = 'table = "/a"\ncheckpoint = "none"\nisolation_level = "read_committed"'
+    job = parsed(f"{own}{ARCHIVE}").jobs["check"]
+    assert isinstance(job, AuditJob)
+    assert (job.table, job.checkpoint, job.read_uncommitted) == ("/a", None, False)
+
+
+def test_an_audit_of_another_kind_of_job_is_refused() -> None:
+    with pytest.raises(InvalidJobFile, match=r"jobs\.check\.archive is 'orders'; allowed is .* of the kind 'archive'"):
+        parsed('[jobs.orders]\nkind = "table"\ntopics = ["orders"]')
 
 
 @pytest.mark.parametrize(

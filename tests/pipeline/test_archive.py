@@ -105,13 +105,26 @@ def test_a_schema_grows_by_new_columns_and_a_conflict_is_refused(
 
 
 @pytest.mark.parametrize("table", FORMATS)
+def test_parsed_columns_stay_when_values_are_no_longer_parsed(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    make_topic(bootstrap, topic, 1)
+    produce(bootstrap, topic, [Record(0, b"k", b'{"n": 1}')])
+    run_jobs(spark, bootstrap, tmp_path, archive(topic, f'format = "{table}"\nschema = {{format = "json", ddl = "n INT"}}'))
+    produce(bootstrap, topic, [Record(0, b"k", b'{"n": 2}')])
+    run_jobs(spark, bootstrap, tmp_path, archive(topic, f'format = "{table}"\ncompaction.min_files = 2'))
+    rows = read_table(spark, str(tmp_path / "a")).orderBy("offset").collect()
+    assert [row.parsed and row.parsed.n for row in rows] == [1, None]
+
+
+@pytest.mark.parametrize("table", FORMATS)
 def test_small_files_become_few_and_old_dates_go(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
 ) -> None:
     make_topic(bootstrap, topic, 1)
     records = numbered(40, partitions=1, days=1)
     produce(bootstrap, topic, records)
-    small = f'format = "{table}"\nmax_offsets_per_trigger = 10\ncompaction.min_files = 4'
+    small = f'format = "{table}"\nmax_offsets_per_trigger = 10\ncompaction.min_files = 4\nkeep_removed_minutes = 0'
     run_jobs(spark, bootstrap, tmp_path, archive(topic, small))
     assert len(read_table(spark, str(tmp_path / "a")).inputFiles()) == 1
     assert contents(spark, tmp_path / "a") == expected(records, 1)

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
+from services.pipeline.lake.commit_log import LOG
 from services.pipeline.lake.table import read_table
 from tests.pipeline.jobs_in_process import run_jobs
 from tests.pipeline.topics import make_topic, numbered, produce
@@ -43,6 +44,12 @@ def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str
     shutil.move(tmp_path / taken.name, taken)
     run_jobs(spark, bootstrap, tmp_path, archive(topic))
     assert read_table(spark, str(tmp_path / "a")).count() == 20
-    shutil.rmtree(tmp_path / "a")
+    last = max((tmp_path / "a" / LOG).glob("*.json"))
+    shutil.move(last, tmp_path / last.name)
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
     produce(bootstrap, topic, numbered(10, first=20))
+    files = set((tmp_path / "a").rglob("*.parquet"))
+    refused(archive(topic), r"/a has the batches up to 0, and the checkpoint .* goes on with batch 2")
+    assert set((tmp_path / "a").rglob("*.parquet")) == files
+    shutil.rmtree(tmp_path / "a")
     refused(archive(topic), r"/a has the batches up to -1, and the checkpoint .* goes on with batch 2")

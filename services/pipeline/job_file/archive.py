@@ -33,6 +33,8 @@ class ArchiveJob(Job):
     schema: ValueSchema | None
     compaction: Compaction
     retention_days: int | None
+    keep_removed_minutes: int
+    """How long Parquet files stay on disk that compaction or retention removed from the table."""
 
     @property
     def dead_letters_path(self) -> str:
@@ -53,6 +55,7 @@ def read_archive_job(table: TableReader, name: str, lake: LakeSettings) -> Archi
         schema=read_value_schema(table),
         compaction=_read_compaction(table.table("compaction", {})),
         retention_days=table.integer("retention_days", None, at_least=1),
+        keep_removed_minutes=table.integer("keep_removed_minutes", 60),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from services.pipeline.errors import PipelineError
 from services.pipeline.spark.files import Files
 
 LOG = "_penstock/log"
@@ -24,11 +25,15 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Entry:
-    """One commit. `kind` is claim, batch, compaction or retention."""
+    """One commit. `kind` is claim, batch, compaction, retention or cleanup."""
 
     kind: str
     add: tuple[DataFile, ...] = ()
     remove: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    """Files that earlier entries have removed from the table, and that are no longer on disk; cleanups only."""
+    time_s: float = 0.0
+    """When it was committed, in seconds since 1970."""
     stream: str | None = None
     """The id of the streaming query that owns the table; claims only."""
     schema: str | None = None
@@ -48,15 +53,19 @@ class State:
     batch: int = -1
     files: Mapping[str, int] = field(default_factory=dict)
     """Sizes in bytes by path."""
+    removed: Mapping[str, float] = field(default_factory=dict)
+    """When an entry removed each file that may still be on disk, for readers that began before; in seconds since 1970."""
 
     def after(self, entry: Entry) -> "State":
-        kept = {path: size for path, size in self.files.items() if path not in entry.remove}
+        gone, deleted = dict.fromkeys(entry.remove, entry.time_s), set(entry.deleted)
+        kept = {path: size for path, size in self.files.items() if path not in gone}
         return State(
             self.number + 1,
             entry.stream or self.stream,
             entry.schema or self.schema,
             self.batch if entry.batch is None else entry.batch,
             {**kept, **{added.path: added.size_bytes for added in entry.add}},
+            {path: time_s for path, time_s in {**self.removed, **gone}.items() if path not in deleted},
         )
 
 
@@ -70,34 +79,36 @@ def encode(entry: Entry, before: State) -> str:
     return json.dumps({**asdict(entry), "number": number, "snapshot": snapshot})
 
 
-def decode(text: str) -> tuple[Entry, State | None]:
+def decode(text: str) -> tuple[int, Entry, State | None]:
+    """Its number, the entry, and the state before it if it holds one."""
     values = json.loads(text)
-    snapshot = values.pop("snapshot")
-    values.pop("number")
+    snapshot, number = values.pop("snapshot"), int(values.pop("number"))
     add = tuple(DataFile(**each) for each in values.pop("add"))
-    entry = Entry(add=add, remove=tuple(values.pop("remove")), **values)
-    return entry, State(**snapshot) if snapshot else None
+    remove, deleted = tuple(values.pop("remove")), tuple(values.pop("deleted", ()))
+    return number, Entry(add=add, remove=remove, deleted=deleted, **values), State(**snapshot) if snapshot else None
 
 
 def read_entries(files: Files, after: int = -1) -> Iterable[tuple[int, Entry]]:
     """Entries behind that number, in order."""
     for number in _numbers(files):
         if number > after:
-            yield number, decode(files.read(file_of(number)))[0]
+            yield number, _read(files, number)[0]
 
 
 def read_state(files: Files) -> State:
-    """The table as it is now."""
-    numbers = _numbers(files)
-    behind: list[Entry] = []
+    """The table as it is now. Raises PipelineError if the log lacks an entry, or has one that is damaged."""
+    behind: dict[int, Entry] = {}
     state = State()
-    for number in reversed(numbers):
-        entry, snapshot = decode(files.read(file_of(number)))
-        behind.append(entry)
+    for number in reversed(_numbers(files)):
+        behind[number], snapshot = _read(files, number)
         if snapshot is not None:
             state = snapshot
             break
-    for entry in reversed(behind):
+    for number, entry in sorted(behind.items()):
+        if number != state.number + 1:
+            raise PipelineError(
+                f"the commit log of {files.folder} lacks {file_of(state.number + 1)}, and has later entries: put it back"
+            )
         state = state.after(entry)
     return state
 
@@ -110,13 +121,31 @@ def append(files: Files, state: State, entry: Entry) -> State | None:
 
 
 def claim(files: Files, stream: str) -> State:
-    """Makes this process the only one that can append: writers before it find the number of their next entry taken."""
+    """Makes this process the only one that can append: writers before it find the number of their next entry taken.
+
+    Raises PipelineError if the table belongs to another stream.
+    """
     while True:
         state = read_state(files)
-        claimed = append(files, state, Entry("claim", stream=state.stream or stream))
+        if state.stream not in (None, stream):
+            raise PipelineError(
+                f"{files.folder} belongs to the stream {state.stream}, and this checkpoint to {stream}: "
+                "give the job its own checkpoint again, or another path"
+            )
+        claimed = append(files, state, Entry("claim", stream=stream))
         if claimed is not None:
             return claimed
 
 
 def _numbers(files: Files) -> list[int]:
     return [int(name.removesuffix(".json")) for name in files.names(LOG) if name.endswith(".json")]
+
+
+def _read(files: Files, number: int) -> tuple[Entry, State | None]:
+    try:
+        stored, entry, snapshot = decode(files.read(file_of(number)))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise PipelineError(f"{files.full(file_of(number))} is damaged: it is no entry of a commit log") from None
+    if stored != number:
+        raise PipelineError(f"{files.full(file_of(number))} is damaged: it is the entry of number {stored}")
+    return entry, snapshot

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake.schemas import merged
-from services.pipeline.lake.table import table_format
+from services.pipeline.lake.table import DELTA_LOG, table_format
 from services.pipeline.spark.files import Files
 from services.pipeline.spark.jvm import jvm
 
@@ -30,14 +30,19 @@ class DeltaLakeTable:
     """One table, and the stream that owns it. Raises PipelineError if the table belongs to another stream."""
 
     def __init__(self, spark: SparkSession, path: str, stream: str, partition_columns: Sequence[str]) -> None:
-        self._spark = spark
+        self._spark = spark.newSession()  # jobs run beside each other, and Delta takes some settings from its session alone
         self.path = path
         self._stream = stream
         self._partition_columns = partition_columns
         found = table_format(spark, path)
         if found == "parquet":
             raise PipelineError(f"{path} is a Parquet table; the job wants to write Delta: give it another path")
-        if found is None and (stray := Files(spark, path).below("")):
+        files = Files(spark, path)
+        if found is None and files.exists(DELTA_LOG):
+            raise PipelineError(
+                f"{path} is half a table: its {DELTA_LOG} has no entry; remove what a crash has left, or give another path"
+            )
+        if found is None and (stray := files.below("")):
             raise PipelineError(
                 f"{path} holds files that no job of the pipeline has committed, e.g. {stray[0].path}: give the job an empty path"
             )
@@ -114,6 +119,13 @@ class DeltaLakeTable:
         with configured(self._spark, {_USER_METADATA: _metadata("retention", None, {"expired_before": before})}):
             deleted = self._spark.sql(f"DELETE FROM delta.`{self.path}` WHERE date < DATE '{before}'").first()
         return int(deleted[0]) if deleted else 0
+
+    def remove_leftovers(self) -> None:
+        """Nothing to do: files that no commit of Delta names are no readers' concern, and `VACUUM` removes them."""
+
+    def delete_removed(self, keep_s: float) -> int:
+        """Nothing to do: Delta keeps what compaction and retention removed until somebody runs `VACUUM`."""
+        return 0
 
     def _refuse_other(self) -> None:
         properties = self._spark.sql(f"SHOW TBLPROPERTIES delta.`{self.path}`").where(f"key = '{STREAM}'").first()

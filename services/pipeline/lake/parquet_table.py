@@ -1,11 +1,15 @@
 """A Parquet table that appends whole batches, once each, through crashes at any step.
 
-A batch is written into a staging folder, moved into place under names that no other writer uses, and committed by one entry of
-the log. What no entry names is a leftover; the next writer removes it after it has claimed the table.
+A batch is written into a staging folder, moved into place, and committed by one entry of the log. The names of the folder and of
+the files hold the number of the writer's claim, so no other writer uses them. What no entry names is a leftover; a later writer
+removes it.
 """
 
 import json
+import re
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,13 +17,16 @@ from pyspark.sql.types import StructType
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake import commit_log
-from services.pipeline.lake.commit_log import DataFile, Entry, State
+from services.pipeline.lake.commit_log import DataFile, Entry
 from services.pipeline.lake.schemas import merged
 from services.pipeline.lake.table import DELTA_LOG, read_parquet
 from services.pipeline.spark.files import Files
 
 STAGING = "_penstock/staging"
 _DATE = "date="
+_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "true"}
+"""Spark then writes `_SUCCESS` when all files of a write are there."""
+_WRITER = re.compile(r"-w(\d+)-\d+\.parquet$")
 
 
 class ParquetTable:
@@ -35,10 +42,11 @@ class ParquetTable:
         self._files = Files(spark, path)
         if self._files.exists(DELTA_LOG):
             raise PipelineError(f"{path} is a Delta table; the job wants to write Parquet: give it another path")
-        self._refuse_other(commit_log.read_state(self._files), stream)
+        self._refuse_files_of_nobody()
         self._state = commit_log.claim(self._files, stream)
         self._writer = self._state.number
-        self._clean()
+        self._staging = f"{STAGING}/w{self._writer:06}"
+        self._refuse_half_a_table()
 
     @property
     def last_batch(self) -> int:
@@ -50,17 +58,19 @@ class ParquetTable:
         return new if self._state.schema is None else merged(self.path, self._schema(), new)
 
     def append(self, rows: DataFrame, batch: int, facts: Mapping[str, Any]) -> None:
-        """Commits the rows as one batch. They have the columns of `merged_schema`."""
+        """Commits the rows as one batch. Columns that only the table has are null in them."""
+        schema = json.dumps(self.merged_schema(rows.schema).jsonValue())
         staged = self.stage(rows, f"b{batch:012}")
         added = self.move_into_place(staged)
-        schema = json.dumps(rows.schema.jsonValue())
         self.commit(Entry("batch", add=added, schema=None if schema == self._state.schema else schema, batch=batch, facts=facts))
 
     def stage(self, rows: DataFrame, label: str) -> dict[str, str]:
         """Writes the rows where no reader looks. Returns the place that each staged file will have in the table."""
-        folder = f"{STAGING}/{label}"
+        folder = f"{self._staging}/{label}"
         self._files.delete(folder)
-        rows.write.partitionBy(*self._partition_columns).parquet(self._files.full(folder))
+        rows.write.options(**_MARK).partitionBy(*self._partition_columns).parquet(self._files.full(folder))
+        if not self._files.exists(f"{folder}/_SUCCESS"):
+            raise self._other_writer()
         staged = [status.path for status in self._files.below(folder) if status.path.endswith(".parquet")]
         places = {}
         for number, path in enumerate(staged):
@@ -71,20 +81,27 @@ class ParquetTable:
 
     def move_into_place(self, staged: Mapping[str, str]) -> tuple[DataFile, ...]:
         """Readers of the plain folder see these files now, `read_table` only after the commit."""
-        sizes = {status.path: status.size_bytes for status in self._files.below(STAGING)}
+        sizes = {status.path: status.size_bytes for status in self._files.below(self._staging)}
+        if not staged.keys() <= sizes.keys():
+            raise self._other_writer()
         for path, place in staged.items():
             self._files.move(path, place)
-        self._files.delete(STAGING)
+        self._files.delete(self._staging)
         return tuple(DataFile(place, sizes[path]) for path, place in staged.items())
 
     def commit(self, entry: Entry) -> None:
         """The moment at which the entry counts. Raises PipelineError if another process writes the table."""
-        committed = commit_log.append(self._files, self._state, entry)
+        committed = commit_log.append(self._files, self._state, replace(entry, time_s=time.time()))
         if committed is None:
-            raise PipelineError(
-                f"another process has begun to write {self.path}; this one stops, and committed nothing of its batch"
-            )
+            raise self._other_writer()
         self._state = committed
+
+    def remove_leftovers(self) -> None:
+        """Removes what earlier writers have staged, or moved into place, and did not commit."""
+        older = [name for name in self._files.names(STAGING) if int(name.removeprefix("w")) < self._writer]
+        known = self._state.files.keys() | self._state.removed.keys()
+        left = [path for path in sorted(self._present() - known) if -1 < _writer_of(path) < self._writer]
+        self.remove_files([*(f"{STAGING}/{name}" for name in older), *left])
 
     def remove_files(self, paths: Sequence[str]) -> None:
         """Deletes files that no entry needs any more."""
@@ -103,7 +120,6 @@ class ParquetTable:
             staged = self.stage(rows.sortWithinPartitions(*order), f"c{self._state.number + 1:012}")
             added = self.move_into_place(staged)
             self.commit(Entry("compaction", add=added, remove=tuple(small)))
-            self.remove_files(small)
             replaced += len(small)
         return replaced
 
@@ -112,8 +128,16 @@ class ParquetTable:
         expired = [path for path in self._state.files if (date := _date_of(path)) is not None and date < before]
         if expired:
             self.commit(Entry("retention", remove=tuple(expired), facts={"expired_before": before}))
-            self.remove_files(expired)
         return len(expired)
+
+    def delete_removed(self, keep_s: float) -> int:
+        """Deletes files that compaction or retention removed that long ago; readers may have needed them. Returns how many."""
+        before_s = time.time() - keep_s
+        due = tuple(path for path, removed_s in self._state.removed.items() if removed_s <= before_s)
+        if due:
+            self.remove_files(due)
+            self.commit(Entry("cleanup", deleted=due))
+        return len(due)
 
     def _small_files(self, target_file_bytes: int) -> list[list[str]]:
         by_folder: dict[str, list[str]] = {}
@@ -126,29 +150,39 @@ class ParquetTable:
         assert self._state.schema is not None
         return StructType.fromJson(json.loads(self._state.schema))
 
-    def _refuse_other(self, state: State, stream: str) -> None:
-        if state.stream not in (None, stream):
+    def _refuse_files_of_nobody(self) -> None:
+        """A crash during the very first claim leaves a folder without entries, which is as good as none."""
+        if commit_log.read_state(self._files).number < 0 and (found := sorted(self._present())):
             raise PipelineError(
-                f"{self.path} belongs to the stream {state.stream}, and this checkpoint to {stream}: "
-                "give the job its own checkpoint again, or another path"
-            )
-        if state.number < 0 and (found := self._files.below("")):
-            raise PipelineError(
-                f"{self.path} holds files that no job of the pipeline has committed, e.g. {found[0].path}: "
+                f"{self.path} holds files that no job of the pipeline has committed, e.g. {found[0]}: "
                 "give the job an empty path, or remove what a half-written table has left"
             )
 
-    def _clean(self) -> None:
-        """Removes what a crash has left, and makes sure that all committed files are there."""
-        self._files.delete(STAGING)
-        present = {status.path for status in self._files.below("") if not status.path.startswith(("_penstock/", "."))}
-        missing = sorted(self._state.files.keys() - present)
-        if missing:
-            raise PipelineError(
-                f"{self.path} is half a table: its log names {missing[0]}, which is gone"
-                + (f", as are {len(missing) - 1} other files" if len(missing) > 1 else "")
-            )
-        self.remove_files(sorted(path for path in present - self._state.files.keys() if path.endswith(".parquet")))
+    def _refuse_half_a_table(self) -> None:
+        missing = sorted(self._state.files.keys() - self._present())
+        if not missing:
+            return
+        if commit_log.read_state(self._files).number != self._state.number:
+            raise self._other_writer()  # it may have removed them
+        raise PipelineError(
+            f"{self.path} is half a table: its log names {missing[0]}, which is gone"
+            + (f", as are {len(missing) - 1} other files" if len(missing) > 1 else "")
+        )
+
+    def _present(self) -> set[str]:
+        """All files but our own."""
+        return {status.path for status in self._files.below("") if not status.path.startswith(("_penstock/", "."))}
+
+    def _other_writer(self) -> PipelineError:
+        return PipelineError(
+            f"another process has begun to write {self.path}; this one stops, and committed nothing of its batch"
+        )
+
+
+def _writer_of(path: str) -> int:
+    """The claim of the writer that made a data file; -1: no job of the pipeline made it."""
+    found = _WRITER.search(path)
+    return int(found[1]) if found else -1
 
 
 def _date_of(path: str) -> str | None:

@@ -17,16 +17,16 @@ DELTA_LOG = "_delta_log"
 def table_format(spark: SparkSession, path: str) -> str | None:
     """`delta` or `parquet`; None if no job has made a table there."""
     files = Files(spark, path)
-    if files.exists(DELTA_LOG):
+    if files.has_any(DELTA_LOG, (".json", ".parquet")):  # a crash may leave the folder before its first entry
         return "delta"
-    return "parquet" if files.exists(commit_log.LOG) else None
+    return "parquet" if files.has_any(commit_log.LOG, (".json",)) else None
 
 
 def read_table(spark: SparkSession, path: str) -> DataFrame:
     """The rows of all committed batches, once each. Raises PipelineError if there is no table."""
     found = table_format(spark, path)
     if found is None:
-        raise PipelineError(f"{path} holds no table of the lake: it has neither {DELTA_LOG} nor {commit_log.LOG}")
+        raise PipelineError(f"{path} holds no table of the lake: it has entries neither in {DELTA_LOG} nor in {commit_log.LOG}")
     if found == "delta":
         return spark.read.format("delta").load(path)
     files = Files(spark, path)

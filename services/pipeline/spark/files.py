@@ -6,9 +6,12 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from services.pipeline.errors import PipelineError
 from services.pipeline.spark.jvm import hadoop_configuration, jvm
 
 _ALREADY_EXISTS = "FileAlreadyExistsException"
+_DAMAGED = "ChecksumException"
+"""Of local disks, where Hadoop keeps a checksum beside each file."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,17 @@ class Files:
         names = (status.getPath().getName() for status in self._system.listStatus(self._path(path)))
         return sorted(name for name in names if not name.startswith("."))
 
+    def has_any(self, path: str, endings: tuple[str, ...]) -> bool:
+        """Whether a folder holds something whose name ends so. It stops at the first."""
+        if not self.exists(path):
+            return False
+        statuses = self._system.listStatusIterator(self._path(path))
+        while statuses.hasNext():
+            name = statuses.next().getPath().getName()
+            if name.endswith(endings) and not name.startswith("."):
+                return True
+        return False
+
     def below(self, path: str) -> list[FileStatus]:
         """All files below a folder, sorted by path; none if it does not exist."""
         if not self.exists(path):
@@ -53,9 +67,14 @@ class Files:
         return sorted(found, key=lambda status: status.path)
 
     def read(self, path: str) -> str:
+        """Raises PipelineError if the file is damaged, as far as the file system knows."""
         stream = self._system.open(self._path(path))
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        except Py4JJavaError as error:
+            if _DAMAGED in error.java_exception.getClass().getName():
+                raise PipelineError(f"{self.full(path)} is damaged: its checksum is another one") from None
+            raise
         finally:
             stream.close()
 

@@ -21,13 +21,14 @@ def test_an_archive_has_defaults() -> None:
     assert isinstance(job, ArchiveJob)
     assert (job.path, job.dead_letters_path, job.format) == ("/lake/a", "/lake/a_dead_letters", "delta")
     assert (job.on_data_loss, job.read_uncommitted, job.schema, job.retention_days) == ("stop", False, None, None)
-    assert job.compaction == Compaction(16, 128 << 20)
+    assert (job.compaction, job.keep_removed_minutes) == (Compaction(16, 128 << 20), 60)
 
 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
         ('on_data_loss = "ignore"', "on_data_loss is 'ignore'; allowed is 'stop' or 'continue'"),
+        ("keep_removed_minutes = -1", "keep_removed_minutes is -1; allowed is a whole number from 0"),
         ("retention_days = 0", "retention_days is 0; allowed is a whole number from 1"),
         ("compaction.min_files = 1", r"compaction\.min_files is 1; allowed is 0 \(never\) or a whole number from 2"),
         ('schema = { format = "xml", ddl = "a INT" }', r"schema\.format is 'xml'; allowed is 'json' or 'avro'"),

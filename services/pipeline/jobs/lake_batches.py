@@ -1,0 +1,109 @@
+"""What archive and table jobs have in common: batches of topics that are committed into tables of the lake."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.jobs.losses import LossCheck
+from services.pipeline.lake.schemas import widened
+from services.pipeline.lake.writing import WrittenTable
+from services.pipeline.observing.progress import StreamObserver
+from services.pipeline.spark.checkpoint import Checkpoint
+from services.pipeline.spark.offset_ranges import as_json
+from services.pipeline.spark.value_schema import ValueSchema
+from services.pipeline.transforms.parsing import parsed_type, with_parsed
+
+PARSED = "parsed"
+Facts = Mapping[str, Any]
+Table = TypeVar("Table", bound=WrittenTable)
+
+
+class LakeJob(Protocol):
+    """What the dataclasses of such jobs have in common."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> ValueSchema | None: ...
+
+
+class LakeBatches(ABC, Generic[Table]):
+    """Commits the batches of one job. A batch that comes again after a crash is left out where it was committed."""
+
+    def __init__(
+        self, spark: SparkSession, job: LakeJob, checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver
+    ) -> None:
+        self._name = job.name
+        self._schema = job.schema
+        self._parsed_type = None if job.schema is None else type_of_schema(spark, job.schema, job.name)
+        self._checkpoint = checkpoint
+        self._losses = losses
+        self._observer = observer
+        self._tables: tuple[Table, Table | None] | None = None
+
+    @abstractmethod
+    def open_tables(self, stream: str) -> tuple[Table, Table | None]:
+        """The table of that stream, and that of dead letters if the job may have some."""
+
+    @abstractmethod
+    def write(self, rows: DataFrame, table: Table, dead: Table | None, batch: int, facts: Facts) -> None:
+        """Commits first the dead letters, then the rows."""
+
+    def keep_up(self, table: Table, dead: Table | None) -> None:
+        """What is done after each batch."""
+
+    def commit(self, rows: DataFrame, batch: int) -> None:
+        table, dead = self._open(batch)
+        if table.last_batch < batch:
+            wanted = self._checkpoint.ranges(batch)
+            self.write(rows, table, dead, batch, {"offsets": as_json(wanted), **self._losses.lost(wanted)})
+        self.keep_up(table, dead)
+
+    def parsed(self, rows: DataFrame, table: Table) -> DataFrame:
+        """The rows in the table's columns; also `parse_error` if values are parsed."""
+        if self._schema is None or self._parsed_type is None:
+            return widened(rows, table.merged_schema(rows.schema))
+        wide = table.merged_schema(StructType([*rows.schema.fields, StructField(PARSED, self._parsed_type, True)]))
+        return with_parsed(rows, self._schema, wide[PARSED].dataType)
+
+    def append_dead_letters(self, dead: Table, letters: DataFrame, batch: int, facts: Facts) -> None:
+        """Nothing is committed where there are none."""
+        count = int(letters.count())
+        if dead.last_batch < batch and count:
+            dead.append(letters, batch, facts)
+        self._observer.add_dead_letters(count, batch)
+
+    def _open(self, batch: int) -> tuple[Table, Table | None]:
+        """With the first batch, since the query has no id before. Leftovers stay where a batch is missing: they may be it."""
+        if self._tables is not None:
+            refuse_gap(self._tables[0], batch, self._checkpoint.path)
+            return self._tables
+        table, dead = self.open_tables(self._checkpoint.stream())
+        refuse_gap(table, batch, self._checkpoint.path)
+        table.remove_leftovers()
+        if dead is not None:
+            dead.remove_leftovers()
+        self._tables = table, dead
+        return self._tables
+
+
+def refuse_gap(table: WrittenTable, batch: int, checkpoint: str) -> None:
+    """Raises PipelineError if the table lacks batches that the checkpoint has behind it."""
+    if batch > table.last_batch + 1:
+        raise PipelineError(
+            f"{table.path} has the batches up to {table.last_batch}, and the checkpoint {checkpoint} goes on with batch {batch}: "
+            "one of them was removed or put back; give the job a new checkpoint and a new path"
+        )
+
+
+def type_of_schema(spark: SparkSession, schema: ValueSchema, job: str) -> StructType:
+    """Raises PipelineError with Spark's own reason if the schema is wrong."""
+    try:
+        return parsed_type(spark, schema)
+    except PySparkException as error:
+        raise PipelineError(f"{job}: the {schema.format} schema is wrong: {str(error).strip().splitlines()[0]}") from None

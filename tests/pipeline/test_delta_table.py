@@ -1,0 +1,42 @@
+"""Delta tables and their writers, without a cluster."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from services.pipeline.errors import PipelineError
+from services.pipeline.lake import delta_table
+from services.pipeline.lake.delta_table import DeltaLakeTable
+from services.pipeline.lake.table import facts_of_commits, read_table
+
+ROW = "SELECT 't' AS topic, 0 AS partition, 0L AS offset, date'2026-05-27' AS date"
+
+
+def test_a_commit_of_another_job_meanwhile_has_no_reason_of_this_ones(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expiring = DeltaLakeTable(spark, str(tmp_path / "expiring"), "one", ("topic", "date"))
+    expiring.append(spark.sql(ROW), 0, {})
+    configured = delta_table.configured
+
+    @contextmanager
+    def meanwhile(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+        with configured(session, settings):
+            spark.sql(ROW).write.format("delta").save(str(tmp_path / "other"))
+            yield
+
+    monkeypatch.setattr(delta_table, "configured", meanwhile)
+    assert expiring.expire("2026-05-28") == 1
+    assert [facts["kind"] for facts in facts_of_commits(spark, str(tmp_path / "expiring"))] == ["batch", "retention"]
+    assert list(facts_of_commits(spark, str(tmp_path / "other"))) == []
+
+
+def test_a_log_folder_without_entries_is_refused_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    with pytest.raises(PipelineError, match="holds no table of the lake: it has entries neither in _delta_log nor"):
+        read_table(spark, str(tmp_path))
+    with pytest.raises(PipelineError, match="is half a table: its _delta_log has no entry; remove what a crash has left"):
+        DeltaLakeTable(spark, str(tmp_path), "one", ("topic", "date"))

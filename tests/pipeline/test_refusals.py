@@ -27,6 +27,8 @@ def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str
         assert "\n" not in str(caught.value)
 
     refused(archive("no-such-topic"), "there is no topic 'no-such-topic' in the cluster at")
+    wrong = '[jobs.p]\nkind = "archive"\ntopic_pattern = "a("\n'
+    refused(wrong, r"topic_pattern is 'a\(', which is no Java regular expression: Unclosed group")
     refused(archive(topic, 'schema = { format = "json", ddl = "n NUMBER" }', "s"), "s: the json schema is wrong: ")
     run_jobs(spark, bootstrap, tmp_path, archive(topic))
     checkpoint = f'checkpoint = "{tmp_path}/_checkpoints/a"'
@@ -53,3 +55,8 @@ def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str
     assert set((tmp_path / "a").rglob("*.parquet")) == files
     shutil.rmtree(tmp_path / "a")
     refused(archive(topic), r"/a has the batches up to -1, and the checkpoint .* goes on with batch 2")
+
+
+def test_a_cluster_whose_name_does_not_resolve_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"the cluster at nowhere\.invalid:9092 cannot be asked: No resolvable bootstrap"):
+        run_jobs(spark, "nowhere.invalid:9092", tmp_path, archive("t"))

@@ -1,9 +1,12 @@
-"""Table jobs: the latest record of each key."""
+"""Table jobs: the latest record of each key, and what they refuse."""
 
 from pathlib import Path
 
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
+from services.pipeline.errors import PipelineError
 from services.pipeline.lake.table import read_table
 from tests.pipeline.jobs_in_process import run_jobs
 from tests.pipeline.topics import Record, make_topic, produce
@@ -29,3 +32,16 @@ def test_a_record_that_is_no_longer_parsed_keeps_no_older_parsed_value(
     ]
     dead = read_table(spark, str(tmp_path / "t_dead_letters")).collect()
     assert [(row.reason, bytes(row.value)) for row in dead] == [("no key", b"no key")]
+
+
+def test_a_topic_that_has_grown_is_refused(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    make_topic(bootstrap, topic, 1)
+    produce(bootstrap, topic, [Record(0, b"a", b"old")])
+    run_jobs(spark, bootstrap, tmp_path, table(topic))
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(60)
+    produce(bootstrap, topic, [Record(1, b"a", b"new"), Record(0, b"a", b"between")])
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=f"t: {topic} has grown to 2 partitions: records of one key may now lie"):
+            run_jobs(spark, bootstrap, tmp_path, table(topic))
+    assert [bytes(row.value) for row in read_table(spark, str(tmp_path / "t")).collect()] == [b"old"]

@@ -14,11 +14,12 @@ from services.pipeline.lake.schemas import widened
 from services.pipeline.lake.writing import WrittenTable
 from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
-from services.pipeline.spark.offset_ranges import as_json
+from services.pipeline.spark.offset_ranges import OffsetRange, Partition, as_json
 from services.pipeline.spark.value_schema import ValueSchema
 from services.pipeline.transforms.parsing import parsed_type, with_parsed
 
 PARSED = "parsed"
+Offsets = Mapping[Partition, OffsetRange]
 Facts = Mapping[str, Any]
 Table = TypeVar("Table", bound=WrittenTable)
 
@@ -54,6 +55,9 @@ class LakeBatches(ABC, Generic[Table]):
     def write(self, rows: DataFrame, table: Table, dead: Table | None, batch: int, facts: Facts) -> None:
         """Commits first the dead letters, then the rows."""
 
+    def refuse_offsets(self, before: Mapping[Partition, int], wanted: Offsets) -> None:
+        """Raises PipelineError if the job cannot take these offsets after those of the batch before."""
+
     def keep_up(self, table: Table, dead: Table | None) -> None:
         """What is done after each batch."""
 
@@ -61,6 +65,8 @@ class LakeBatches(ABC, Generic[Table]):
         table, dead = self._open(batch)
         if table.last_batch < batch:
             wanted = self._checkpoint.ranges(batch)
+            self._losses.refuse_made_anew(self._checkpoint, {topic for topic, _ in wanted})
+            self.refuse_offsets(self._checkpoint.ends(batch - 1), wanted)
             self.write(rows, table, dead, batch, {"offsets": as_json(wanted), **self._losses.lost(wanted)})
         self.keep_up(table, dead)
 

@@ -1,6 +1,7 @@
 """Offsets that the log has dropped before a job could read them."""
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,20 +16,37 @@ from services.pipeline.spark.offset_ranges import OffsetRange, Partition, as_jso
 
 
 def claim_checkpoint(
-    spark: SparkSession, cluster: ClusterSettings, topics: Topics, stream: StreamSettings, job: str, path: str
+    spark: SparkSession,
+    cluster: ClusterSettings,
+    topics: Topics,
+    stream: StreamSettings,
+    job: str,
+    path: str,
+    on_data_loss: OnDataLoss = "stop",
 ) -> Checkpoint:
-    """Raises PipelineError for topics that are not there, a checkpoint of another job, and logs that end before what it has read.
+    """Raises PipelineError for topics that are not there, a checkpoint of another job, topics that were made anew since it read
+    them, and, unless `on_data_loss` is `continue`, topics that are gone.
 
     A job that is refused for its topics leaves no mark in the checkpoint.
     """
     with KafkaAdmin(spark, cluster) as admin:
-        admin.refuse_unknown(topics)
+        names = admin.refuse_unknown(topics)
         checkpoint = Checkpoint(spark, stream.checkpoint)
         checkpoint.claim({"job": job, "path": path})
+        checkpoint.claim_topics(admin.topic_ids(names))
         planned = checkpoint.planned_batch()
         if planned < 0:
             return checkpoint
-        reached = checkpoint.ends(planned)
+        ends = checkpoint.ends(planned)
+        gone = sorted({topic for topic, _ in ends}.difference(names))
+        if gone and on_data_loss == "stop":
+            raise PipelineError(
+                f"{job}: the topic {gone[0]} is gone, and the checkpoint has read from it "
+                '(on_data_loss = "continue" goes on without it)'
+            )
+        if gone:
+            print(f"{job}: goes on without {', '.join(gone)}, which is gone", file=sys.stderr, flush=True)
+        reached = {partition: end for partition, end in ends.items() if partition[0] not in gone}
         for (topic, number), end, offset in shrunken(reached, admin.latest(reached)):
             raise PipelineError(
                 f"{job}: {topic}-{number} ends at offset {end}, and the checkpoint has read up to {offset}: "
@@ -44,6 +62,13 @@ class LossCheck:
         self._admin = KafkaAdmin(spark, cluster)
         self._on_data_loss = on_data_loss
         self._job = job
+
+    def close(self) -> None:
+        self._admin.close()
+
+    def refuse_made_anew(self, checkpoint: Checkpoint, topics: Iterable[str]) -> None:
+        """Raises PipelineError if one of the topics is not the one that the checkpoint has read under its name."""
+        checkpoint.claim_topics(self._admin.topic_ids(topics))
 
     def lost(self, wanted: dict[Partition, OffsetRange]) -> dict[str, Any]:
         """What is gone, as facts of the commit. Raises PipelineError if the job is to stop."""

@@ -1,7 +1,7 @@
 """Jobs that run: what they are given, and how they are waited for."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -47,13 +47,22 @@ class Starter(Protocol):
 
 
 class RunningStream:
-    """A job that is one streaming query. Its observer, if it has one, ends with it."""
+    """A job that is one streaming query. Its observer, if it has one, ends with it; then `at_end` is called, perhaps twice."""
 
-    def __init__(self, name: str, query: StreamingQuery, *, ends: bool, observer: StreamObserver | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        query: StreamingQuery,
+        *,
+        ends: bool,
+        observer: StreamObserver | None = None,
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self.ends = ends
         self._name = name
         self._query = query
         self._observer = observer
+        self._at_end = at_end
 
     @property
     def is_active(self) -> bool:
@@ -65,11 +74,15 @@ class RunningStream:
         except StreamingQueryException as error:
             raise PipelineError(f"{self._name}: {reason_of(error)}") from error
         finally:
-            self._end_observer()
+            self._end()
 
     def stop(self) -> None:
         self._query.stop()
+        self._end()
+
+    def _end(self) -> None:
         self._end_observer()
+        self._at_end()
 
     def _end_observer(self) -> None:
         """The last progress of a query that read nothing has no batch of its own to wait for."""

@@ -1,15 +1,19 @@
 """Table jobs: a changelog topic into a Delta table with the latest record of each key. Each batch is one merge."""
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame, SparkSession
 
+from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.changelog_table import TableJob
-from services.pipeline.jobs.lake_batches import Facts, LakeBatches
+from services.pipeline.jobs.lake_batches import Facts, LakeBatches, Offsets
 from services.pipeline.jobs.losses import LossCheck
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.jobs.topic_streams import Commit, start_topic_stream
 from services.pipeline.lake.delta_table import DeltaLakeTable
 from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
+from services.pipeline.spark.offset_ranges import Partition, grown
 from services.pipeline.transforms.latest import latest_per_key, without_key
 from services.pipeline.transforms.parsing import PARSE_ERROR, dead_letters
 from services.pipeline.transforms.records import PARTITION_COLUMNS
@@ -33,6 +37,13 @@ class TableBatches(LakeBatches[DeltaLakeTable]):
     def open_tables(self, stream: str) -> tuple[DeltaLakeTable, DeltaLakeTable | None]:
         dead = DeltaLakeTable(self._spark, self._job.dead_letters_path, stream, PARTITION_COLUMNS)
         return DeltaLakeTable(self._spark, self._job.path, stream, ()), dead
+
+    def refuse_offsets(self, before: Mapping[Partition, int], wanted: Offsets) -> None:
+        for topic, count in grown(before, wanted):
+            raise PipelineError(
+                f"{self._job.name}: {topic} has grown to {count} partitions: records of one key may now lie in two of them, "
+                "in an order that nobody knows; copy the topic into a new one, and give the job a new checkpoint and a new path"
+            )
 
     def write(self, rows: DataFrame, table: DeltaLakeTable, dead: DeltaLakeTable | None, batch: int, facts: Facts) -> None:
         assert dead is not None

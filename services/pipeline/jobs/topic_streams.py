@@ -44,7 +44,7 @@ def start_topic_stream(
 ) -> RunningStream:
     """Starts the job's query. Raises PipelineError for a checkpoint of another job, unknown topics, and topics made anew."""
     spark, cluster = surroundings.spark, surroundings.cluster
-    checkpoint = claim_checkpoint(spark, cluster, job.topics, job.stream, job.name, job.path)
+    checkpoint = claim_checkpoint(spark, cluster, job.topics, job.stream, job.name, job.path, job.on_data_loss)
     stop = job.on_data_loss == "stop"
     options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
     if job.stream.max_offsets_per_trigger is not None:
@@ -59,7 +59,7 @@ def start_topic_stream(
     rows = lake_rows(read_stream(spark, options, starting_offsets=starting_offsets))
     writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
     query = writer.foreachBatch(commit_counted).trigger(**job.stream.trigger.arguments()).start()
-    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer)
+    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=losses.close)
 
 
 def announced(commit: Commit, checkpoint: Checkpoint, job: str) -> Commit:

@@ -10,14 +10,18 @@ from services.pipeline.errors import PipelineError
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.jvm import jvm
 from services.pipeline.spark.offset_ranges import Partition
+from services.pipeline.spark.patterns import pattern_fits
 
 TIMEOUT_MS = 30_000
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""Kafka's `Uuid.ZERO_UUID`."""
 
 
 class KafkaAdmin:
     """Use as a context manager. Raises PipelineError if no broker answers in 30 s."""
 
     def __init__(self, spark: SparkSession, cluster: ClusterSettings) -> None:
+        self._spark = spark
         self._jvm = jvm(spark)
         self._servers = cluster.bootstrap_servers
         properties = self._jvm.java.util.Properties()
@@ -25,23 +29,44 @@ class KafkaAdmin:
             properties.put(key, value)
         for key in ("default.api.timeout.ms", "request.timeout.ms"):
             properties.put(key, str(TIMEOUT_MS))
-        self._admin = self._jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        try:
+            self._admin = self._jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        except Py4JJavaError as error:
+            reason = error.java_exception.getCause() or error.java_exception
+            raise PipelineError(f"the cluster at {self._servers} cannot be asked: {reason.getMessage()}") from None
 
     def __enter__(self) -> "KafkaAdmin":
         return self
 
     def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._admin.close()
 
-    def refuse_unknown(self, topics: Topics) -> None:
-        """Raises PipelineError unless all names are topics, or some topic fits the pattern."""
+    def refuse_unknown(self, topics: Topics) -> list[str]:
+        """The names of the topics that are meant. Raises PipelineError unless all are there, or some topic fits the pattern."""
         known = set(self._ask(lambda: self._admin.listTopics().names().get()))
         if missing := [name for name in topics.names if name not in known]:
             raise PipelineError(f"there is no topic {missing[0]!r} in the cluster at {self._servers}")
-        if topics.pattern is not None:
-            fits = self._jvm.java.util.regex.Pattern.compile(topics.pattern)
-            if not any(fits.matcher(name).matches() for name in known):
-                raise PipelineError(f"no topic of the cluster at {self._servers} fits the pattern {topics.pattern!r}")
+        if topics.pattern is None:
+            return list(topics.names)
+        found = sorted(filter(pattern_fits(self._spark, topics.pattern), known))
+        if not found:
+            raise PipelineError(f"no topic of the cluster at {self._servers} fits the pattern {topics.pattern!r}")
+        return found
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Ids of those topics that exist. Brokers older than Kafka 2.8 give none."""
+        asked = self._jvm.java.util.ArrayList()
+        for name in names:
+            asked.append(name)
+        futures = self._admin.describeTopics(asked).topicNameValues()
+        found = {
+            name: self._ask(lambda name=name: futures.get(name).get().topicId().toString(), unless="UnknownTopicOrPartition")
+            for name in asked
+        }
+        return {name: topic_id for name, topic_id in found.items() if topic_id not in (None, NO_TOPIC_ID)}
 
     def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Log start offsets of those partitions that exist."""

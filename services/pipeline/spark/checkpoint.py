@@ -1,6 +1,7 @@
 """What Spark's checkpoint of a stream from Kafka says: the query's id, and the offsets of each batch."""
 
 import json
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -31,6 +32,19 @@ class Checkpoint:
                 raise PipelineError(
                     f"the checkpoint {self.path} belongs to another job: its {key} is {found.get(key)!r}, this job's is {value!r}"
                 )
+
+    def claim_topics(self, ids: Mapping[str, str]) -> None:
+        """Writes down the ids of topics, by name. Raises PipelineError if the stream has read another topic of one's name."""
+        owner = json.loads(self._files.read(OWNER))
+        known = owner.get("topics", {}) if self.has_begun() else {}
+        for name, topic_id in sorted(ids.items()):
+            if known.get(name, topic_id) != topic_id:
+                raise PipelineError(
+                    f"the topic {name} was made anew: the checkpoint {self.path} has read the one of id {known[name]}, and this "
+                    f"one's is {topic_id}; give the job a new checkpoint and a new path"
+                )
+        if (now := {**known, **ids}) != owner.get("topics"):
+            self._files.create(OWNER, json.dumps({**owner, "topics": now}), overwrite=True)
 
     def stream(self) -> str:
         """The id of the streaming query. It is there when the query has started."""

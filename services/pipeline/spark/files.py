@@ -78,14 +78,14 @@ class Files:
         finally:
             stream.close()
 
-    def create(self, path: str, text: str) -> bool:
+    def create(self, path: str, text: str, *, overwrite: bool = False) -> bool:
         """Writes a whole file or none, as Spark writes its checkpoints. False: there is such a file already."""
-        if self.exists(path):
+        if not overwrite and self.exists(path):
             return False
         module = getattr(getattr(self._jvm.org.apache.spark.sql.execution.streaming, "CheckpointFileManager$"), "MODULE$")
         manager = module.create(self._path(path).getParent(), self._configuration)
         manager.mkdirs(self._path(path).getParent())
-        stream = manager.createAtomic(self._path(path), False)
+        stream = manager.createAtomic(self._path(path), overwrite)
         try:
             stream.write(bytearray(text.encode()))
             stream.close()

@@ -51,6 +51,13 @@ def shrunken(reached: Mapping[Partition, int], log_ends: Mapping[Partition, int]
             yield partition, log_ends[partition], offset
 
 
+def grown(before: Mapping[Partition, int], now: Iterable[Partition]) -> Iterable[tuple[str, int]]:
+    """Topics that a stream has read before, and that have more partitions now: topic, their number now."""
+    partitions, known = set(now), {topic for topic, _ in before}
+    for topic in sorted({topic for topic, _ in partitions - before.keys()} & known):
+        yield topic, sum(each == topic for each, _ in partitions)
+
+
 def _offsets(of_one: OffsetRange) -> str:
     last = of_one.end - 1
     return f"offset {last}" if last == of_one.start else f"offsets {of_one.start} to {last}"

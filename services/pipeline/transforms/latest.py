@@ -7,7 +7,7 @@ KEY_MISSING = "no key"
 
 
 def latest_per_key(rows: DataFrame) -> DataFrame:
-    """One row for each key: that of the highest offset. A key always goes to one partition, so offsets tell the order.
+    """One row for each key: that of the highest offset. All records of a key must lie in one partition, where offsets tell order.
 
     Rows without a key are left out: see `without_key`. Tombstones stay, with a null value.
     """

@@ -1,6 +1,6 @@
 """Which offsets a log no longer has."""
 
-from services.pipeline.spark.offset_ranges import OffsetRange, as_json, describe, lost_ranges, shrunken
+from services.pipeline.spark.offset_ranges import OffsetRange, as_json, describe, grown, lost_ranges, shrunken
 
 WANTED = {("b", 0): OffsetRange(10, 20), ("a", 1): OffsetRange(0, 5), ("a", 0): OffsetRange(7, 7)}
 
@@ -27,3 +27,8 @@ def test_ranges_are_told_by_first_and_last_offset() -> None:
 
 def test_a_log_that_ends_before_what_was_read_was_made_anew() -> None:
     assert list(shrunken({("a", 0): 5, ("a", 1): 5, ("gone", 0): 5}, {("a", 0): 5, ("a", 1): 4})) == [(("a", 1), 4, 5)]
+
+
+def test_topics_that_have_grown_are_those_with_partitions_beside_known_ones() -> None:
+    before = {("a", 0): 5, ("b", 0): 5, ("b", 1): 5}
+    assert list(grown(before, {("a", 0), ("a", 1), ("b", 0), ("new", 0), ("new", 1)})) == [("a", 2)]

@@ -36,6 +36,33 @@ def test_the_latest_record_of_each_key_is_what_a_dictionary_would_keep(
     assert {bytes(row.key): (row.offset, None if row.value is None else bytes(row.value)) for row in found} == kept
 
 
+OBJECT = b'{"n": 1, "s": "x"}'
+NO_OBJECTS = [
+    OBJECT + b" garbage",
+    OBJECT + OBJECT,
+    OBJECT + b", " + OBJECT,
+    OBJECT + b', "m": 1',
+    OBJECT + b"]",
+    OBJECT + b"]} garbage",
+    b"garbage " + OBJECT,
+    b"[%b]" % OBJECT,
+    b"null",
+    b"1",
+    b" ",
+    b'{"n": "x"}',
+]
+
+
+def test_only_a_value_that_is_one_json_object_is_parsed(spark: SparkSession) -> None:
+    """Spark's own `from_json` leaves what follows the first value unread."""
+    values = [OBJECT, b" %b\n" % OBJECT, b"{}", *NO_OBJECTS]
+    parsed = with_parsed(rows_of(spark, [(b"k", value) for value in values]), SCHEMA, parsed_type(spark, SCHEMA))
+    found = [row.parsed and row.parsed.asDict() for row in parsed.orderBy("offset").collect()]
+    one = {"n": 1, "s": "x"}
+    assert found == [one, one, {"n": None, "s": None}, *[None] * len(NO_OBJECTS)]
+    assert [row.offset for row in dead_letters(parsed).orderBy("offset").collect()] == list(range(3, len(values)))
+
+
 @FEW
 @given(records=st.lists(st.tuples(KEYS, VALUES), max_size=30))
 def test_each_value_is_parsed_or_a_dead_letter_or_a_tombstone(

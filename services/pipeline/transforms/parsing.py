@@ -14,6 +14,7 @@ CONFLUENT_HEADER_BYTES = 5
 PARSE_ERROR = "parse_error"
 _CORRUPT = "_corrupt"
 _DECODED = "_decoded"
+_END = "_end"
 _DEAD_LETTER_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "ingest_time", "date")
 
 
@@ -75,16 +76,20 @@ def conform(column: Column, source: DataType, target: DataType) -> Column:
 
 
 def _json(rows: DataFrame, ddl: str) -> DataFrame:
+    """Spark reads the first JSON value of a text, and leaves the rest unread. So each text is read as the only element of an
+    array, with a field behind it that must be found."""
     text = F.expr("CASE WHEN is_valid_utf8(_payload) THEN CAST(_payload AS STRING) END")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    parsed = F.from_json(text, f"{ddl}, {_CORRUPT} STRING", options)
-    found = rows.withColumn("_text", text).withColumn("_whole", parsed)
+    framed = F.concat(F.lit('{"values": ['), text, F.lit(f'], "{_END}": 0}}'))
+    whole = F.from_json(framed, f"values ARRAY<STRUCT<{ddl}>>, {_END} INT, {_CORRUPT} STRING", options)
+    found = rows.withColumn("_text", text).withColumn("_whole", whole).withColumn("_parsed", F.get("_whole.values", F.lit(0)))
+    is_one = (F.size("_whole.values") == 1) & F.col(f"_whole.{_END}").isNotNull() & F.col("_parsed").isNotNull()
     reason = (
         F.when(F.col("_text").isNull(), F.lit("not UTF-8"))
-        .when(F.col("_whole").isNull() | (F.trim("_text") == ""), F.lit("not JSON"))
-        .when(F.col(f"_whole.{_CORRUPT}").isNotNull(), F.lit(f"no JSON object of {ddl}"))
+        .when(F.trim("_text") == "", F.lit("not JSON"))
+        .when(F.col(f"_whole.{_CORRUPT}").isNotNull() | ~F.coalesce(is_one, F.lit(False)), F.lit(f"no JSON object of {ddl}"))
     )
-    return found.withColumn("_reason", reason).withColumn("_parsed", F.col("_whole").dropFields(_CORRUPT))
+    return found.withColumn("_reason", reason)
 
 
 def _avro(rows: DataFrame, schema: str) -> DataFrame:

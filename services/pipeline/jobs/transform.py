@@ -31,15 +31,21 @@ def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStr
     check_columns({field.name: field.dataType.simpleString() for field in rows.schema.fields}, read_options(options).topic)
     checkpoint = _claimed_checkpoint(spark, job, cluster)
     losses = LossCheck(spark, cluster, job.on_data_loss, job.name)
+
+    def has_lost_rows(batch: int) -> bool:
+        wanted = checkpoint.ranges(batch)
+        losses.refuse_made_anew(checkpoint, {topic for topic, _ in wanted})
+        return bool(losses.lost(wanted))
+
     writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint).outputMode(job.output_mode)
     observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
     try:
-        write = epochs(options, lambda batch: bool(losses.lost(checkpoint.ranges(batch))))
-        query = writer.foreachBatch(write).trigger(**job.stream.trigger.arguments()).start()
+        query = writer.foreachBatch(epochs(options, has_lost_rows)).trigger(**job.stream.trigger.arguments()).start()
     except AnalysisException as error:
         observer.close()
+        losses.close()
         raise PipelineError(f"{job.name}: {_first_line(error)}") from error
-    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer)
+    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=losses.close)
 
 
 def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambda _: False) -> Callable[[DataFrame, int], None]:
@@ -66,7 +72,7 @@ def _claimed_checkpoint(spark: SparkSession, job: TransformJob, cluster: Cluster
         for topics in inputs:
             admin.refuse_unknown(topics)
     target = "topics of the rows" if job.target.topic is None else f"topic {job.target.topic}"
-    return claim_checkpoint(spark, cluster, topics_of_all(inputs), job.stream, job.name, path=target)
+    return claim_checkpoint(spark, cluster, topics_of_all(inputs), job.stream, job.name, target, job.on_data_loss)
 
 
 def topics_of_all(inputs: Sequence[Topics]) -> Topics:

@@ -20,9 +20,9 @@ def run_to_the_end(file: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def run_until_killed(file: Path, step: str) -> None:
+def run_until_killed(file: Path, step: str, *jobs: str) -> None:
     """`step` as in tests/pipeline/killing.py. Fails unless the step was reached."""
-    done = _run([sys.executable, "-m", "tests.pipeline.killing", step, "run", str(file)])
+    done = _run([sys.executable, "-m", "tests.pipeline.killing", step, "run", str(file), *jobs])
     assert done.returncode == -signal.SIGKILL, f"{step}: ended with {done.returncode}\n{done.stderr[-3000:]}"
 
 

@@ -1,7 +1,7 @@
 """Runs the pipeline's command line, and kills all of its processes at one step: `python -m tests.pipeline.killing STEP run FILE`.
 
-A step is `before|after MODULE:CLASS.METHOD N`: SIGKILL for this process group, with Spark's JVM, at the N-th call.
-The process must lead its group.
+A step is `before|after MODULE:CLASS.METHOD N [TEXT]`: SIGKILL for this process group, with Spark's JVM, at the N-th call; with a
+text, at the N-th call that has it in its arguments, as Python shows them. The process must lead its group.
 """
 
 import functools
@@ -17,7 +17,7 @@ from services.pipeline.__main__ import main
 
 def kill_at(step: str) -> None:
     """Wraps the method. Production code knows nothing of it."""
-    when, place, number = step.split()
+    when, place, number, *text = step.split(maxsplit=3)
     module, _, path = place.partition(":")
     owner_name, _, name = path.partition(".")
     owner = getattr(importlib.import_module(module), owner_name)
@@ -25,7 +25,8 @@ def kill_at(step: str) -> None:
 
     @functools.wraps(original)
     def killing(*arguments: Any, **keywords: Any) -> Any:
-        is_due = next(calls) == int(number)
+        is_counted = all(part in repr((arguments, keywords)) for part in text)
+        is_due = is_counted and next(calls) == int(number)
         if is_due and when == "before":
             os.killpg(0, signal.SIGKILL)
         result = original(*arguments, **keywords)

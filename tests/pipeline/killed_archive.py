@@ -1,6 +1,7 @@
 """An archive job whose driver is killed at one step after another, and what readers see after each death."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ RECORDS, BATCH = 240, 20
 BROKEN_EVERY = 10
 """Each batch has values that do not parse, so each has dead letters."""
 SECOND_DAY_MS = FIRST_DAY_MS + 30 * DAY_MS
+LATE = Record(0, b"late", b'{"n": 7}', SECOND_DAY_MS)
 
 
 def records() -> list[Record]:
@@ -69,6 +71,17 @@ class KilledArchive:
             assert count >= self._committed, step
             assert count % BATCH == 0, step
             self._committed = count
+
+    def drop_first_day_and_die_at(self, steps: Iterable[str]) -> None:
+        """The table is whole before. After each death, the first date is there as a whole, or not at all."""
+        second_day = datetime.fromtimestamp(SECOND_DAY_MS / 1000, UTC)
+        self.configure(f"retention_days = {(datetime.now(UTC) - second_day).days + 2}")
+        produce(self._bootstrap, self._topic, [LATE])
+        for step in steps:
+            run_until_killed(self._file, step, "a")
+            rows = read_table(self._spark, str(self.table)).groupBy("date").count().orderBy("date").collect()
+            counts = [row["count"] for row in rows]
+            assert counts in ([RECORDS // 2, RECORDS // 2 + 1], [RECORDS // 2 + 1]), step
 
     def end(self) -> None:
         """Runs both jobs to their end: the audit agrees."""

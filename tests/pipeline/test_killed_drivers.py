@@ -1,4 +1,4 @@
-"""Drivers of Delta archives and of table jobs die at each step, and are started again: the output equals the input.
+"""Drivers of Delta archives, of retention and of table jobs die at each step, and are started again: the output equals the input.
 
 Each run dies at the next step and takes up what the one before has left; the last one goes to the end.
 """
@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 from services.pipeline.lake.table import read_table
 from tests.pipeline.driver_process import run_to_the_end, run_until_killed
 from tests.pipeline.jobs_in_process import job_file
-from tests.pipeline.killed_archive import KilledArchive, broken_values, expected_values, records
+from tests.pipeline.killed_archive import LATE, SECOND_DAY_MS, KilledArchive, broken_values, expected_values, records
 from tests.pipeline.topics import Record, make_topic, produce
 
 BATCHES = "services.pipeline.jobs.lake_batches:LakeBatches"
 ARCHIVE = "services.pipeline.jobs.archive:ArchiveBatches"
 TABLE = "services.pipeline.jobs.tables:TableBatches"
+PARQUET = "services.pipeline.lake.parquet_table:ParquetTable"
 DELTA = "services.pipeline.lake.delta_table:DeltaLakeTable"
 DELTA_STEPS = (
     f"after {DELTA}.create 1",
@@ -25,6 +26,12 @@ DELTA_STEPS = (
     f"after {ARCHIVE}.commit 2",
     f"after {DELTA}.compact 2",
 )
+RETENTION_STEPS = {
+    "parquet": (
+        f"after {PARQUET}.commit 1 kind='retention'",
+        f"before {PARQUET}.commit 1 kind='cleanup'",
+    ),
+}
 
 
 @pytest.mark.timeout(1200)
@@ -36,6 +43,20 @@ def test_a_delta_archive_whose_driver_dies_at_each_step_has_each_record_once(
     archive.end()
     assert archive.values() == expected_values(records())
     assert archive.dead_letters() == broken_values(records())
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("table", RETENTION_STEPS)
+def test_retention_whose_driver_dies_drops_whole_dates_and_the_audit_knows_it(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    archive = KilledArchive(spark, bootstrap, topic, tmp_path, table)
+    archive.end()
+    archive.drop_first_day_and_die_at(RETENTION_STEPS[table])
+    archive.end()
+    kept = [*(record for record in records() if record.timestamp_ms >= SECOND_DAY_MS), LATE]
+    assert archive.values() == expected_values(kept)
+    assert archive.dead_letters() == broken_values(kept)
 
 
 @pytest.mark.timeout(900)

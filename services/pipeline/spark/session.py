@@ -18,6 +18,8 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # Kafka's timestamps have milliseconds; Spark's default Parquet type, INT96, has no statistics and is deprecated.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Tasks that write several dates keep a file open for each, and need not sort their rows by date first.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
 }
 LOCAL_DEFAULTS = {
     "spark.sql.shuffle.partitions": "4",

@@ -120,6 +120,11 @@ def wipe(run: RunDirectory) -> None:
         raise LauncherError(f"{run.path} holds no cluster that `make up` made (no cluster.json): nothing is removed")
     with run.locked():
         cluster_of(run, shape_to_end(run)).down()
+        if in_use := run.directories_in_use():
+            raise LauncherError(
+                f"{', '.join(map(str, in_use))}: in use by a process that this launcher does not know, so nothing is removed; "
+                "end it, then `make wipe` again"
+            )
         elsewhere = run.log_directories_elsewhere(ROOT)
         left = run.remove(ROOT)
     say(f"stopped, and removed the cluster in {run.path}")

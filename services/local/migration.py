@@ -65,7 +65,7 @@ def take_over(cluster: Cluster, kafka: KafkaDirectories, *, root: Path, say: Cal
     run = cluster.run
     filled: list[str] = []
     for path in (path for paths in kafka.by_node.values() for path in paths):
-        if Path(path).is_relative_to(run.path):
+        if run.lies_below(Path(path)):
             raise LauncherError(f"{path} lies below {run.path}, and `make wipe` would remove it: choose another RUN=")
     try:
         run.write_shape(cluster.shape)

@@ -37,7 +37,8 @@ class RunDirectory:
     """Paths below RUN. Creates nothing until `create()`."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()
+        # Marks of processes hold it as text: each way to write RUN must give the same one.
+        self.path = Path(os.path.realpath(path))
         self.pids = self.path / "pids"
         self.logs = self.path / "logs"
         self.data = self.path / "data"
@@ -93,15 +94,23 @@ class RunDirectory:
             _write(self._places_file, places | {name: place})
         return place
 
+    def lies_below(self, path: Path) -> bool:
+        """Whether RUN holds `path`, however it is written."""
+        return self.path in Path(os.path.realpath(path)).parents
+
     def log_directories_elsewhere(self, root: Path) -> list[Path]:
         """Those of storage nodes that `remove` leaves, since they lie outside of RUN. `root`: where the processes run."""
-        return [path for path in self._log_directories(root) if not path.is_relative_to(self.path)]
+        return [path for path in self._log_directories(root) if not self.lies_below(path)]
 
     def _log_directories(self, root: Path) -> list[Path]:
-        """Those that storage nodes were given."""
+        """Those that storage nodes were given, without symbolic links and `..`."""
         texts = [place.get(LOG_DIRS, "") for name, place in self._read_places().items() if name.startswith("storage-")]
-        paths = [root / entry for text in texts for entry in entries_of(text)]
+        paths = [Path(os.path.realpath(root / entry)) for text in texts for entry in entries_of(text)]
         return [path for path in dict.fromkeys(paths) if path.is_dir()]
+
+    def directories_in_use(self) -> list[Path]:
+        """The data directories of processes that live: each of them holds the lock of its own."""
+        return [path for path in sorted(_entries(self.data)) if _is_locked(path / ".lock")]
 
     def _read_places(self) -> dict[str, dict[str, str]]:
         try:
@@ -137,7 +146,7 @@ class RunDirectory:
         The mark of a cluster goes last, so that an interrupted removal can be repeated.
         """
         for path in self._log_directories(root):
-            if path.is_relative_to(self.path):
+            if self.lies_below(path):
                 _remove(path)
         for directory, names in (
             (self.pids, rf"{PROCESS}\.(pid|tmp)"),
@@ -168,6 +177,17 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
+
+
+def _is_locked(file: Path) -> bool:
+    try:
+        with open(file) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return False
 
 
 def _write(file: Path, content: object) -> None:

@@ -1,0 +1,63 @@
+"""RUN and log directories that are written another way: through symbolic links and with `..`."""
+
+import fcntl
+import os
+
+import pytest
+
+from services.local import __main__ as local
+from services.local.cluster_shape import Shape
+from services.local.run_directory import LOG_DIRS, RunDirectory
+from tests.support.launcher import run_launcher
+from tests.support.requirements import ROOT
+
+
+def a_cluster(run: RunDirectory) -> None:
+    run.create()
+    run.write_shape(Shape(storage=1))
+    run.data_directory("storage-1").mkdir()
+
+
+def test_each_way_to_write_run_is_the_same_cluster(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    paths = {RunDirectory(path).path for path in (tmp_path / "link", tmp_path / "run" / ".." / "run", tmp_path / "run")}
+    assert paths == {tmp_path / "run"}
+
+
+def test_a_cluster_is_stopped_and_wiped_by_a_symbolic_link_to_its_run(penstock, tmp_path):
+    penstock("up", f"--port={penstock.port}", "--storage=1")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "run")
+    assert run_launcher(link, "status").startswith("healthy")
+    assert "stopped" in run_launcher(link, "wipe")
+    assert penstock("up", f"--port={penstock.port}", "--storage=1")[-1].startswith("bootstrap.servers"), "the ports are free"
+
+
+def test_a_run_with_data_that_others_use_is_not_wiped(tmp_path, capsys):
+    run = RunDirectory(tmp_path / "run")
+    a_cluster(run)
+    data = run.data_directory("storage-1")
+    with open(data / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert local.main(["wipe", f"--run={run.path}"]) == 1
+        assert f"{data}: in use by a process that this launcher does not know" in capsys.readouterr().err
+    assert data.exists()
+    assert local.main(["wipe", f"--run={run.path}"]) == 0
+    assert not run.path.exists()
+
+
+@pytest.mark.parametrize("written", ["{run}/../disk", "{link}", "{relative}", "{run}"])
+def test_log_directories_outside_of_run_are_left_however_they_are_written(tmp_path, written):
+    run, disk = RunDirectory(tmp_path / "run"), tmp_path / "disk"
+    a_cluster(run)
+    disk.mkdir()
+    (disk / "of-the-user").touch()
+    (run.path / "of-the-user").touch()
+    link = run.path / "link"
+    link.symlink_to(disk)
+    relative = os.path.relpath(run.path / ".." / "disk", ROOT)
+    run.place_of("storage-1", {LOG_DIRS: written.format(run=run.path, link=link, relative=relative)})
+    run.remove(ROOT)
+    assert (disk / "of-the-user").exists()
+    assert (run.path / "of-the-user").exists()

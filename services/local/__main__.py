@@ -217,6 +217,8 @@ def from_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
         return
     shape = Shape().with_given(port=given.port, storage=str(len(kafka.by_node)))
     with run.locked():
+        migration.undo_interrupted(cluster_of(run, shape), ROOT)
+    with run.locked():
         if migration.go_on(run, kafka, say):
             return
         migration.refuse_cluster(run)

@@ -46,7 +46,9 @@ class KafkaDirectories:
     def are_served_by(self, run: RunDirectory) -> bool:
         """Whether RUN has a cluster with these directories: an earlier take-over filled its metadata store."""
         given = {f"storage-{node_id}": ",".join(paths) for node_id, paths in self.by_node.items()}
-        return run.holds_cluster() and all(run.place_of(name, {}).get(LOG_DIRS) == paths for name, paths in given.items())
+        if run.is_taking_over() or not run.holds_cluster():
+            return False
+        return all(run.place_of(name, {}).get(LOG_DIRS) == paths for name, paths in given.items())
 
     def _run(self, *arguments: str) -> str:
         return run_module(MODULE, arguments, python=self._python, root=self._root)
@@ -54,8 +56,18 @@ class KafkaDirectories:
 
 def refuse_cluster(run: RunDirectory) -> None:
     """Raises LauncherError where RUN has a cluster: its metadata would be lost."""
+    if run.is_taking_over():
+        return
     if run.holds_cluster() or run.storage_nodes_with_data():
         raise LauncherError(f"{run.path} holds a cluster already: choose another RUN=, or `make wipe` that one first")
+
+
+def undo_interrupted(cluster: Cluster, root: Path) -> None:
+    """Ends and removes what a take-over left that was interrupted before the metadata store was filled. Kafka's directories are
+    as they were."""
+    if cluster.run.is_taking_over():
+        cluster.down()
+        cluster.run.remove(root)
 
 
 def take_over(cluster: Cluster, kafka: KafkaDirectories, *, root: Path, say: Callable[[str], None]) -> None:
@@ -68,10 +80,12 @@ def take_over(cluster: Cluster, kafka: KafkaDirectories, *, root: Path, say: Cal
         if run.lies_below(Path(path)):
             raise LauncherError(f"{path} lies below {run.path}, and `make wipe` would remove it: choose another RUN=")
     try:
+        run.begin_take_over()
         run.write_shape(cluster.shape)
         for node_id, paths in kafka.by_node.items():
             run.place_of(f"storage-{node_id}", {LOG_DIRS: ",".join(paths)})
         fill_new_etcd(cluster, lambda: kafka.fill(cluster.shape.etcd_endpoint()), filled.append)
+        run.end_take_over()
     except BaseException:
         run.remove(root)
         raise

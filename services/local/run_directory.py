@@ -46,6 +46,7 @@ class RunDirectory:
         self._shape_file = self.path / "cluster.json"
         self._places_file = self.path / "places.json"
         self._lock_file = self.path / "lock"
+        self._taking_over_file = self.path / "taking-over"
 
     def pid_file(self, name: str) -> Path:
         return self.pids / f"{name}.pid"
@@ -60,8 +61,24 @@ class RunDirectory:
         return self.sockets / f"{name}.sock"
 
     def holds_cluster(self) -> bool:
-        """Whether `up` made a cluster here that was not wiped since. Its shape is the mark."""
-        return self._shape_file.is_file()
+        """Whether `up` made a cluster here that was not wiped since. Its shape is the mark. True also while one is taken over."""
+        return self._shape_file.is_file() or self.is_taking_over()
+
+    def is_taking_over(self) -> bool:
+        """Whether a cluster of Kafka's directories was begun here, and its metadata store is perhaps not filled."""
+        return self._taking_over_file.exists()
+
+    def begin_take_over(self) -> None:
+        """Until `end_take_over`, also after a crash of the host, `read_shape` refuses the cluster."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._taking_over_file.touch()
+        _sync_directory(self.path)
+
+    def end_take_over(self) -> None:
+        for directory in (self.data, self.path, self.path.parent):
+            _sync_directory(directory)
+        self._taking_over_file.unlink()
+        _sync_directory(self.path)
 
     def create(self) -> None:
         for directory in (self.pids, self.logs, self.data):
@@ -71,7 +88,12 @@ class RunDirectory:
             raise LauncherError(f"{self.sockets} belongs to someone else; choose another RUN=")
 
     def read_shape(self) -> Shape | None:
-        """The shape of the last `up`, or None if there was none since the last `wipe`."""
+        """The shape of the last `up`, or None if there was none since the last `wipe`. Raises LauncherError where it is damaged, and
+        after a take-over of Kafka's directories that was interrupted."""
+        if self.is_taking_over():
+            raise LauncherError(
+                f"{self.path} has the rest of a `make from-kafka` that was interrupted: give that command again, or `make wipe`"
+            )
         try:
             return Shape(**json.loads(self._shape_file.read_text()))
         except FileNotFoundError:
@@ -159,9 +181,9 @@ class RunDirectory:
             with contextlib.suppress(OSError):
                 directory.rmdir()
         left = [path for directory in (self.pids, self.logs, self.data, self.sockets) for path in _entries(directory)]
-        own = {self._shape_file, self._places_file, self._lock_file, self.pids, self.logs, self.data, self.sockets}
-        left += [path for path in _entries(self.path) if path not in own]
-        for file in (self._places_file, self._lock_file, self._shape_file):
+        marks = (self._places_file, self._lock_file, self._shape_file, self._taking_over_file)
+        left += [path for path in _entries(self.path) if path not in {*marks, self.pids, self.logs, self.data, self.sockets}]
+        for file in marks:
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
@@ -192,8 +214,19 @@ def _is_locked(file: Path) -> bool:
 
 def _write(file: Path, content: object) -> None:
     beside = file.with_suffix(".tmp")
-    beside.write_text(json.dumps(content) + "\n")
+    with open(beside, "w") as written:
+        written.write(json.dumps(content) + "\n")
+        written.flush()
+        os.fsync(written.fileno())
     beside.replace(file)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _socket_directory(run: Path) -> Path:

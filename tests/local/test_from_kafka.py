@@ -1,10 +1,17 @@
 """`make from-kafka` on directories that look like a stopped Kafka's. With a real Kafka: `tests/deploy/migration/`."""
 
+import os
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 
+from services.local import processes
 from tests.controller.kafka_metadata import log_directory
 from tests.support.launcher import run_unheard
+from tests.support.polling import eventually
+from tests.support.requirements import ROOT
 
 ASIDE = "__cluster_metadata-0.00000000000000000000000000000001-stray"
 
@@ -60,3 +67,35 @@ def test_a_take_over_that_was_interrupted_in_its_last_step_goes_on(penstock, tmp
     assert f"Kafka's own metadata are now {first / ASIDE}" in said[1]
     assert (first / ASIDE).exists()
     assert "holds a cluster already" in penstock(*take_over, succeeds=False)[-1]
+
+
+def test_a_take_over_that_was_killed_before_etcd_was_filled_begins_anew(penstock, tmp_path):
+    data = log_directory(tmp_path / "kafka")
+    run = tmp_path / "run"
+    take_over = ("from-kafka", f"--port={penstock.port}", str(data))
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "services.local", take_over[0], f"--run={run}", *take_over[1:]], cwd=ROOT, start_new_session=True
+    )
+    eventually((run / "data" / "etcd").exists, 60)
+    os.killpg(launcher.pid, signal.SIGKILL)  # etcd lives in a session of its own
+    launcher.wait()
+    for pid, _ in processes.find_by_argument(lambda argument: argument == f"--data-dir={run / 'data' / 'etcd'}"):
+        os.kill(pid, signal.SIGKILL)
+    assert (data / "__cluster_metadata-0").exists()
+
+    for command in ("up", "status", "upgrade", "backup"):
+        said = penstock(command, *(["saved"] if command == "backup" else []), succeeds=False)
+        assert "has the rest of a `make from-kafka" in said[-1], command
+    assert "would take over" in penstock(take_over[0], "--dry-run", str(data))[0]
+    assert "took over cluster" in penstock(*take_over)[0]
+    assert (data / ASIDE).exists()
+    assert not list((run / "data").glob("etcd-before-*"))
+    assert "stopped" in penstock("status", succeeds=False)[0]
+
+
+def test_the_rest_of_a_take_over_that_was_killed_can_be_wiped(penstock, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "taking-over").touch()
+    assert "stopped, and removed" in penstock("wipe")[0]
+    assert not run.exists()

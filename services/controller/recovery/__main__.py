@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,11 +13,10 @@ from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.features import FEATURE_LEVEL
 from libs.cluster.saved_metadata import SavedMetadata, parse_file
 from libs.cluster.store import MetadataStore, StoreUnavailable
-from libs.commitlog.files.durable_files import replace_file
-from libs.commitlog.files.filesystem import OsFileSystem
 from services.controller.core.recovery.node_holdings import NodeHoldings, Source
 from services.controller.core.recovery.rebuilt_metadata import CannotRebuild, rebuild
 from services.controller.core.recovery.restored_metadata import restored
+from services.controller.recovery.backup_file import refuse_special, save
 from services.controller.recovery.sources import is_backup, node_at, refuse_doubles, saved_images, saved_in
 from services.controller.recovery.store_contents import RecoveryRefused, fill_store, read_store
 
@@ -26,8 +24,9 @@ T = TypeVar("T")
 
 
 def backup(etcd: str, path: str) -> None:
+    refuse_special(path)
     content = on_etcd(etcd, lambda store: read_store(store, int(time.time() * 1000)))
-    replace_file(OsFileSystem(), os.path.abspath(path), content)
+    save(path, content)
     print(f"saved the metadata of {summary(parse_file(content))} in {path}")
 
 

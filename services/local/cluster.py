@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from services.local import probe, processes, warm_processes
-from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster, with_host
+from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster, sets_etcd, with_host
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.free_ports import refuse_shared, refuse_taken
@@ -209,7 +209,9 @@ class Cluster:
     def _prepared(self, plan: ProcessPlan, former: Mapping[str, str] = MappingProxyType({})) -> Prepared:
         self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = {**former, **os.environ, **plan.environment}
-        if plan.role != "etcd":
+        if plan.role == "etcd":
+            environment = {name: value for name, value in environment.items() if not sets_etcd(name)}
+        else:
             environment |= self.run.place_of(plan.name, os.environ)
             environment |= {**self._environment, **self._environment_of.get(plan.name, {})}
         log = self.run.log_file(plan.name)

@@ -73,6 +73,12 @@ def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
     return ProcessPlan("etcd", "etcd", argv, mark, (client, peer), client, "/health", {"client": [f"{HOST}:{client}"]})
 
 
+def sets_etcd(variable: str) -> bool:
+    """Whether etcd reads it as a setting of its own, which could contradict the plan's. `ETCD_UNSUPPORTED_ARCH` is none: on some
+    machines etcd does not start without it."""
+    return variable.startswith("ETCD_") and variable != "ETCD_UNSUPPORTED_ARCH"
+
+
 def client_port(argv: Sequence[str]) -> int | None:
     """The port for clients in the arguments of an etcd."""
     urls = (argument.partition("=")[2] for argument in argv if argument.startswith("--listen-client-urls="))

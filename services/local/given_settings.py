@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from services.local.cluster import Cluster
+from services.local.cluster_plan import sets_etcd
 from services.local.cluster_shape import HOST
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST
 
@@ -20,6 +21,8 @@ def warn_of_settings(cluster: Cluster, root: Path, say: Callable[[str], None]) -
     for name in sorted(given.keys() - known):
         alike = difflib.get_close_matches(name, known, n=1)
         say(f"warning: there is no setting {name}" + (f"; did you mean {alike[0]}?" if alike else " (docs/settings.md)"))
+    if of_etcd := sorted(filter(sets_etcd, os.environ)):
+        say(f"warning: {', '.join(of_etcd)} does not reach etcd: `make up` sets all of its settings")
     if overridden := cluster.overridden(given):
         say(f"warning: `make up` sets {', '.join(overridden)} itself and ignores the environment's (docs/settings.md)")
     if late := cluster.too_late({name: given[name] for name in given.keys() & known}):

@@ -14,6 +14,7 @@ from services.local.cluster import Cluster
 from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary
+from services.local.given_settings import warn_of_settings
 from services.local.probe import holder_of
 from services.local.run_directory import RunDirectory
 from tests.support.polling import eventually
@@ -95,6 +96,21 @@ def test_the_launcher_names_the_settings_that_it_overrides_and_those_that_reach_
     given = {"PENSTOCK_PORT_BASE": "7000", "PENSTOCK_NODE_ID": "7", "PENSTOCK_ETCD": own}
     reaching = {"PENSTOCK_RACK": "a", "MALLOC_ARENA_MAX": "1"}
     assert cluster.overridden(given | reaching) == ["PENSTOCK_NODE_ID", "PENSTOCK_PORT_BASE"]
+
+
+def test_settings_of_etcd_in_the_shell_do_not_reach_it_and_are_warned_of(make, monkeypatch):
+    monkeypatch.setenv("ETCD_UNSAFE_NO_FSYNC", "true")
+    monkeypatch.setenv("ETCD_UNSUPPORTED_ARCH", "arm64")
+    cluster = make()
+    said = []
+    warn_of_settings(cluster, ROOT, said.append)
+    assert said == ["warning: ETCD_UNSAFE_NO_FSYNC does not reach etcd: `make up` sets all of its settings"]
+    cluster.run.create()
+    cluster.start("etcd")
+    cluster.wait_ready(["etcd"])
+    pid = cluster.pid_of("etcd")
+    assert pid is not None
+    assert [name for name in processes.environment(pid) if name.startswith("ETCD_")] == ["ETCD_UNSUPPORTED_ARCH"]
 
 
 def test_another_launcher_finds_and_stops_what_the_first_one_started(make):

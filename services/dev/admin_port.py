@@ -1,13 +1,15 @@
 """The admin port of a cluster in one process: one for all services."""
 
+import errno
+
 from libs.runtime.admin import AdminServer
 from libs.runtime.lifecycle import Lifecycle
 from services.dev.cluster import Cluster
-from services.dev.settings import Settings
+from services.dev.settings import Settings, WrongSetting
 
 
 async def open_admin_port(settings: Settings, cluster: Cluster, lifecycle: Lifecycle) -> None:
-    """Raises OSError if the port is taken."""
+    """Raises WrongSetting if the port cannot be had."""
     assert settings.admin_port is not None
     admin = AdminServer(
         settings.host,
@@ -19,4 +21,9 @@ async def open_admin_port(settings: Settings, cluster: Cluster, lifecycle: Lifec
         lookups={name: find for view in cluster.views for name, find in view.lookups.items()},
     )
     lifecycle.on_stop(admin.close)
-    await admin.start()
+    try:
+        await admin.start()
+    except OSError as error:
+        reason = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror or error})"
+        port = f"port {settings.admin_port} of {settings.host}"
+        raise WrongSetting(f"{port} {reason}; choose another by --admin-port, or a free one by --admin-port 0") from error

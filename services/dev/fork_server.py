@@ -16,7 +16,7 @@ from typing import Any
 
 from libs.runtime.lifecycle import CannotRun, Lifecycle, run
 from libs.telemetry import logs
-from libs.telemetry.logs import LogSettings
+from libs.telemetry.logs import LEVELS, LogSettings
 from services.dev.data_folder import DataFolder, open_data_folder
 from services.dev.serving import serve
 from services.dev.settings import Settings, WrongSetting, broker_configs_of
@@ -43,8 +43,8 @@ def main(control: socket.socket) -> None:
 def _run_cluster(request: Mapping[str, Any], lifeline: socket.socket) -> None:
     """Never returns."""
     gc.enable()
-    logging = LogSettings(request["log_level"])
     try:
+        logging = _log_settings(request["log_level"])
         configs = broker_configs_of(f"{name}={value}" for name, value in request["broker_configs"].items())
         settings = Settings(port=0, data=request["data"], broker_configs=configs)
         folder = open_data_folder(settings.data)
@@ -85,6 +85,13 @@ async def _serve(
     except OSError as error:
         _answer(lifeline, error=str(error))
         raise
+
+
+def _log_settings(level: object) -> LogSettings:
+    """Raises WrongSetting."""
+    if not isinstance(level, str) or level not in LEVELS:
+        raise WrongSetting(f"log_level is {level!r}; expected {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
+    return LogSettings(level)
 
 
 def _answer(lifeline: socket.socket, **fields: object) -> None:

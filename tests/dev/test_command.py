@@ -132,6 +132,17 @@ def test_a_taken_port_is_named() -> None:
     assert len(said.splitlines()) == 1
 
 
+def test_a_taken_admin_port_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = refused("--port", "0", "--admin-port", str(port))
+    assert f"port {port} of 127.0.0.1 is taken; choose another by --admin-port, or a free one by --admin-port 0" in said
+    assert "Traceback" not in said
+    assert len(said.splitlines()) == 1
+
+
 def test_a_data_folder_that_is_in_use_is_named(short_dir: Path) -> None:
     data = short_dir / "data"
     with running(short_dir / "temporary", "--data", str(data)):

@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from penstock.testing import Cluster, ClusterFailed
@@ -63,3 +64,44 @@ def test_a_cluster_that_does_not_run_has_no_address() -> None:
 def test_a_folder_serves_one_cluster_at_a_time(tmp_path: Path) -> None:
     with Cluster(data=tmp_path), pytest.raises(ClusterFailed, match="which another penstock dev uses"):
         Cluster(data=tmp_path).start()
+
+
+def test_a_fork_that_unwinds_ends_nothing_of_its_parents_cluster() -> None:
+    for end in (Cluster.stop, Cluster.kill):
+        with Cluster() as cluster:
+            child = os.fork()
+            if child == 0:
+                end(cluster)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            produce(cluster.bootstrap_servers, "mine", [b"1"])
+            assert consume(cluster.bootstrap_servers, "mine", 1) == [b"1"]
+
+
+def test_a_relative_folder_is_the_one_of_the_working_directory_at_that_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    monkeypatch.chdir(tmp_path / "first")
+    with Cluster():  # the process that clusters are forked from may have begun here
+        monkeypatch.chdir(tmp_path / "second")
+        cluster = Cluster(data="d")
+        monkeypatch.chdir(tmp_path)
+        with cluster:
+            assert sorted(tmp_path.glob("*/d")) == [tmp_path / "second" / "d"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"data": b"x"}, "data is b'x'; expected the path of a folder"),
+        ({"data": None}, "data is None; expected the path of a folder"),
+        ({"broker_configs": ["num.partitions=3"]}, r"broker_configs is \['num.partitions=3'\]; expected a dict"),
+        ({"log_level": "loud"}, "log_level is 'loud'; expected debug, info, warning or error"),
+        ({"log_level": 3}, "log_level is 3; expected debug, info, warning or error"),
+    ],
+)
+def test_a_wrong_argument_is_said_in_one_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ClusterFailed, match=sentence):
+        Cluster(**arguments).start()

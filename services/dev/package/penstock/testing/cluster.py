@@ -30,8 +30,9 @@ class Cluster:
     def __init__(
         self, *, data: str | os.PathLike[str] = "", broker_configs: Mapping[str, object] | None = None, log_level: str = "error"
     ) -> None:
-        configs = {name: str(value) for name, value in (broker_configs or {}).items()}
-        self._request = {"data": os.fspath(data), "broker_configs": configs, "log_level": log_level}
+        self._request = {"data": _folder(data), "broker_configs": _texts(broker_configs), "log_level": log_level}
+        self._started_by = -1
+        """The id of the process that started it. A fork of that process does not own it."""
         self._lifeline: socket.socket | None = None
         self._process = -1
         """The descriptor of its process."""
@@ -67,12 +68,16 @@ class Cluster:
         except ProcessLookupError as error:
             ours.close()
             raise ClusterFailed("the cluster ended as soon as it had started; what it logged is on stderr") from error
-        self._lifeline, self._answer, self._process = ours, answer, process
+        self._lifeline, self._answer, self._process, self._started_by = ours, answer, process, os.getpid()
         return self
 
     def stop(self) -> None:
-        """Ends it as SIGTERM does, and returns when it is gone. Raises ClusterFailed if it had to be killed."""
+        """Ends it as SIGTERM does, and returns when it is gone. Raises ClusterFailed if it had to be killed. In a fork of
+        the process that started it, it runs on."""
         if self._lifeline is None:
+            return
+        if self._started_by != os.getpid():
+            self._forget()
             return
         self._lifeline.shutdown(socket.SHUT_WR)
         if not self._ended(STOP_S_MAX):
@@ -81,8 +86,12 @@ class Cluster:
         self._forget()
 
     def kill(self) -> None:
-        """Ends it as SIGKILL does: nothing is written any more. Its data folder is as a crash leaves it."""
+        """Ends it as SIGKILL does: nothing is written any more. Its data folder is as a crash leaves it. In a fork of
+        the process that started it, it runs on."""
         if self._lifeline is None:
+            return
+        if self._started_by != os.getpid():
+            self._forget()
             return
         signal.pidfd_send_signal(self._process, signal.SIGKILL)
         self._ended(STOP_S_MAX)
@@ -127,3 +136,20 @@ class Cluster:
         os.close(self._process)
         self._lifeline = None
         self._answer = {}
+
+
+def _folder(data: object) -> str:
+    """The absolute path: the process of the cluster works in another directory. Raises ClusterFailed."""
+    path = os.fspath(data) if isinstance(data, str | os.PathLike) else data
+    if not isinstance(path, str):
+        raise ClusterFailed(f"data is {data!r}; expected the path of a folder, a str or a pathlib.Path")
+    return os.path.abspath(path) if path else ""
+
+
+def _texts(broker_configs: object) -> dict[str, str]:
+    """Raises ClusterFailed."""
+    if broker_configs is None:
+        return {}
+    if not isinstance(broker_configs, Mapping):
+        raise ClusterFailed(f'broker_configs is {broker_configs!r}; expected a dict, such as {{"num.partitions": 3}}')
+    return {str(name): str(value) for name, value in broker_configs.items()}

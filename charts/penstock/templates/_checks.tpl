@@ -19,6 +19,7 @@
 {{- fail "metrics.podMonitor.enabled and metrics.serviceMonitor.enabled are true: choose one, or each pod is scraped twice" -}}
 {{- end -}}
 {{- include "penstock.listenerChecks" . -}}
+{{- include "penstock.networkPolicyChecks" . -}}
 {{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "gateway" -}}
 {{- include "penstock.extraEnvChecks" (dict "role" $role "extraEnv" (index $values $role).extraEnv) -}}
 {{- end -}}
@@ -82,8 +83,31 @@ CronJob and that of its runs. `-transaction-coordinator` has 24 characters, as `
 {{- else if $listener.nodePortBase -}}
 {{- fail (printf "%s: nodePortBase is for type NodePort; the type is %s" $where $listener.type) -}}
 {{- end -}}
+{{- if ne $listener.type "LoadBalancer" -}}
+{{- range $name := list "loadBalancerClass" "loadBalancerSourceRanges" -}}
+{{- if get $listener $name -}}
+{{- fail (printf "%s: %s is for type LoadBalancer; the type is %s" $where $name $listener.type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq $listener.type "ClusterIP") $listener.externalTrafficPolicy -}}
+{{- fail (printf "%s: externalTrafficPolicy is for types LoadBalancer and NodePort; the type is ClusterIP" $where) -}}
+{{- end -}}
 {{- if and (ne $listener.type "ClusterIP") (not $listener.advertisedHost) -}}
 {{- fail (printf "%s: a %s listener needs advertisedHost, the name or address that clients connect to" $where $listener.type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "penstock.networkPolicyChecks" -}}
+{{- if not .Values.networkPolicy.enabled -}}
+{{- if .Values.networkPolicy.metricsFrom -}}
+{{- fail "networkPolicy.enabled is false, and networkPolicy.metricsFrom is given: nothing would keep others off; expected one of them alone" -}}
+{{- end -}}
+{{- range $index, $listener := .Values.listeners -}}
+{{- if $listener.allowFrom -}}
+{{- fail (printf "networkPolicy.enabled is false, and listeners[%d] (%s) has allowFrom: nothing would keep others off; expected one of them alone" $index $listener.name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -8,6 +8,7 @@ from tests.deploy.chart.rendering import Object, refusal
 
 PLAIN = {"name": "PLAINTEXT", "type": "ClusterIP", "portBase": 9092}
 NODES = {"name": "NODES", "type": "NodePort", "portBase": 9192, "nodePortBase": 30092, "advertisedHost": "node.example.net"}
+BALANCED = {"name": "EXTERNAL", "type": "LoadBalancer", "portBase": 9092, "advertisedHost": "kafka.example.net"}
 
 CONTRADICTIONS: dict[str, tuple[Object, str]] = {
     "more storage nodes than ports": (
@@ -94,6 +95,26 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
         {"storage": {"config": {"broker_configs": "log.retention.hours=24"}}},
         "storage.config.broker_configs is log.retention.hours=24; expected a list",
     ),
+    "peers of a listener without a policy": (
+        {"networkPolicy": {"enabled": False}, "listeners": [{**PLAIN, "allowFrom": [{"podSelector": {}}]}]},
+        "networkPolicy.enabled is false, and listeners[0] (PLAINTEXT) has allowFrom: nothing would keep others off",
+    ),
+    "peers for metrics without a policy": (
+        {"networkPolicy": {"enabled": False, "metricsFrom": [{"podSelector": {}}]}},
+        "networkPolicy.enabled is false, and networkPolicy.metricsFrom is given: nothing would keep others off",
+    ),
+    "a load balancer's class of another type": (
+        {"listeners": [{**NODES, "loadBalancerClass": "example.net/lb"}]},
+        "listeners[0] (NODES): loadBalancerClass is for type LoadBalancer; the type is NodePort",
+    ),
+    "a load balancer's sources of another type": (
+        {"listeners": [{**PLAIN, "loadBalancerSourceRanges": ["192.0.2.0/24"]}]},
+        "listeners[0] (PLAINTEXT): loadBalancerSourceRanges is for type LoadBalancer; the type is ClusterIP",
+    ),
+    "a policy for traffic from outside that there is not": (
+        {"listeners": [{**PLAIN, "externalTrafficPolicy": "Local"}]},
+        "listeners[0] (PLAINTEXT): externalTrafficPolicy is for types LoadBalancer and NodePort; the type is ClusterIP",
+    ),
     "a setting as a variable": (
         {"gateway": {"extraEnv": [{"name": "PENSTOCK_IDLE_S_MAX", "value": "5"}]}},
         "gateway.extraEnv has PENSTOCK_IDLE_S_MAX: give settings by gateway.config, as idle_s_max",
@@ -121,6 +142,25 @@ OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
     "a label of the chart": ({"commonLabels": {"app.kubernetes.io/instance": "other"}}, "commonLabels"),
     "another label of the chart": ({"commonLabels": {"penstock/set": "other"}}, "commonLabels"),
     "names that are too long": ({"fullnameOverride": "a" * 29}, "fullnameOverride"),
+    "a listener's name that ends in an underscore": ({"listeners": [{**PLAIN, "name": "A_"}]}, "listeners.0.name"),
+    "a source that is no range of addresses": (
+        {"listeners": [{**BALANCED, "loadBalancerSourceRanges": ["192.0.2.1"]}]},
+        "listeners.0.loadBalancerSourceRanges.0",
+    ),
+    "no section of storage nodes": ({"storage": None}, "storage"),
+    "no section of volumes": ({"storage": {"persistence": None}}, "persistence"),
+    "no section of leaving nodes": ({"storage": {"scaleDown": None}}, "scaleDown"),
+    "no list of listeners": ({"listeners": None}, "listeners"),
+    "no count": ({"storage": {"replicas": None}}, "replicas"),
+    "no settings": ({"gateway": {"config": None}}, "config"),
+    "no section of another etcd": ({"etcd": {"external": None}}, "external"),
+    "a variable that is a number": ({"gateway": {"extraEnv": [{"name": "A", "value": 1}]}}, "gateway.extraEnv.0"),
+    "a variable without a value": ({"gateway": {"extraEnv": [{"name": "A"}]}}, "gateway.extraEnv.0"),
+    "a variable with two values": (
+        {"storage": {"extraEnv": [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}},
+        "storage.extraEnv.0",
+    ),
+    "a misspelt value of a variable": ({"storage": {"extraEnv": [{"name": "A", "vale": "1", "value": "1"}]}}, "vale"),
     "root": ({"podSecurity": {"uid": 0}}, "podSecurity.uid"),
 }
 
@@ -139,3 +179,4 @@ def test_what_the_schema_does_not_allow_is_refused_by_name(what: str, tmp_path: 
     said = refusal(values, tmp_path)
     assert "values don't meet the specifications of the schema" in said
     assert name in said.replace("/", ".")  # later versions of Helm write paths
+    assert "nil pointer" not in said

@@ -3,6 +3,8 @@
 The work needs the libraries, so `python -m services.controller.recovery` does it.
 """
 
+import itertools
+import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +16,7 @@ from services.local.errors import LauncherError
 from services.local.run_directory import LOG_DIRS, RunDirectory
 
 COMMAND_WITHIN_S = 900
+FAILED = "-failed"
 NEXT = (
     "`make up` starts the cluster. Each partition waits until all its replicas have told what they hold; "
     "the most complete one leads."
@@ -51,7 +54,7 @@ def rebuild(cluster: Cluster, file: Path | None, *, dry_run: bool, python: Path,
 
 def storage_nodes(run: RunDirectory) -> list[str]:
     """Each storage node with data, as the command takes it."""
-    names = sorted(path.name for path in run.data.glob("storage-*"))
+    names = [f"storage-{node_id}" for node_id in run.storage_nodes()]
     log_dirs = {name: run.place_of(name, {}).get(LOG_DIRS, "") for name in names}
     return [f"{run.data_directory(name)}={log_dirs[name]}" if log_dirs[name] else f"{run.data_directory(name)}" for name in names]
 
@@ -64,10 +67,11 @@ def refuse_if_running(cluster: Cluster) -> None:
 
 def fill_new_etcd(cluster: Cluster, fill: Callable[[], str], say: Callable[[str], None]) -> None:
     """Runs `fill` beside an empty etcd, which is stopped afterwards, and then says what it returned. If it fails, the old etcd's
-    data is back in its place. What `say` raises undoes nothing: whoever listens may be gone."""
+    data is back in its place, and of the new one's that of the last failure is kept. What `say` raises undoes nothing: whoever
+    listens may be gone."""
     cluster.run.create()
     data = cluster.run.data_directory("etcd")
-    aside = data.with_name(f"etcd-before-{time.strftime('%Y%m%d-%H%M%S')}")
+    aside = _unused(data.with_name(f"etcd-before-{time.strftime('%Y%m%d-%H%M%S')}"))
     had_data = data.exists()
     if had_data:
         data.rename(aside)
@@ -77,16 +81,26 @@ def fill_new_etcd(cluster: Cluster, fill: Callable[[], str], say: Callable[[str]
         filled = fill()
     except BaseException:
         stop_etcd(cluster)
+        former = list(data.parent.glob(f"etcd-before-*{FAILED}"))
         if data.exists():
-            data.rename(data.with_name(f"{aside.name}-failed"))
+            data.rename(_unused(data.with_name(f"{aside.name}{FAILED}")))
         if had_data:
             aside.rename(data)
+        for directory in former:
+            shutil.rmtree(directory)
         raise
     stop_etcd(cluster)
     say(filled)
     if had_data:
         say(f"the former etcd's data is in {aside}; remove it once nobody misses it")
     say(NEXT)
+
+
+def _unused(path: Path) -> Path:
+    """The path, with a number if two come in a second."""
+    stem, failed = path.name.removesuffix(FAILED), FAILED if path.name.endswith(FAILED) else ""
+    candidates = (path.with_name(f"{stem}-{number}{failed}") for number in itertools.count(2))
+    return path if not path.exists() else next(each for each in candidates if not each.exists())
 
 
 def stop_etcd(cluster: Cluster) -> None:

@@ -88,8 +88,8 @@ class RunDirectory:
             raise LauncherError(f"{self.sockets} belongs to someone else; choose another RUN=")
 
     def read_shape(self) -> Shape | None:
-        """The shape of the last `up`, or None if there was none since the last `wipe`. Raises LauncherError where it is damaged, and
-        after a take-over of Kafka's directories that was interrupted."""
+        """The shape of the last `up`, or None if there was none since the last `wipe`. Raises LauncherError if it is damaged, and
+        while a take-over of Kafka's directories is not complete."""
         if self.is_taking_over():
             raise LauncherError(
                 f"{self.path} has the rest of a `make from-kafka` that was interrupted: give that command again, or `make wipe`"
@@ -145,10 +145,13 @@ class RunDirectory:
             ) from reason
         return places
 
+    def storage_nodes(self) -> list[int]:
+        """The ids of those that were ever started, in order. A folder beside theirs, such as `storage-1.bak`, is nobody's."""
+        return sorted(int(name[1]) for path in _entries(self.data) if (name := re.fullmatch(r"storage-([1-9]\d*)", path.name)))
+
     def storage_nodes_with_data(self) -> int:
         """The highest id of those that were ever started."""
-        started = (name for name in os.listdir(self.data) if name.startswith("storage-")) if self.data.exists() else ()
-        return max((int(name.removeprefix("storage-")) for name in started), default=0)
+        return max(self.storage_nodes(), default=0)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary
 from services.local.given_settings import warn_of_settings
 from services.local.probe import holder_of
+from services.local.recovery import fill_new_etcd
 from services.local.run_directory import RunDirectory
 from tests.support.polling import eventually
 from tests.support.ports import reserve_ports
@@ -307,3 +308,25 @@ def test_down_keeps_the_data_and_removes_pid_files(make):
     cluster.down()
     assert list(cluster.run.pids.iterdir()) == []
     assert (cluster.run.data_directory("etcd") / "member").exists()
+
+
+def test_of_stores_that_could_not_be_filled_the_last_is_kept_and_asides_of_one_second_have_names_of_their_own(make, monkeypatch):
+    cluster = make()
+    monkeypatch.setattr("time.strftime", lambda form: "20260101-000000")
+
+    def fail() -> str:
+        raise LauncherError("no")
+
+    def fill() -> str:
+        return "filled"
+
+    for _ in range(2):
+        fill_new_etcd(cluster, fill, lambda line: None)
+    for _ in range(2):
+        with pytest.raises(LauncherError, match="no"):
+            fill_new_etcd(cluster, fail, lambda line: None)
+    fill_new_etcd(cluster, fill, lambda line: None)
+    names = sorted(path.name for path in cluster.run.data.iterdir())
+    before = "etcd-before-20260101-000000"
+    assert names[:3] == ["etcd", before, f"{before}-2"]
+    assert [name.endswith("-failed") for name in names[3:]] == [True]

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from services.local import __main__ as local
+from services.local import recovery
 from services.local.cluster_shape import Shape
 from services.local.run_directory import LOG_DIRS, RunDirectory
 from tests.support.launcher import run_launcher
@@ -61,3 +62,12 @@ def test_log_directories_outside_of_run_are_left_however_they_are_written(tmp_pa
     run.remove(ROOT)
     assert (disk / "of-the-user").exists()
     assert (run.path / "of-the-user").exists()
+
+
+def test_a_copy_beside_the_data_of_a_storage_node_is_nobodys(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    a_cluster(run)
+    for name in ("storage-1.bak", "storage-", "storage-02", "storage-x"):
+        run.data_directory(name).mkdir()
+    assert run.storage_nodes_with_data() == 1
+    assert recovery.storage_nodes(run) == [str(run.data_directory("storage-1"))]

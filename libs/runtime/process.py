@@ -149,6 +149,18 @@ def refuse_newer_cluster(image: ClusterImage, version: str) -> None:
         )
 
 
+def ready_where_reached(ready: Callable[[], tuple[bool, str]], socket: str) -> Callable[[], tuple[bool, str]]:
+    """`ready`, except while the file of the process's own Unix socket is gone: nobody can connect there any more. "": none."""
+
+    def reached() -> tuple[bool, str]:
+        is_ready, reason = ready()
+        if is_ready and socket and not os.path.exists(socket):
+            return False, f"its socket is gone, start it anew (`make down`, then `make up`): {socket}"
+        return is_ready, reason
+
+    return reached
+
+
 async def open_admin_port(
     config: ServiceConfig,
     lifecycle: Lifecycle,
@@ -164,7 +176,7 @@ async def open_admin_port(
     admin = AdminServer(
         config.admin_host,
         config.admin_port,
-        ready=ready,
+        ready=ready_where_reached(ready, config.rpc_unix),
         health=health,
         metrics=metrics,
         debug=debug,

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 
 import pytest
 
@@ -71,3 +72,15 @@ def test_a_copy_beside_the_data_of_a_storage_node_is_nobodys(tmp_path):
         run.data_directory(name).mkdir()
     assert run.storage_nodes_with_data() == 1
     assert recovery.storage_nodes(run) == [str(run.data_directory("storage-1"))]
+
+
+def test_processes_whose_sockets_were_removed_are_not_ready_and_the_way_out_is_told(penstock, tmp_path):
+    penstock("up", f"--port={penstock.port}", "--storage=1")
+    shutil.rmtree(tmp_path / "run" / "sockets")
+    said = penstock("status", succeeds=False)[0]
+    assert said.startswith("degraded: ")
+    for name in ("controller-1", "storage-1", "group_coordinator-1", "transaction_coordinator-1", "gateway-1"):
+        assert f"{name} is not ready (its socket is gone, start it anew (`make down`, then `make up`): {tmp_path}" in said
+    penstock("down")
+    penstock("up")
+    assert penstock("status")[0] == "healthy"

@@ -109,7 +109,16 @@ def down(run: RunDirectory) -> None:
     with run.locked():
         for name in cluster.down():
             say(f"{name} did not stop in time and was killed")
+        refuse_unknown_processes(run, "it runs on")
     say(f"stopped; data stays in {run.data}")
+
+
+def refuse_unknown_processes(run: RunDirectory, outcome: str) -> None:
+    """Raises LauncherError if a process is left that uses the data: RUN was moved, or someone else started it."""
+    if in_use := ", ".join(map(str, run.directories_in_use())):
+        raise LauncherError(
+            f"{in_use}: in use by a process that this launcher does not know, so {outcome}; end it, then try again"
+        )
 
 
 def wipe(run: RunDirectory) -> None:
@@ -120,11 +129,7 @@ def wipe(run: RunDirectory) -> None:
         raise LauncherError(f"{run.path} holds no cluster that `make up` made (no cluster.json): nothing is removed")
     with run.locked():
         cluster_of(run, shape_to_end(run)).down()
-        if in_use := run.directories_in_use():
-            raise LauncherError(
-                f"{', '.join(map(str, in_use))}: in use by a process that this launcher does not know, so nothing is removed; "
-                "end it, then `make wipe` again"
-            )
+        refuse_unknown_processes(run, "nothing is removed")
         elsewhere = run.log_directories_elsewhere(ROOT)
         left = run.remove(ROOT)
     say(f"stopped, and removed the cluster in {run.path}")

@@ -36,14 +36,16 @@ def test_a_cluster_is_stopped_and_wiped_by_a_symbolic_link_to_its_run(penstock, 
     assert penstock("up", f"--port={penstock.port}", "--storage=1")[-1].startswith("bootstrap.servers"), "the ports are free"
 
 
-def test_a_run_with_data_that_others_use_is_not_wiped(tmp_path, capsys):
+def test_a_run_with_data_that_others_use_is_not_wiped_nor_said_to_be_stopped(tmp_path, capsys):
     run = RunDirectory(tmp_path / "run")
     a_cluster(run)
     data = run.data_directory("storage-1")
     with open(data / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert local.main(["wipe", f"--run={run.path}"]) == 1
-        assert f"{data}: in use by a process that this launcher does not know" in capsys.readouterr().err
+        assert f"{data}: in use by a process that this launcher does not know, so nothing is removed" in capsys.readouterr().err
+        assert local.main(["down", f"--run={run.path}"]) == 1
+        assert "so it runs on" in capsys.readouterr().err
     assert data.exists()
     assert local.main(["wipe", f"--run={run.path}"]) == 0
     assert not run.path.exists()

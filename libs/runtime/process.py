@@ -155,7 +155,7 @@ def ready_where_reached(ready: Callable[[], tuple[bool, str]], socket: str) -> C
     def reached() -> tuple[bool, str]:
         is_ready, reason = ready()
         if is_ready and socket and not os.path.exists(socket):
-            return False, f"its socket is gone, start it anew (`make down`, then `make up`): {socket}"
+            return False, f"its socket in {os.path.dirname(socket)} is gone: start it anew (`make down`, then `make up`)"
         return is_ready, reason
 
     return reached

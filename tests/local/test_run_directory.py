@@ -78,11 +78,12 @@ def test_a_copy_beside_the_data_of_a_storage_node_is_nobodys(tmp_path):
 
 def test_processes_whose_sockets_were_removed_are_not_ready_and_the_way_out_is_told(penstock, tmp_path):
     penstock("up", f"--port={penstock.port}", "--storage=1")
-    shutil.rmtree(tmp_path / "run" / "sockets")
+    sockets = tmp_path / "run" / "sockets"
+    shutil.rmtree(sockets)
     said = penstock("status", succeeds=False)[0]
     assert said.startswith("degraded: ")
     for name in ("controller-1", "storage-1", "group_coordinator-1", "transaction_coordinator-1", "gateway-1"):
-        assert f"{name} is not ready (its socket is gone, start it anew (`make down`, then `make up`): {tmp_path}" in said
+        assert f"{name} is not ready (its socket in {sockets} is gone: start it anew (`make down`, then `make up`))" in said
     penstock("down")
     penstock("up")
     assert penstock("status")[0] == "healthy"

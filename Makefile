@@ -9,7 +9,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 LOCAL = $(if $(filter file,$(origin PYTHON)),,PYTHON_GIVEN=yes )$(or $(PYTHON),$(error no Python on PATH: Penstock needs Python 3.11 or later (make PYTHON=/path/to/python3.11))) -m services.local
 VENV := .venv/bin
 PIPELINE := .tools/pipeline/venv/bin
-PIPELINE_LONG := tests/pipeline/chaos tests/pipeline/sink/test_data_source.py tests/pipeline/sink/test_replay_rates.py tests/pipeline/test_beside_kafka.py tests/pipeline/test_killed_drivers.py
+PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink/test_replay_rates.py sink/test_saves.py test_beside_kafka.py test_kill_chain.py test_killed_drivers.py test_killed_parquet_archive.py)
 RUN ?= .run
 TESTS ?=
 
@@ -79,7 +79,7 @@ deploy-test: setup ## install, upgrade and migrate in the ways that users do, as
 	$(VENV)/python -m pytest -n 2 --durations=15 --deploy $(TESTS)
 
 pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters, about eight minutes (TESTS=tests/pipeline for all, with kills and Apache Kafka, which take longer)
-	$(PIPELINE)/python -m pytest --durations=15 --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
+	$(PIPELINE)/python -m pytest -n 2 --dist loadfile --durations=15 --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
 
 pipeline-chaos: setup setup-pipeline ## kill jobs of the pipeline at every step and compare what comes out: RUNS=100 KINDS=transform,replay SEED=
 	$(PIPELINE)/python -m tests.pipeline.chaos --runs $(or $(RUNS),100) $(if $(KINDS),--kinds $(KINDS)) $(if $(SEED),--seed $(SEED))

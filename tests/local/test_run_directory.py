@@ -78,7 +78,7 @@ def test_a_copy_beside_the_data_of_a_storage_node_is_nobodys(tmp_path):
 
 def test_processes_whose_sockets_were_removed_are_not_ready_and_the_way_out_is_told(penstock, tmp_path):
     penstock("up", f"--port={penstock.port}", "--storage=1")
-    sockets = tmp_path / "run" / "sockets"
+    sockets = RunDirectory(tmp_path / "run").sockets
     shutil.rmtree(sockets)
     said = penstock("status", succeeds=False)[0]
     assert said.startswith("degraded: ")

@@ -16,16 +16,19 @@ from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_offsets import (
+    ListOffsetsPartition as WantedPartition,
+)
+from libs.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from services.gateway.core.routing import TopicRoute
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.fetch import offset_lookups
-from services.gateway.fetch.sole_list_offsets import SoleListOffsets
+from services.gateway.fetch import offset_lookups, sole_list_offsets
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
 TIMEOUT_S_MAX = 5.0
@@ -79,13 +82,10 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
 
 def ask_leader(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest, by_handler: Callable[[], None]) -> bool:
     """Asks the leader of a request's only partition (`services/gateway/fetch/sole_list_offsets.py`). False: nothing was begun."""
-    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
+    sole = _sole_partition(data_path, request)
+    if sole is None or not _has_meaning(sole[1].timestamp, exchange.api_version):
         return False
-    (wanted,) = request.topics[0].partitions
-    topic = data_path.routes.topic(request.topics[0].name)
-    if topic is None or not _has_meaning(wanted.timestamp, exchange.api_version):
-        return False
-    return SoleListOffsets(data_path, exchange, topic, wanted.partition_index, by_handler).send(request)
+    return sole_list_offsets.send(data_path, exchange, sole[0], request, by_handler)
 
 
 def at_once(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest) -> ListOffsetsResponse | None:
@@ -93,19 +93,27 @@ def at_once(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest
 
     None: the leader must be asked.
     """
-    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
+    sole = _sole_partition(data_path, request)
+    if sole is None:
         return None
-    name, (wanted,) = request.topics[0].name, request.topics[0].partitions
-    topic = data_path.routes.topic(name)
-    route = topic.partition(wanted.partition_index) if topic is not None else None
-    if topic is None or route is None or wanted.timestamp < 0 or wanted.current_leader_epoch not in (-1, route.leader_epoch):
+    topic, wanted = sole
+    route = topic.partition(wanted.partition_index)
+    if route is None or wanted.timestamp < 0 or wanted.current_leader_epoch not in (-1, route.leader_epoch):
         return None
     committed = request.isolation_level == READ_COMMITTED
     record = offset_lookups.first_at(data_path, topic, wanted.partition_index, route, wanted.timestamp, committed=committed)
     if record is None:
         return None
     described = ListOffsetsPartitionResponse(wanted.partition_index, 0, record.timestamp, record.offset, record.leader_epoch)
-    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name, [described])])
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(topic.name, [described])])
+
+
+def _sole_partition(data_path: DataPath, request: ListOffsetsRequest) -> tuple[TopicRoute, WantedPartition] | None:
+    """The only partition that the request asks for, and its topic. None: `handle` must look at the request."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
+        return None
+    topic = data_path.routes.topic(request.topics[0].name)
+    return None if topic is None else (topic, request.topics[0].partitions[0])
 
 
 def _split(gateway: GatewayState, request: ListOffsetsRequest, version: int) -> tuple[dict[Key, _Query], dict[Key, ListedOffset]]:

@@ -74,12 +74,10 @@ class Cluster:
     def stop(self) -> None:
         """Ends it as SIGTERM does, and returns when it is gone. Raises ClusterFailed if it had to be killed. In a fork of
         the process that started it, it runs on."""
-        if self._lifeline is None:
+        lifeline = self._own_lifeline()
+        if lifeline is None:
             return
-        if self._started_by != os.getpid():
-            self._forget()
-            return
-        self._lifeline.shutdown(socket.SHUT_WR)
+        lifeline.shutdown(socket.SHUT_WR)
         if not self._ended(STOP_S_MAX):
             self.kill()
             raise ClusterFailed(f"the cluster did not end within {STOP_S_MAX:.0f} s, and was killed")
@@ -88,10 +86,7 @@ class Cluster:
     def kill(self) -> None:
         """Ends it as SIGKILL does: nothing is written any more. Its data folder is as a crash leaves it. In a fork of
         the process that started it, it runs on."""
-        if self._lifeline is None:
-            return
-        if self._started_by != os.getpid():
-            self._forget()
+        if self._own_lifeline() is None:
             return
         signal.pidfd_send_signal(self._process, signal.SIGKILL)
         self._ended(STOP_S_MAX)
@@ -103,6 +98,12 @@ class Cluster:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+
+    def _own_lifeline(self) -> socket.socket | None:
+        """None: it does not run, or this is a fork of the process that started it, which knows it no longer."""
+        if self._lifeline is not None and self._started_by != os.getpid():
+            self._forget()
+        return self._lifeline
 
     def _running(self, name: str) -> Any:
         if self._lifeline is None:

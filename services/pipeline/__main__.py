@@ -1,4 +1,4 @@
-"""The command line of the pipeline: `run FILE [JOB…]`, `check FILE`.
+"""The command line of the pipeline: `run FILE [JOB…]`, `check FILE`, `status FILE`.
 
 Jobs run in the file's order. One that ends by itself is waited for; one that goes on runs beside those after it. When one fails,
 all end.

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -37,14 +37,13 @@ class LakeSide:
     def of(self, topics: Topics) -> "LakeSide":
         """Only what it has of these topics."""
         topic = F.col("topic")
+        fits: Callable[[str], bool]
         if topics.pattern is None:
-            rows = self.rows.where(topic.isin(list(topics.names)))
-            return replace(
-                self, rows=rows, reached={each: end for each, end in self.reached.items() if each.topic in topics.names}
-            )
-        fits = pattern_fits(self.rows.sparkSession, topics.pattern)
-        rows = self.rows.where(topic.rlike(f"^(?:{topics.pattern})$"))
-        return replace(self, rows=rows, reached={each: end for each, end in self.reached.items() if fits(each.topic)})
+            is_chosen, fits = topic.isin(list(topics.names)), topics.names.__contains__
+        else:
+            is_chosen, fits = topic.rlike(f"^(?:{topics.pattern})$"), pattern_fits(self.rows.sparkSession, topics.pattern)
+        reached = {each: end for each, end in self.reached.items() if fits(each.topic)}
+        return replace(self, rows=self.rows.where(is_chosen), reached=reached)
 
     def within(self, scopes: Scopes) -> DataFrame:
         bounds = scope_rows(self.rows.sparkSession, scopes)

@@ -86,16 +86,14 @@ class LakeBatches(ABC, Generic[Table]):
 
     def _open(self, batch: int) -> tuple[Table, Table | None]:
         """With the first batch, since the query has no id before. Leftovers stay where a batch is missing: they may be it."""
-        if self._tables is not None:
-            refuse_gap(self._tables[0], batch, self._checkpoint.path)
-            return self._tables
-        table, dead = self.open_tables(self._checkpoint.stream())
-        refuse_gap(table, batch, self._checkpoint.path)
-        table.remove_leftovers()
-        if dead is not None:
-            dead.remove_leftovers()
-        self._tables = table, dead
-        return self._tables
+        tables = self._tables or self.open_tables(self._checkpoint.stream())
+        refuse_gap(tables[0], batch, self._checkpoint.path)
+        if self._tables is None:
+            for each in tables:
+                if each is not None:
+                    each.remove_leftovers()
+            self._tables = tables
+        return tables
 
 
 def refuse_gap(table: WrittenTable, batch: int, checkpoint: str) -> None:

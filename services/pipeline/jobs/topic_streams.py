@@ -47,8 +47,6 @@ def start_topic_stream(
     checkpoint = claim_checkpoint(spark, cluster, job.topics, job.stream, job.name, job.path, job.on_data_loss)
     stop = job.on_data_loss == "stop"
     options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
-    if job.stream.max_offsets_per_trigger is not None:
-        options["maxOffsetsPerTrigger"] = str(job.stream.max_offsets_per_trigger)
     observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
     losses = LossCheck(spark, cluster, job.on_data_loss, job.name)
     commit = announced(commit_into(checkpoint, losses, observer), checkpoint, job.name)
@@ -56,8 +54,10 @@ def start_topic_stream(
     def commit_counted(records: DataFrame, batch: int) -> None:
         commit(observer.counted(records, batch), batch)
 
-    rows = lake_rows(read_stream(spark, options, starting_offsets=starting_offsets))
-    writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
+    records = read_stream(
+        spark, options, starting_offsets=starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
+    )
+    writer = lake_rows(records).writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
     query = writer.foreachBatch(commit_counted).trigger(**job.stream.trigger.arguments()).start()
     return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=losses.close)
 

@@ -54,11 +54,12 @@ def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambd
     Spark's Kafka source numbers the tasks of a batch in another order when a new driver repeats it, and makes fewer of them when
     the log has lost a partition's offsets.
     """
+    sink_id = read_options(options).sink_id
 
     def write(frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert query_id is not None
-        write_epoch = EpochWriter(options, read_options(options).sink_id or query_id, query_id)
+        write_epoch = EpochWriter(options, sink_id or query_id, query_id)
         lost = has_lost_rows(batch_id)
         tasks = (write_epoch.begun_with(batch_id) if lost else None) or task_count(frame)
         write_epoch(in_tasks_by_key(frame, tasks), batch_id, tasks=tasks, rows_are_gone=lost)
@@ -92,9 +93,10 @@ def _query(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> 
 
 def _view(spark: SparkSession, view: InputView, job: TransformJob, cluster: ClusterSettings) -> DataFrame:
     options = source_options(cluster, view.topics, fail_on_data_loss=job.on_data_loss == "stop")
-    if job.stream.max_offsets_per_trigger is not None:
-        options["maxOffsetsPerTrigger"] = str(job.stream.max_offsets_per_trigger)
-    rows = read_stream(spark, options, starting_offsets=job.starting_offsets).selectExpr(*view.select)
+    records = read_stream(
+        spark, options, starting_offsets=job.starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
+    )
+    rows = records.selectExpr(*view.select)
     return rows if view.watermark is None else rows.withWatermark(view.watermark.column, view.watermark.delay)
 
 

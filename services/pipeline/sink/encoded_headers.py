@@ -40,9 +40,12 @@ def _varint(zigzag: Column) -> Column:
 
 
 def _of_width(number: Column, width: int) -> Column:
-    digits = [
-        F.shiftleft(F.shiftright(number, 7 * index).bitwiseAND(F.lit(0x7F)).bitwiseOR(F.lit(more)), 8 * (width - 1 - index))
-        for index in range(width)
-        for more in (0x80 if index < width - 1 else 0,)
-    ]
-    return F.unhex(F.lpad(F.hex(reduce(lambda left, right: left.bitwiseOR(right), digits)), 2 * width, "0"))
+    digits = (_digit(number, index, width) for index in range(width))
+    return F.unhex(F.lpad(F.hex(reduce(Column.bitwiseOR, digits)), 2 * width, "0"))
+
+
+def _digit(number: Column, index: int, width: int) -> Column:
+    """Seven bits of the number in their byte, the first byte being the highest."""
+    more = 0x80 if index < width - 1 else 0
+    byte = F.shiftright(number, 7 * index).bitwiseAND(F.lit(0x7F)).bitwiseOR(F.lit(more))
+    return F.shiftleft(byte, 8 * (width - 1 - index))

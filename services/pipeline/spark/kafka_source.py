@@ -34,9 +34,18 @@ def source_options(
     }
 
 
-def read_stream(spark: SparkSession, options: Mapping[str, str], *, starting_offsets: str = "earliest") -> DataFrame:
+def read_stream(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    *,
+    starting_offsets: str = "earliest",
+    max_offsets_per_trigger: int | None = None,
+) -> DataFrame:
     """An unbounded DataFrame. A new checkpoint begins at `starting_offsets`: earliest, latest, or the connector's JSON."""
-    return spark.readStream.format("kafka").options(**options).option("startingOffsets", starting_offsets).load()
+    reader = spark.readStream.format("kafka").options(**options).option("startingOffsets", starting_offsets)
+    if max_offsets_per_trigger is not None:
+        reader = reader.option("maxOffsetsPerTrigger", max_offsets_per_trigger)
+    return reader.load()
 
 
 def read_batch(

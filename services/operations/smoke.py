@@ -5,7 +5,7 @@ from collections.abc import Callable
 from secrets import token_hex
 
 from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
-from libs.client.metadata import Broker, ClusterView, Partition, metadata
+from libs.client.metadata import Broker, ClusterView, metadata
 from services.operations.requests import (
     Refused,
     create_topic,
@@ -32,10 +32,9 @@ def smoke(host: str, port: int, timeout_s: float, say: Callable[[str], None]) ->
             say(f"broker {broker.node_id} answers at {broker.host}:{broker.port}")
         create_topic(bootstrap, topic, max(1, len(brokers)))
         try:
-            view = _led(bootstrap, topic, deadline)
-            for partition in view.partitions:
-                _there_and_back(view.brokers[partition.leader], partition, deadline)
-                say(f"a record went to {topic}-{partition.index} at broker {partition.leader} and came back")
+            for index in range(len(_led(bootstrap, topic, deadline).partitions)):
+                leader = _there_and_back(bootstrap, topic, index, deadline)
+                say(f"a record went to {topic}-{index} at broker {leader} and came back")
         finally:
             delete_topic(bootstrap, topic)
 
@@ -68,23 +67,30 @@ def _led(bootstrap: KafkaConnection, topic: str, deadline: float) -> ClusterView
         _pause(deadline, f"partitions of {topic} have no leader")
 
 
-def _there_and_back(broker: Broker, partition: Partition, deadline: float) -> None:
+def _there_and_back(bootstrap: KafkaConnection, topic: str, index: int, deadline: float) -> int:
+    """Sends a record to the partition's leader and reads it there. Returns that broker's id.
+
+    After a refusal it asks who leads now, as clients do. In a cluster that has just started, leaderships move; a new leader may
+    refuse at first, as may a partition whose followers have not begun.
+    """
     value = token_hex(16).encode()
-    with KafkaConnection(broker.host, broker.port) as connection:
-        offset = _produced(connection, partition, value, deadline)
-        while (read := fetch(connection, partition, offset)) is None:
-            _pause(deadline, f"the record at offset {offset} of {partition.topic}-{partition.index} is not visible")
-    if read != value:
-        raise SmokeFailed(f"{partition.topic}-{partition.index} has {read!r} at offset {offset}, not {value!r}")
-
-
-def _produced(connection: KafkaConnection, partition: Partition, value: bytes, deadline: float) -> int:
-    """A leader that was elected a moment ago may refuse at first, as may a partition whose followers have not begun."""
+    offset: int | None = None
     while True:
+        view = _led(bootstrap, topic, deadline)
+        partition = next(each for each in view.partitions if each.index == index)
+        broker = view.brokers[partition.leader]
         try:
-            return produce(connection, partition, value)
+            with KafkaConnection(broker.host, broker.port) as connection:
+                if offset is None:
+                    offset = produce(connection, partition, value)
+                while (read := fetch(connection, partition, offset)) is None:
+                    _pause(deadline, f"the record at offset {offset} of {topic}-{index} is not visible")
         except Refused as refusal:
             _pause(deadline, str(refusal))
+            continue
+        if read != value:
+            raise SmokeFailed(f"{topic}-{index} has {read!r} at offset {offset}, not {value!r}")
+        return partition.leader
 
 
 def _pause(deadline: float, problem: str) -> None:

@@ -13,6 +13,7 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
+from libs.telemetry.logs import JSON, LEVELS, TEXT
 from services.gateway.protocol_docs.protocol_page import write_page
 from tests.docs.settings_page import ROOT, configs
 
@@ -30,6 +31,9 @@ SET_BY_CHART = frozenset(
 )
 """The chart gives these by the environment, or leaves them alone: pods log to stderr, and have one volume."""
 
+CHOICES = {"log_level": LEVELS, "log_format": (TEXT, JSON), "default_durability": ("synced", "replicated")}
+"""Of each setting that is a text. `tests/deploy/chart/test_refusals.py` holds them to what the services take."""
+
 _TABLE = re.compile(r"(<!-- values -->\n).*?(<!-- /values -->\n)", re.DOTALL)
 _LINE = re.compile(r"(?P<indent> *)(?P<key>[A-Za-z]\w*):(?: (?P<value>.*))?$")
 _COMMENT = re.compile(r" *# -- (?P<text>.*)$")
@@ -40,7 +44,7 @@ def settings() -> str:
     for service, config in configs().items():
         lines.append(f"{service}:")
         hints = typing.get_type_hints(config)
-        lines += [f"  {name}: {_type(hints[name])}" for name in sorted(_names(config) - SET_BY_CHART)]
+        lines += [f"  {name}: {_type(name, hints[name])}" for name in sorted(_names(config) - SET_BY_CHART)]
     return "\n".join(lines) + "\n"
 
 
@@ -71,12 +75,12 @@ def _names(config: type[Any]) -> set[str]:
     return {field.name for field in dataclasses.fields(config)}
 
 
-def _type(hint: Any) -> str:
+def _type(name: str, hint: Any) -> str:
     if typing.get_origin(hint) is tuple:
         return "list"
     if typing.get_origin(hint) is types.UnionType:
-        return _type(next(each for each in typing.get_args(hint) if each is not types.NoneType))
-    return {int: "integer", float: "number", str: "string"}[hint]
+        return _type(name, next(each for each in typing.get_args(hint) if each is not types.NoneType))
+    return {int: "integer", float: "number"}[hint] if hint is not str else f"[{', '.join(CHOICES[name])}]"
 
 
 if __name__ == "__main__":

@@ -20,16 +20,18 @@
 {{- define "penstock.tomlValue" -}}
 {{- /* --set makes a text of 1.5. */}}
 {{- $number := regexMatch "^-?[0-9]+([.][0-9]+)?(e[+][0-9]+)?$" (toString .value) -}}
-{{- if eq .type "list" -}}
+{{- if eq (toString .type) "list" -}}
 {{- if not (kindIs "slice" .value) }}{{ fail (printf "%s is %v; expected a list" .where .value) }}{{ end -}}
 {{- $items := list -}}
 {{- range .value }}{{ $items = append $items (toString . | quote) }}{{ end -}}
 [{{ join ", " $items }}]
-{{- else if eq .type "string" -}}
-{{- if not (kindIs "string" .value) }}{{ fail (printf "%s is %v; expected a string" .where .value) }}{{ end -}}
+{{- else if kindIs "slice" .type -}}
+{{- if not (has .value .type) }}{{ fail (printf "%s is %v; expected one of %s" .where .value (join ", " .type)) }}{{ end -}}
 {{ quote .value }}
 {{- else if not $number -}}
 {{- fail (printf "%s is %v; expected a number" .where .value) -}}
+{{- else if lt (float64 .value) 0.0 -}}
+{{- fail (printf "%s is %v; expected 0 or more" .where .value) -}}
 {{- else if eq .type "integer" -}}
 {{- if ne (float64 .value) (float64 (int64 .value)) }}{{ fail (printf "%s is %v; expected a whole number" .where .value) }}{{ end -}}
 {{ int64 .value }}

@@ -1,10 +1,14 @@
 """Wrong, missing and contradictory values stop the install with a sentence that names the value and what is allowed."""
 
+import typing
 from pathlib import Path
 
 import pytest
 
+from libs.runtime.config import ConfigError, load
 from tests.deploy.chart.rendering import Object, refusal
+from tests.docs.chart_page import CHOICES
+from tests.docs.settings_page import configs
 
 PLAIN = {"name": "PLAINTEXT", "type": "ClusterIP", "portBase": 9092}
 NODES = {"name": "NODES", "type": "NodePort", "portBase": 9192, "nodePortBase": 30092, "advertisedHost": "node.example.net"}
@@ -90,7 +94,15 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
         {"gateway": {"config": {"connections_max": 1.5}}},
         "gateway.config.connections_max is 1.5; expected a whole number",
     ),
-    "a number for a text": ({"config": {"log_level": 3}}, "config.log_level is 3; expected a string"),
+    "a number for a text": ({"config": {"log_level": 3}}, "config.log_level is 3; expected one of debug, info, warning, error"),
+    "a text that is none of a few": (
+        {"gateway": {"config": {"log_level": "loud"}}},
+        "gateway.config.log_level is loud; expected one of debug, info, warning, error",
+    ),
+    "a number below zero": (
+        {"gateway": {"config": {"frame_bytes_max": -1}}},
+        "gateway.config.frame_bytes_max is -1; expected 0 or more",
+    ),
     "a text for a list": (
         {"storage": {"config": {"broker_configs": "log.retention.hours=24"}}},
         "storage.config.broker_configs is log.retention.hours=24; expected a list",
@@ -162,6 +174,8 @@ OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
     ),
     "a misspelt value of a variable": ({"storage": {"extraEnv": [{"name": "A", "vale": "1", "value": "1"}]}}, "vale"),
     "root": ({"podSecurity": {"uid": 0}}, "podSecurity.uid"),
+    "a tag with a blank": ({"image": {"repository": "penstock", "tag": "0.1 0"}}, "image.tag"),
+    "a repository with a blank": ({"image": {"repository": "my penstock"}}, "image.repository"),
 }
 
 
@@ -180,3 +194,27 @@ def test_what_the_schema_does_not_allow_is_refused_by_name(what: str, tmp_path: 
     assert "values don't meet the specifications of the schema" in said
     assert name in said.replace("/", ".")  # later versions of Helm write paths
     assert "nil pointer" not in said
+
+
+@pytest.mark.parametrize(
+    ("service", "setting"),
+    [
+        (service, setting)
+        for service, config in configs().items()
+        for setting in CHOICES
+        if setting in typing.get_type_hints(config)
+    ],
+)
+def test_the_chart_allows_the_texts_that_a_service_takes(service: str, setting: str) -> None:
+    needed = {"NODE_ID": "1", "ETCD": "localhost:2379", "DATA_DIR": "/data", "RPC_UNIX": "/socket", "PORT_BASE": "9092"}
+
+    def problem(text: str) -> str | None:
+        environment = {f"PENSTOCK_{name}": value for name, value in {**needed, setting.upper(): text}.items()}
+        try:
+            found: str | None = load(configs()[service], env=environment).problem()
+        except ConfigError as error:
+            return str(error)
+        return found
+
+    assert [problem(text) for text in CHOICES[setting]] == [None] * len(CHOICES[setting])
+    assert "expected" in (problem("none of these") or "")

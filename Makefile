@@ -9,7 +9,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 LOCAL = $(if $(filter file,$(origin PYTHON)),,PYTHON_GIVEN=yes )$(or $(PYTHON),$(error no Python on PATH: Penstock needs Python 3.11 or later (make PYTHON=/path/to/python3.11))) -m services.local
 VENV := .venv/bin
 PIPELINE := .tools/pipeline/venv/bin
-PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink/test_replay_rates.py sink/test_saves.py test_beside_kafka.py test_kill_chain.py test_killed_drivers.py test_killed_parquet_archive.py)
+PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink/test_replay_rates.py sink/test_saves.py test_beside_kafka.py test_killed_drivers.py test_killed_parquet_archive.py)
 RUN ?= .run
 TESTS ?=
 
@@ -78,7 +78,7 @@ test-all: setup ## every test, about twenty minutes: also Java clients, Apache K
 deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
 	$(VENV)/python -m pytest -n 2 --durations=15 --deploy $(TESTS)
 
-pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters, about eight minutes (TESTS=tests/pipeline for all, with kills and Apache Kafka, which take longer)
+pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters and ten kills of a transform, about nine minutes (TESTS=tests/pipeline for all)
 	$(PIPELINE)/python -m pytest -n 2 --dist loadfile --durations=15 --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
 
 pipeline-chaos: setup setup-pipeline ## kill jobs of the pipeline at every step and compare what comes out: RUNS=100 KINDS=transform,replay SEED=

@@ -19,6 +19,9 @@ longer than that of the quickest client on the same side: the rest is the cluste
 is a small process that only wakes up, and one that only replaces a file: "undisturbed" has the repetitions in which neither
 waited for more than 100 ms.
 
+On two cores, set `kernel.sched_autogroup_enabled` to 0 before: a producer of librdkafka polls without a pause while nothing is
+acknowledged, and the processes of a cluster, each a session of its own, then wait for a core for seconds.
+
 "leaders-returned" follows each fault that takes the leader away: the node is in sync again and is elected. At the end a line per
 client compares with the log: acknowledged records that are not there, records that are there twice, records that its consumer
 passed over or got twice.
@@ -35,6 +38,8 @@ from tests.bench.client_gaps.run import Load, measure
 from tests.bench.client_gaps.streams import COMMANDS
 from tests.system.chaos.hosts import is_router, run_as_router
 
+AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.client_gaps")
@@ -49,6 +54,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.hosts and not is_router():
         return run_as_router("tests.bench.client_gaps", sys.argv[1:])
+    if AUTOGROUP.exists() and AUTOGROUP.read_text().strip() != "0":
+        print(f"{AUTOGROUP} is not 0: busy clients may keep the cluster from its cores for seconds", file=sys.stderr)
     clients, chosen = given.clients.split(","), given.only.split(",")
     with tempfile.TemporaryDirectory(prefix="penstock-gaps-") as scratch:
         for refresh_ms in map(int, given.refresh_ms.split(",")):

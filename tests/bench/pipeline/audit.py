@@ -2,7 +2,7 @@
 
 `.tools/pipeline/venv/bin/python -m tests.bench.pipeline.audit [--records 5000000] [--rounds 3] [--driver-memory 2g]`
 
-10 GB are `--records 50000000`. The table is made by Spark alone.
+The table is made by Spark alone.
 """
 
 import sys

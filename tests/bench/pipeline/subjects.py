@@ -23,10 +23,12 @@ PARTITIONS = 4
 TOPIC = "bench"
 
 
-def parser(description: str, records: int) -> argparse.ArgumentParser:
+def parser(description: str, records: int, rounds: int | None = 5) -> argparse.ArgumentParser:
+    """`rounds`: None for a benchmark that has one only."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--records", type=int, default=records, help=f"records of {RECORD_BYTES} bytes (default {records})")
-    made.add_argument("--rounds", type=int, default=5, help="rounds that count; one before is for warming (default 5)")
+    if rounds is not None:
+        made.add_argument("--rounds", type=int, default=rounds, help="rounds that count; one before is for warming (default %(default)s)")
     made.add_argument("--driver-memory", default="2g", help="heap of Spark's driver (default 2g)")
     return made
 

@@ -1,4 +1,4 @@
-"""A large topic that is archived and then audited, by the jobs of one file: are 10 GB possible with a heap of 2 GB? Prints one JSON line.
+"""A large topic, archived and then audited by the jobs of one file: are 10 GB possible with a heap of 2 GB? Prints one JSON line.
 
 `.tools/pipeline/venv/bin/python -m tests.bench.pipeline.large_lake [--records 50000000] [--driver-memory 2g]`
 

@@ -28,7 +28,8 @@ def parser(description: str, records: int, rounds: int | None = 5) -> argparse.A
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--records", type=int, default=records, help=f"records of {RECORD_BYTES} bytes (default {records})")
     if rounds is not None:
-        made.add_argument("--rounds", type=int, default=rounds, help="rounds that count; one before is for warming (default %(default)s)")
+        counted = f"rounds that count; one before is for warming (default {rounds})"
+        made.add_argument("--rounds", type=int, default=rounds, help=counted)
     made.add_argument("--driver-memory", default="2g", help="heap of Spark's driver (default 2g)")
     return made
 

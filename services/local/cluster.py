@@ -34,6 +34,8 @@ ANSWERS_WITHIN_S = 5.0  # an etcd that does not hangs
 LOG_TAIL_BYTES = 4000
 FULL_BYTES = 1 << 20
 NO_SPACE = os.strerror(errno.ENOSPC).lower()
+START_ANEW = "start it anew"
+"""What a process says that serves nobody until it is started again: the file of its socket is gone (`libs/runtime/process.py`)."""
 NEXT = "What runs is left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
 
 
@@ -170,6 +172,8 @@ class Cluster:
             now = time.monotonic()
             if self.pid_of(plan.name) is None:
                 raise LauncherError(self._why_ended(plan.name, answers))
+            if START_ANEW in answer:
+                raise LauncherError(f"{plan.name} will not be ready by itself: {answer}")
             if now > deadline:
                 raise LauncherError(f"{plan.name} is not ready in time ({answer}). {NEXT} {self._log_tail(plan.name)}")
             over.wait(POLL_S)

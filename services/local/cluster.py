@@ -35,7 +35,7 @@ LOG_TAIL_BYTES = 4000
 FULL_BYTES = 1 << 20
 NO_SPACE = os.strerror(errno.ENOSPC).lower()
 START_ANEW = "start it anew"
-"""What a process says that serves nobody until it is started again: the file of its socket is gone (`libs/runtime/process.py`)."""
+"""What a process says that serves nobody until it is started again, since its socket is gone (`libs/runtime/process.py`)."""
 NEXT = "What runs is left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
 
 

@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from services.pipeline.job_file.reader import TableReader
+from services.pipeline.protobuf.message_types import InvalidDescriptorSet, MessageTypes, UnfitMessage, refuse_unfit
 from services.pipeline.spark.value_schema import ValueSchema
 
+FORMATS = ("json", "avro", "protobuf")
 FRAMINGS = ("none", "confluent")
+MESSAGES_NAMED_MAX = 20
+"""Message types that a refusal names at most."""
 
 
 def read_value_schema(table: TableReader) -> ValueSchema | None:
@@ -15,11 +19,17 @@ def read_value_schema(table: TableReader) -> ValueSchema | None:
     if not table.has("schema"):
         return None
     schema = table.table("schema")
-    found: Literal["json", "avro"] = schema.choice("format", ("json", "avro"))
-    text = schema.text("ddl") if found == "json" else _avro_text(schema)
+    found = schema.choice("format", FORMATS)
+    descriptors = b""
+    if found == "json":
+        text = schema.text("ddl")
+    elif found == "avro":
+        text = _avro_text(schema)
+    else:
+        text, descriptors = _protobuf_message(schema)
     framing = schema.choice("framing", FRAMINGS, "none")
     schema.end()
-    return ValueSchema(found, text, framing)
+    return ValueSchema(found, text, framing, descriptors)
 
 
 def _avro_text(schema: TableReader) -> str:
@@ -33,3 +43,24 @@ def _avro_text(schema: TableReader) -> str:
     if not isinstance(document, dict) or document.get("type") != "record":
         raise schema.refusal("file", str(path), "a file with the Avro schema of a record")
     return text
+
+
+def _protobuf_message(schema: TableReader) -> tuple[str, bytes]:
+    """The name of the message type, and the FileDescriptorSet in the file that `file` names."""
+    path = Path(schema.text("file"))
+    try:
+        descriptors = path.read_bytes()
+        types = MessageTypes(descriptors)
+    except (OSError, InvalidDescriptorSet) as error:
+        allowed = f"a file that protoc --include_imports --descriptor_set_out has written ({error})"
+        raise schema.refusal("file", str(path), allowed) from None
+    name = schema.text("message", None)
+    if name not in types.names:
+        named = ", ".join(types.names[-MESSAGES_NAMED_MAX:])
+        more = len(types.names) - MESSAGES_NAMED_MAX
+        raise schema.refusal("message", name, f"a message of {path}: {named}{f' and {more} more' if more > 0 else ''}")
+    try:
+        refuse_unfit(types[name])
+    except UnfitMessage as error:
+        raise schema.refusal("message", name, f"a message that can be a struct of columns ({error})") from None
+    return name, descriptors

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from services.pipeline.spark.value_schema import ValueSchema
+from services.pipeline.transforms.protobuf_values import message_type, with_decoded
 
 CONFLUENT_HEADER_BYTES = 5
 """Confluent's framing: a zero byte and a schema id of four bytes before each value."""
@@ -23,11 +24,7 @@ def with_parsed(rows: DataFrame, schema: ValueSchema, parsed_type: StructType) -
 
     A null value (a tombstone) is no error: its `parsed` is null.
     """
-    payload = F.col("value")
-    if schema.framing == "confluent":
-        payload = F.expr(f"substring(value, {CONFLUENT_HEADER_BYTES + 1})")
-    found = rows.withColumn("_payload", payload)
-    found = _json(found, schema.text) if schema.format == "json" else _avro(found, schema.text)
+    found = _parsed(rows, schema)
     if schema.framing == "confluent":
         framed = F.expr("octet_length(value) > 5 AND hex(substring(value, 1, 1)) = '00'")
         reason = F.when(~framed, F.lit("no Confluent frame: the value does not begin with 00 and a schema id"))
@@ -40,9 +37,9 @@ def with_parsed(rows: DataFrame, schema: ValueSchema, parsed_type: StructType) -
 
 def parsed_type(spark: SparkSession, schema: ValueSchema) -> StructType:
     """The type of `parsed`, every field nullable. Raises PySpark's ParseException or an AnalysisException for a wrong schema."""
-    empty = spark.createDataFrame([], "value binary").withColumn("_payload", F.col("value"))
-    found = (_json if schema.format == "json" else _avro)(empty, schema.text).schema["_parsed"].dataType
-    return nullable(found)
+    if schema.format == "protobuf":
+        return message_type(schema)
+    return nullable(_parsed(spark.createDataFrame([], "value binary"), schema).schema["_parsed"].dataType)
 
 
 def nullable(found: DataType) -> Any:
@@ -73,6 +70,15 @@ def conform(column: Column, source: DataType, target: DataType) -> Column:
         for field in target.fields
     ]
     return F.when(column.isNotNull(), F.struct(*fields))
+
+
+def _parsed(rows: DataFrame, schema: ValueSchema) -> DataFrame:
+    """Adds `_parsed` and `_reason`, among other columns. For null values, and for those without a frame, both mean nothing."""
+    if schema.format == "protobuf":
+        return with_decoded(rows, schema, "_parsed", "_reason")
+    payload = F.expr(f"substring(value, {CONFLUENT_HEADER_BYTES + 1})") if schema.framing == "confluent" else F.col("value")
+    with_payload = rows.withColumn("_payload", payload)
+    return _json(with_payload, schema.text) if schema.format == "json" else _avro(with_payload, schema.text)
 
 
 def _json(rows: DataFrame, ddl: str) -> DataFrame:

@@ -1,6 +1,7 @@
 """Archive jobs: each committed record of the topics is in the table once, in both formats."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,45 @@ def test_parsed_columns_stay_when_values_are_no_longer_parsed(
     run_jobs(spark, bootstrap, tmp_path, archive(topic, f'format = "{table}"\ncompaction.min_files = 2'))
     rows = read_table(spark, str(tmp_path / "a")).orderBy("offset").collect()
     assert [row.parsed and row.parsed.n for row in rows] == [1, None]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("table", FORMATS)
+def test_a_run_after_a_crash_between_both_commits_ends_and_leaves_the_batch_out(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    """The table has the batch, and Spark's checkpoint has not."""
+    make_topic(bootstrap, topic)
+    produce(bootstrap, topic, numbered(20))
+    jobs = archive(topic, f'format = "{table}"')
+    run_jobs(spark, bootstrap, tmp_path, jobs)
+    commits = tmp_path / "_checkpoints" / "a" / "commits"
+    for name in ("0", ".0.crc"):
+        (commits / name).unlink()
+    run_jobs(spark, bootstrap, tmp_path, jobs)
+    assert (commits / "0").exists()
+    assert contents(spark, tmp_path / "a") == expected(numbered(20))
+
+
+@pytest.mark.parametrize("table", FORMATS)
+def test_an_older_checkpoint_that_is_put_back_is_refused(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    make_topic(bootstrap, topic)
+    produce(bootstrap, topic, numbered(20))
+    jobs, checkpoint = archive(topic, f'format = "{table}"'), tmp_path / "_checkpoints" / "a"
+    run_jobs(spark, bootstrap, tmp_path, jobs)
+    shutil.copytree(checkpoint, tmp_path / "older")
+    produce(bootstrap, topic, numbered(20, first=20))
+    run_jobs(spark, bootstrap, tmp_path, jobs)
+    shutil.rmtree(checkpoint)
+    (tmp_path / "older").rename(checkpoint)
+    produce(bootstrap, topic, numbered(20, first=40))
+    with pytest.raises(
+        PipelineError, match=r"a has a batch 1 with other offsets than the checkpoint .*an older checkpoint was put back"
+    ):
+        run_jobs(spark, bootstrap, tmp_path, jobs)
+    assert contents(spark, tmp_path / "a") == expected(numbered(40))
 
 
 @pytest.mark.parametrize("table", FORMATS)

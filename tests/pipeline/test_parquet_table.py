@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake import commit_log
@@ -24,7 +25,7 @@ def rows(spark: SparkSession, first: int, count: int = 10) -> DataFrame:
 
 
 def offsets(spark: SparkSession, path: Path) -> list[int]:
-    return [row.offset for row in read_table(spark, str(path)).orderBy("offset").collect()]
+    return [row.offset for row in read_table(spark, str(path)).select("offset").orderBy("offset").collect()]
 
 
 def plain_offsets(spark: SparkSession, path: Path) -> list[int]:
@@ -80,6 +81,27 @@ def test_of_two_streams_that_begin_a_table_at_once_one_is_refused(
     with pytest.raises(PipelineError, match="belongs to the stream other, and this checkpoint to stream"):
         opened(spark, tmp_path)
     assert commit_log.read_state(Files(spark, str(tmp_path))) == State(0, "other")
+
+
+def test_a_file_that_is_shorter_than_it_was_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes a file of no bytes for one of no rows, and a compaction would make that final."""
+    opened(spark, tmp_path).append(rows(spark, 0), 0, {})
+    emptied = min(tmp_path.glob("topic=t/date=*/*.parquet"))
+    emptied.write_bytes(b"")
+    with pytest.raises(
+        PipelineError, match=rf"is damaged: topic=t/date=.*{emptied.name} has 0 bytes, and \d+ when it was committed"
+    ):
+        opened(spark, tmp_path)
+
+
+def test_dates_of_the_future_do_not_expire_whatever_the_year(spark: SparkSession, tmp_path: Path) -> None:
+    """A producer that gives microseconds for milliseconds writes into the year 57877."""
+    table = opened(spark, tmp_path)
+    dates = "CASE id WHEN 0 THEN date'2020-01-01' WHEN 1 THEN date_add(date'2026-05-27', 20400000) ELSE date'2026-05-28' END"
+    table.append(rows(spark, 0, 3).withColumn("id", F.col("offset")).withColumn("date", F.expr(dates)).drop("id"), 0, {})
+    assert list(tmp_path.glob("topic=t/date=+*"))
+    assert table.expire("2026-05-28") == 1
+    assert offsets(spark, tmp_path) == [1, 2]
 
 
 def test_a_log_that_lost_an_entry_is_refused_and_no_file_is_removed(spark: SparkSession, tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ class ArchiveBatches(LakeBatches[WrittenTable]):
         self, spark: SparkSession, job: ArchiveJob, checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver
     ) -> None:
         super().__init__(spark, job, checkpoint, losses, observer)
-        self._spark = spark
         self._job = job
 
     def open_tables(self, stream: str) -> tuple[WrittenTable, WrittenTable | None]:

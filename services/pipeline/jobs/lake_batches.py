@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from services.pipeline.errors import PipelineError
 from services.pipeline.jobs.losses import LossCheck
 from services.pipeline.lake.schemas import widened
+from services.pipeline.lake.table import facts_of_commits
 from services.pipeline.lake.writing import WrittenTable
 from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
@@ -39,6 +40,7 @@ class LakeBatches(ABC, Generic[Table]):
     def __init__(
         self, spark: SparkSession, job: LakeJob, checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver
     ) -> None:
+        self._spark = spark
         self._name = job.name
         self._schema = job.schema
         self._parsed_type = None if job.schema is None else type_of_schema(spark, job.schema, job.name)
@@ -63,8 +65,11 @@ class LakeBatches(ABC, Generic[Table]):
 
     def commit(self, rows: DataFrame, batch: int) -> None:
         table, dead = self._open(batch)
-        if table.last_batch < batch:
-            wanted = self._checkpoint.ranges(batch)
+        wanted = self._checkpoint.ranges(batch)
+        if table.last_batch >= batch:
+            self._refuse_another_batch(table, batch, as_json(wanted))
+            self._observer.left_out(batch)
+        else:
             self._losses.refuse_made_anew(self._checkpoint, {topic for topic, _ in wanted})
             self.refuse_offsets(self._checkpoint.ends(batch - 1), wanted)
             self.write(rows, table, dead, batch, {"offsets": as_json(wanted), **self._losses.lost(wanted)})
@@ -83,6 +88,16 @@ class LakeBatches(ABC, Generic[Table]):
         if dead.last_batch < batch and count:
             dead.append(letters, batch, facts)
         self._observer.add_dead_letters(count, batch)
+
+    def _refuse_another_batch(self, table: Table, batch: int, wanted: Mapping[str, Any]) -> None:
+        """Raises PipelineError if the table has a batch of that number with other offsets: leaving it out would lose records."""
+        committed = [facts["offsets"] for facts in facts_of_commits(self._spark, table.path) if facts.get("batch") == batch]
+        if committed and committed[-1] != wanted:
+            raise PipelineError(
+                f"{table.path} has a batch {batch} with other offsets than the checkpoint {self._checkpoint.path}: "
+                "an older checkpoint was put back; put back the one that belongs to the table, "
+                "or give the job a new checkpoint and a new path"
+            )
 
     def _open(self, batch: int) -> tuple[Table, Table | None]:
         """With the first batch, since the query has no id before. Leftovers stay where a batch is missing: they may be it."""

@@ -31,7 +31,6 @@ class TableBatches(LakeBatches[DeltaLakeTable]):
         self, spark: SparkSession, job: TableJob, checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver
     ) -> None:
         super().__init__(spark, job, checkpoint, losses, observer)
-        self._spark = spark
         self._job = job
 
     def open_tables(self, stream: str) -> tuple[DeltaLakeTable, DeltaLakeTable | None]:

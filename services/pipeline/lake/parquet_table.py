@@ -100,7 +100,7 @@ class ParquetTable:
         """Removes what earlier writers have staged, or moved into place, and did not commit."""
         older = [name for name in self._files.names(STAGING) if int(name.removeprefix("w")) < self._writer]
         known = self._state.files.keys() | self._state.removed.keys()
-        left = [path for path in sorted(self._present() - known) if -1 < _writer_of(path) < self._writer]
+        left = [path for path in sorted(self._present().keys() - known) if -1 < _writer_of(path) < self._writer]
         self.remove_files([*(f"{STAGING}/{name}" for name in older), *left])
 
     def remove_files(self, paths: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ class ParquetTable:
 
     def expire(self, before: str) -> int:
         """Drops whole dates before that day, `YYYY-MM-DD`. Returns the number of files dropped."""
-        expired = [path for path in self._state.files if (date := _date_of(path)) is not None and date < before]
+        expired = [path for path in self._state.files if (date := _date_of(path)) is not None and _is_before(date, before)]
         if expired:
             self.commit(Entry("retention", remove=tuple(expired), facts={"expired_before": before}))
         return len(expired)
@@ -159,19 +159,27 @@ class ParquetTable:
             )
 
     def _refuse_half_a_table(self) -> None:
-        missing = sorted(self._state.files.keys() - self._present())
-        if not missing:
+        present = self._present()
+        missing = sorted(self._state.files.keys() - present.keys())
+        other = [path for path, size in self._state.files.items() if present.get(path, size) != size]
+        if not missing and not other:
             return
         if commit_log.read_state(self._files).number != self._state.number:
             raise self._other_writer()  # it may have removed them
+        if missing:
+            raise PipelineError(
+                f"{self.path} is half a table: its log names {missing[0]}, which is gone"
+                + (f", as are {len(missing) - 1} other files" if len(missing) > 1 else "")
+            )
+        path = other[0]
         raise PipelineError(
-            f"{self.path} is half a table: its log names {missing[0]}, which is gone"
-            + (f", as are {len(missing) - 1} other files" if len(missing) > 1 else "")
+            f"{self.path} is damaged: {path} has {present[path]} bytes, and {self._state.files[path]} when it was committed"
+            + (f"; {len(other) - 1} other files have changed, too" if len(other) > 1 else "")
         )
 
-    def _present(self) -> set[str]:
-        """All files but our own."""
-        return {status.path for status in self._files.below("") if not status.path.startswith(("_penstock/", "."))}
+    def _present(self) -> dict[str, int]:
+        """The sizes of all files but our own, by path."""
+        return {each.path: each.size_bytes for each in self._files.below("") if not each.path.startswith(("_penstock/", "."))}
 
     def _other_writer(self) -> PipelineError:
         return PipelineError(
@@ -183,6 +191,11 @@ def _writer_of(path: str) -> int:
     """The claim of the writer that made a data file; -1: no job of the pipeline made it."""
     found = _WRITER.search(path)
     return int(found[1]) if found else -1
+
+
+def _is_before(date: str, other: str) -> bool:
+    """`other`: of a year with four digits. Spark writes a sign before other years."""
+    return date.startswith("-") or (not date.startswith("+") and date < other)
 
 
 def _date_of(path: str) -> str | None:

@@ -62,6 +62,10 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
         self._batches.setdefault(batch, _Batch()).counted = observation
         return records.observe(observation, *counts(), *(sampled_contexts() if self._spans else []))
 
+    def left_out(self, batch: int) -> None:
+        """The table has the batch from before a restart, and nobody reads its records: their count would never come."""
+        self._batches.pop(batch, None)
+
     def add_dead_letters(self, count: int, batch: int) -> None:
         self._batches.setdefault(batch, _Batch()).dead_letters += count
 
@@ -180,7 +184,7 @@ def end_offsets(sources: Iterable[str | None]) -> dict[Position, int]:
 
 
 def _result(observation: Observation | None) -> dict[str, Any]:
-    """Empty if the records were not read, e.g. since a restarted batch had been written before."""
+    """What the records counted; empty if they were not observed."""
     if observation is None:
         return {}
     try:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.pipeline.errors import InvalidJobFile, PipelineError
+from services.pipeline.job_file.archive import ArchiveJob
 from services.pipeline.job_file.audit import beside_its_archive
+from services.pipeline.job_file.changelog_table import TableJob
 from services.pipeline.job_file.job import FORMATS, Job, LakeSettings
 from services.pipeline.job_file.kinds import READERS, Reader
 from services.pipeline.job_file.reader import TableReader
@@ -57,7 +59,20 @@ def parse_job_file(text: str, readers: Mapping[str, Reader] = READERS) -> JobFil
     if not found:
         raise InvalidJobFile("there is no job; each is a table [jobs.NAME]")
     file.end()
+    refuse_tables_in_tables(found)
     return JobFile(cluster, spark, lake, telemetry, {name: beside_its_archive(job, found) for name, job in found.items()})
+
+
+def refuse_tables_in_tables(jobs: Mapping[str, Job]) -> None:
+    """Raises InvalidJobFile: the writer of the outer table would take the files of the inner one for its own leftovers."""
+    written = [job for job in jobs.values() if isinstance(job, ArchiveJob | TableJob)]
+    paths = [(job.name, path) for job in written for path in (job.path, job.dead_letters_path)]
+    for name, inner in paths:
+        for other, outer in paths:
+            if inner.startswith(f"{outer}/"):
+                raise InvalidJobFile(
+                    f"jobs.{name} writes {inner}, inside the table {outer} of jobs.{other}: give it another path"
+                )
 
 
 def _read_cluster(table: TableReader) -> ClusterSettings:

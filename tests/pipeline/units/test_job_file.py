@@ -86,6 +86,21 @@ def test_what_is_wrong_is_named_in_one_sentence(part: str, other: str, complaint
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner"), [("/lake/a", "/lake/a/deeper/b"), ("/lake/a", "/lake/a_dead_letters/b"), ("s3://lake/a", "s3://lake/a/b")]
+)
+def test_a_table_inside_of_another_one_is_refused(outer: str, inner: str) -> None:
+    cluster = '[cluster]\nbootstrap_servers = "127.0.0.1:9092"\n[lake]\npath = "/lake"\n'
+    archives = [f'[jobs.{name}]\nkind = "archive"\ntopics = ["t"]\npath = "{{}}"\n' for name in ("one", "two")]
+    for first, second in ((outer, inner), (inner, outer)):
+        text = cluster + archives[0].format(first) + archives[1].format(second)
+        with pytest.raises(
+            InvalidJobFile, match=r"jobs\.(one|two) writes .*, inside the table .* of jobs\.(one|two): give it another"
+        ):
+            parse_job_file(text)
+    assert len(parse_job_file(cluster + archives[0].format(outer) + archives[1].format(f"{outer}b")).jobs) == 2
+
+
 def test_a_file_that_is_not_there_or_no_toml(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidJobFile, match=r"jobs\.toml: No such file"):
         read_job_file(tmp_path / "jobs.toml")

@@ -66,9 +66,19 @@ class StreamGroup:
         found = [each for each in answer.topic_partitions if each.offset >= 0]
         return {(each.topic, each.partition): _committed(each) for each in found}
 
+    def with_new_partitions(self, reached: Mapping[Position, int]) -> dict[Position, int]:
+        """`reached`, and the log start of each partition that its topics have got since: streams read these from there."""
+        topics = {topic for topic, _ in reached}
+        known = self._asked("Metadata", lambda: self._admin.list_topics(timeout=TIMEOUT_S)).topics if topics else {}
+        of_topics = {(topic, partition) for topic in topics & known.keys() for partition in known[topic].partitions}
+        return {**self._list_offsets(of_topics - reached.keys(), OffsetSpec.earliest()), **reached}
+
     def log_ends(self, positions: Iterable[Position]) -> dict[Position, int]:
         """Last stable offsets."""
-        asked = {TopicPartition(*position): OffsetSpec.latest() for position in positions}
+        return self._list_offsets(positions, OffsetSpec.latest())
+
+    def _list_offsets(self, positions: Iterable[Position], spec: OffsetSpec) -> dict[Position, int]:
+        asked = {TopicPartition(*position): spec for position in positions}
         if not asked:
             return {}
         futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S)

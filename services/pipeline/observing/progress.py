@@ -100,7 +100,7 @@ class StreamObserver(StreamingQueryListener):  # type: ignore[misc]  # PySpark i
         if self._group is None:
             return
         with self._lock:
-            reached = dict(self._reached)
+            reached = self._group.with_new_partitions(self._reached)
             ends = self._group.log_ends(reached)
             self._meters.lags = lags(reached, ends, self._group.timestamps(behind(reached, ends)))
 

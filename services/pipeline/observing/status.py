@@ -27,7 +27,7 @@ def _rows(job: str, group: StreamGroup) -> Iterable[tuple[str, ...]]:
     committed = group.committed()
     if not committed:
         return [(job, "none yet", "", "", "", "")]
-    reached = {position: each.offset for position, each in committed.items()}
+    reached = group.with_new_partitions({position: each.offset for position, each in committed.items()})
     ends = group.log_ends(reached)
     now_ms = time.time() * 1000
     found = lags(reached, ends, group.timestamps(behind(reached, ends)))

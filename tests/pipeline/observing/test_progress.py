@@ -222,3 +222,19 @@ def scraped(server: MetricsServer) -> dict[str, float]:
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+
+def test_records_of_a_partition_that_is_new_count_as_lag(bootstrap: str, topic: str) -> None:
+    make_topic(bootstrap, topic, 1)
+    produce(bootstrap, topic, 3)
+    cluster = ClusterSettings(bootstrap)
+    group = StreamGroup(cluster, f"group-of-{topic}")
+    group.commit({(topic, 0): 3}, 0)
+    grown = ("--alter", "--topic", topic, "--partitions", "2")
+    run_tool("kafka-topics", "--bootstrap-server", bootstrap, *grown)
+    produce_to_partitions(bootstrap, topic, [Record(1, b"k", b"v", 1_000) for _ in range(5)])
+    assert group.with_new_partitions({(topic, 0): 3}) == {(topic, 0): 3, (topic, 1): 0}
+    group.close()
+    line = status_lines(cluster, {"orders": f"group-of-{topic}"})[1].split()
+    assert line[-4:-1] == [topic, "5", line[-2]]
+    assert float(line[-2]) > 0

@@ -5,6 +5,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from services.pipeline.job_file.file import JobFile, parse_job_file
+from services.pipeline.job_file.job import Job
 from services.pipeline.jobs.kinds import STARTERS
 from services.pipeline.jobs.running import Surroundings
 
@@ -17,5 +18,10 @@ def run_jobs(spark: SparkSession, bootstrap: str, lake: Path, jobs: str) -> JobF
     """`jobs` is the rest of a job file. All of them end by themselves."""
     file = parse_job_file(job_file(bootstrap, lake, jobs))
     for job in file.jobs.values():
-        STARTERS[type(job)](job, Surroundings(spark, file.cluster, file.lake)).wait()
+        run_job(spark, file, job)
     return file
+
+
+def run_job(spark: SparkSession, file: JobFile, job: Job) -> None:
+    """One job of that file, to its end."""
+    STARTERS[type(job)](job, Surroundings(spark, file.cluster, file.lake)).wait()

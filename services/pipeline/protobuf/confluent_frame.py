@@ -8,6 +8,8 @@ from typing import Any
 
 from services.pipeline.protobuf.message_types import is_map_entry
 
+HEADER_BYTES = 5
+"""A zero byte and a schema id of four bytes, before each value of any format."""
 Path = tuple[int, ...]
 FIRST: Path = (0,)
 _VARINT_BITS_MAX = 35

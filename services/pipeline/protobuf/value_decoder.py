@@ -4,14 +4,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
-from services.pipeline.protobuf.confluent_frame import index_paths, read_indexes
+from services.pipeline.protobuf.confluent_frame import HEADER_BYTES, index_paths, read_indexes
 from services.pipeline.protobuf.message_types import MessageTypes
 from services.pipeline.protobuf.row_decoder import NoValue, Row, RowDecoder
 
 Decoded = tuple[Row | None, str | None]
 """A row, or the reason why there is none."""
-_INDEXES_BEGIN = 5
-"""Behind a zero byte and a schema id of four bytes."""
 
 
 @lru_cache(maxsize=16)
@@ -29,7 +27,7 @@ def value_decoder(descriptors: bytes, name: str, framing: Literal["none", "confl
 
     def decode_framed(value: bytes) -> Decoded:
         try:
-            path, end = read_indexes(value, _INDEXES_BEGIN)
+            path, end = read_indexes(value, HEADER_BYTES)
         except ValueError:
             return None, "no Confluent frame: no message indexes follow the schema id"
         if path not in paths:

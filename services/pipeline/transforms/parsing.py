@@ -7,11 +7,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from services.pipeline.protobuf.confluent_frame import HEADER_BYTES
 from services.pipeline.spark.value_schema import ValueSchema
 from services.pipeline.transforms.protobuf_values import message_type, with_decoded
 
-CONFLUENT_HEADER_BYTES = 5
-"""Confluent's framing: a zero byte and a schema id of four bytes before each value."""
 PARSE_ERROR = "parse_error"
 _CORRUPT = "_corrupt"
 _DECODED = "_decoded"
@@ -76,7 +75,7 @@ def _parsed(rows: DataFrame, schema: ValueSchema) -> DataFrame:
     """Adds `_parsed` and `_reason`, among other columns. For null values, and for those without a frame, both mean nothing."""
     if schema.format == "protobuf":
         return with_decoded(rows, schema, "_parsed", "_reason")
-    payload = F.expr(f"substring(value, {CONFLUENT_HEADER_BYTES + 1})") if schema.framing == "confluent" else F.col("value")
+    payload = F.expr(f"substring(value, {HEADER_BYTES + 1})") if schema.framing == "confluent" else F.col("value")
     with_payload = rows.withColumn("_payload", payload)
     return _json(with_payload, schema.text) if schema.format == "json" else _avro(with_payload, schema.text)
 

@@ -9,12 +9,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from services.pipeline.job_file.file import parse_job_file
-from services.pipeline.jobs.kinds import STARTERS
-from services.pipeline.jobs.running import Surroundings
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
 from tests.bench.pipeline.subjects import TOPIC, alternating, folder, parser, penstock, print_ratio, session
+from tests.pipeline.jobs_in_process import run_jobs
 
 TARGET = 0.9
 _numbers = itertools.count()
@@ -22,10 +20,7 @@ _numbers = itertools.count()
 
 def archive(spark: SparkSession, bootstrap: str, directory: Path) -> None:
     lake = directory / f"lake-{next(_numbers)}"
-    job = f'[jobs.all]\nkind = "archive"\ntopics = ["{TOPIC}"]\n'
-    file = parse_job_file(f'[cluster]\nbootstrap_servers = "{bootstrap}"\n[lake]\npath = "{lake}"\n{job}')
-    [made] = file.jobs.values()
-    STARTERS[type(made)](made, Surroundings(spark, file.cluster, file.lake)).wait()
+    run_jobs(spark, bootstrap, lake, f'[jobs.all]\nkind = "archive"\ntopics = ["{TOPIC}"]\n')
 
 
 def plain(spark: SparkSession, bootstrap: str, directory: Path) -> None:

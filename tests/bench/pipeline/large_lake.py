@@ -11,17 +11,12 @@ import time
 from pathlib import Path
 
 from services.pipeline.job_file.file import parse_job_file
-from services.pipeline.jobs.kinds import STARTERS
-from services.pipeline.jobs.running import Surroundings
 from tests.bench.pipeline.subjects import RECORD_BYTES, TOPIC, folder, parser, penstock, print_line, session
+from tests.pipeline.jobs_in_process import job_file, run_job
 
 
-def job_file(bootstrap: str, directory: Path) -> str:
+def jobs(directory: Path) -> str:
     return f"""
-[cluster]
-bootstrap_servers = "{bootstrap}"
-[lake]
-path = "{directory}/lake"
 [jobs.all]
 kind = "archive"
 topics = ["{TOPIC}"]
@@ -47,11 +42,11 @@ def main(arguments: list[str]) -> None:
     given = parser(__doc__ or "", 50_000_000, rounds=None).parse_args(arguments)
     with folder() as directory, penstock(given.records) as bootstrap:
         spark = session(given.driver_memory)
-        file = parse_job_file(job_file(bootstrap, directory))
+        file = parse_job_file(job_file(bootstrap, directory / "lake", jobs(directory)))
         seconds = {}
         for name, job in file.jobs.items():
             began = time.monotonic()
-            STARTERS[type(job)](job, Surroundings(spark, file.cluster, file.lake)).wait()
+            run_job(spark, file, job)
             seconds[name] = time.monotonic() - began
         figures = {
             "records": given.records,

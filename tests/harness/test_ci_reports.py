@@ -12,9 +12,9 @@ def count(tmp_path, least: int, **numbers: int) -> str:
     return run(str(report), str(least))
 
 
-def run(*arguments: str) -> str:
+def run(*arguments: str, program: str = "count.py") -> str:
     return subprocess.run(
-        [sys.executable, ROOT / ".ci" / "count.py", *arguments], capture_output=True, text=True, check=True
+        [sys.executable, ROOT / ".ci" / program, *arguments], capture_output=True, text=True, check=True
     ).stdout.strip()
 
 
@@ -36,3 +36,19 @@ def test_too_few_tests_are_a_complaint(tmp_path):
 
 def test_no_report_is_a_complaint(tmp_path):
     assert run(str(tmp_path / "none.xml"), "3") == "0 0 0 - pytest wrote no report; at least 3 tests were expected"
+
+
+def test_each_failure_is_named_with_its_reason(tmp_path):
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase classname="tests.a" name="test_good"/>'
+        '<testcase classname="tests.a" name="test_bad"><failure message="assert 1&#10;  == 2">long</failure></testcase>'
+        '<testcase classname="tests.b" name="test_worse[x]"><error message="no cluster">long</error></testcase>'
+        "</testsuite></testsuites>"
+    )
+    told = run(str(report), program="failures.py")
+    assert told.splitlines() == ["tests.a::test_bad: assert 1 == 2", "tests.b::test_worse[x]: no cluster"]
+
+
+def test_without_a_report_no_failure_is_named(tmp_path):
+    assert run(str(tmp_path / "none.xml"), program="failures.py") == ""

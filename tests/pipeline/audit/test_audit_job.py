@@ -1,14 +1,17 @@
-"""An audit as a job of a job file, run from the command line beside its archive."""
+"""An audit as a job of a job file, beside its archive: in the session of the tests, and once from the command line."""
 
 import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
+from services.pipeline.errors import PipelineError
+from services.pipeline.job_file.file import parse_job_file
 from tests.pipeline.audit import topics
 from tests.pipeline.driver_process import run
-from tests.pipeline.jobs_in_process import job_file
+from tests.pipeline.jobs_in_process import job_file, run_job
 from tests.pipeline.topics import make_topic
 
 HOLE = 17
@@ -40,10 +43,13 @@ def plant_hole(table: Path, topic: str) -> None:
     raise AssertionError("no data file has the record")
 
 
-def test_an_audit_agrees_and_fails_for_a_planted_hole_and_for_a_lost_checkpoint(file: Path, topic: str, tmp_path: Path) -> None:
-    agreeing = run(file)
-    assert agreeing.returncode == 0, agreeing.stderr[-3000:]
-    assert "check: log and lake agree" in agreeing.stdout
+def test_an_audit_agrees_and_fails_for_a_planted_hole_and_for_a_lost_checkpoint(
+    spark: SparkSession, file: Path, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = parse_job_file(file.read_text())
+    for job in jobs.jobs.values():
+        run_job(spark, jobs, job)
+    assert "check: log and lake agree" in capsys.readouterr().out
     report = json.loads((tmp_path / "report" / "report.json").read_text())
     assert (report["agrees"], report["totals"]["log"]["records"], report["totals"]["lake"]["records"]) == (True, 200, 200)
 
@@ -55,7 +61,6 @@ def test_an_audit_agrees_and_fails_for_a_planted_hole_and_for_a_lost_checkpoint(
     assert not json.loads((tmp_path / "report" / "report.json").read_text())["agrees"]
 
     (tmp_path / "c").rename(tmp_path / "gone")
-    refused = run(file, "check")
-    assert refused.returncode == 1
-    assert f"check: there is no checkpoint of an archive at {tmp_path}/c" in refused.stderr
-    assert "agree" not in refused.stdout
+    with pytest.raises(PipelineError, match=f"check: there is no checkpoint of an archive at {tmp_path}/c"):
+        run_job(spark, jobs, jobs.jobs["check"])
+    assert "agree" not in capsys.readouterr().out

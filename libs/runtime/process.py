@@ -150,12 +150,21 @@ def refuse_newer_cluster(image: ClusterImage, version: str) -> None:
 
 
 def ready_where_reached(ready: Callable[[], tuple[bool, str]], socket: str) -> Callable[[], tuple[bool, str]]:
-    """`ready`, except while the file of the process's own Unix socket is gone: nobody can connect there any more. "": none."""
+    """`ready`, except while there is no file of the process's own Unix socket: nobody can connect there. "": it has none.
+
+    The process opens it a while after its admin port. What asks then waits; a socket that was there and is gone never returns.
+    """
+    was_there = False
 
     def reached() -> tuple[bool, str]:
+        nonlocal was_there
         is_ready, reason = ready()
-        if is_ready and socket and not os.path.exists(socket):
+        if not socket or os.path.exists(socket):
+            was_there = True
+        elif is_ready and was_there:
             return False, f"its socket in {os.path.dirname(socket)} is gone: start it anew (`make down`, then `make up`)"
+        elif is_ready:
+            return False, f"its socket in {os.path.dirname(socket)} is not open yet"
         return is_ready, reason
 
     return reached

@@ -50,17 +50,31 @@ NO_OBJECTS = [
     b"1",
     b" ",
     b'{"n": "x"}',
+    b'{"n": 1}], "_end": 0, "x": [',
+    b'{"n": 1}], "x": [{}',
+    b'{"n": 1}], "values": [{"n": 2}',
+    b'{"n": 1}]} {"values": [{"n": 2}',
+    b'{"n": 1}, {"_end": 0}], "x": [{}',
+    b'{"n": 1}, {"n": 2}]} {',
+    b'{"n": 1}, {"x": [{}',
+    OBJECT + b",",
+    OBJECT + b"}",
+    OBJECT + b"\0",
+    b"\xef\xbb\xbf" + OBJECT,
+    b"{'n': 1}",
+    b'{"n": 1, "unread": NaN}',
+    b'{"n": 1, "s": "\n"}',
 ]
 
 
 def test_only_a_value_that_is_one_json_object_is_parsed(spark: SparkSession) -> None:
-    """Spark's own `from_json` leaves what follows the first value unread."""
-    values = [OBJECT, b" %b\n" % OBJECT, b"{}", *NO_OBJECTS]
+    """Spark's own `from_json` leaves what follows the first value unread. Of a name that comes twice, the last counts."""
+    values = [OBJECT, b" %b\n" % OBJECT, b"{}", b'{"n": 2, "s": "x", "n": 1}', *NO_OBJECTS]
     parsed = with_parsed(rows_of(spark, [(b"k", value) for value in values]), SCHEMA, parsed_type(spark, SCHEMA))
     found = [row.parsed and row.parsed.asDict() for row in parsed.orderBy("offset").collect()]
     one = {"n": 1, "s": "x"}
-    assert found == [one, one, {"n": None, "s": None}, *[None] * len(NO_OBJECTS)]
-    assert [row.offset for row in dead_letters(parsed).orderBy("offset").collect()] == list(range(3, len(values)))
+    assert found == [one, one, {"n": None, "s": None}, one, *[None] * len(NO_OBJECTS)]
+    assert [row.offset for row in dead_letters(parsed).orderBy("offset").collect()] == list(range(4, len(values)))
 
 
 @FEW

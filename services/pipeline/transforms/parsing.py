@@ -1,6 +1,7 @@
 """Values parsed by a schema. What does not parse gets a reason, and stays in the row as raw bytes."""
 
 import json
+import secrets
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,7 +15,14 @@ from services.pipeline.transforms.protobuf_values import message_type, with_deco
 PARSE_ERROR = "parse_error"
 _CORRUPT = "_corrupt"
 _DECODED = "_decoded"
-_END = "_end"
+_MARK = f"_{secrets.token_hex(16)}"
+"""A field name of this process, which no value of a topic can have."""
+_STRICT = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
 _DEAD_LETTER_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "ingest_time", "date")
 
 
@@ -81,14 +89,15 @@ def _parsed(rows: DataFrame, schema: ValueSchema) -> DataFrame:
 
 
 def _json(rows: DataFrame, ddl: str) -> DataFrame:
-    """Spark reads the first JSON value of a text, and leaves the rest unread. So each text is read as the only element of an
-    array, with a field behind it that must be found."""
+    """Spark reads the first JSON value of a text, and leaves the rest unread. So each text is read as the first of two elements
+    of an array, of which the second must be found. A text that closes array or object itself does not know their names."""
     text = F.expr("CASE WHEN is_valid_utf8(_payload) THEN CAST(_payload AS STRING) END")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    framed = F.concat(F.lit('{"values": ['), text, F.lit(f'], "{_END}": 0}}'))
-    whole = F.from_json(framed, f"values ARRAY<STRUCT<{ddl}>>, {_END} INT, {_CORRUPT} STRING", options)
-    found = rows.withColumn("_text", text).withColumn("_whole", whole).withColumn("_parsed", F.get("_whole.values", F.lit(0)))
-    is_one = (F.size("_whole.values") == 1) & F.col(f"_whole.{_END}").isNotNull() & F.col("_parsed").isNotNull()
+    framed = F.concat(F.lit(f'{{"{_MARK}": ['), text, F.lit(f', {{"{_MARK}": 0}}]}}'))
+    whole = F.from_json(framed, f"{_MARK} ARRAY<STRUCT<{ddl}, {_MARK} INT>>, {_CORRUPT} STRING", _STRICT)
+    found = rows.withColumn("_text", text).withColumn("_whole", whole)
+    first, second = (F.get(f"_whole.{_MARK}", F.lit(place)) for place in (0, 1))
+    found = found.withColumn("_parsed", first.dropFields(_MARK))
+    is_one = (F.size(f"_whole.{_MARK}") == 2) & second[_MARK].isNotNull() & F.col("_parsed").isNotNull()
     reason = (
         F.when(F.col("_text").isNull(), F.lit("not UTF-8"))
         .when(F.trim("_text") == "", F.lit("not JSON"))

@@ -23,8 +23,8 @@ def archive(topic: str, extra: str = "") -> str:
 
 def contents(spark: SparkSession, path: Path) -> list[tuple[Any, ...]]:
     """What a record has from its producer, in the order of the log."""
-    rows = read_table(spark, str(path)).orderBy("topic", "partition", "offset").collect()
-    return [(r.partition, r.key, r.value, tuple((h.key, bytes(h.value)) for h in r.headers or ())) for r in rows]
+    rows = read_table(spark, str(path)).orderBy("topic", "partition", "offset").select("partition", "key", "value", "headers")
+    return [(r.partition, r.key, r.value, tuple((h.key, bytes(h.value)) for h in r.headers or ())) for r in rows.collect()]
 
 
 def expected(records: list[Record], partitions: int = 2) -> list[tuple[Any, ...]]:
@@ -62,6 +62,20 @@ def test_a_plain_reader_of_the_parquet_folder_sees_the_same_rows(
     produce(bootstrap, topic, numbered(20))
     run_jobs(spark, bootstrap, tmp_path, archive(topic))
     assert spark.read.parquet(str(tmp_path / "a")).count() == 20
+
+
+def test_a_time_before_1582_is_the_one_that_the_record_has(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    """Spark's connector takes it for a time of the Julian calendar."""
+    make_topic(bootstrap, topic, 1)
+    times_ms = [-62_135_596_800_000, -12_219_292_800_001, -12_219_292_800_000, -1, FIRST_DAY_MS]
+    produce(bootstrap, topic, [Record(0, b"k", None, time_ms) for time_ms in times_ms])
+    run_jobs(spark, bootstrap, tmp_path, archive(topic))
+    rows = read_table(spark, str(tmp_path / "a")).orderBy("offset").selectExpr("unix_millis(timestamp) AS ms", "date").collect()
+    assert [row.ms for row in rows] == times_ms
+    days = ["0001-01-01", "1582-10-14", "1582-10-15", "1969-12-31", "2026-05-27"]
+    assert [str(row.date) for row in rows] == days
 
 
 @pytest.mark.parametrize("table", FORMATS)

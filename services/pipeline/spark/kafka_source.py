@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 
@@ -12,6 +13,16 @@ CLIENT_DEFAULTS = {
     "max.partition.fetch.bytes": str(4 << 20),
 }
 """Settings of the connector's clients that the cluster's `options` may replace."""
+
+
+_INSTANT = """
+    CASE WHEN timestamp < TIMESTAMP '1901-01-01 00:00:00' THEN timestamp_micros(CAST(java_method(
+        'org.apache.spark.sql.catalyst.util.RebaseDateTime', 'rebaseGregorianToJulianMicros', unix_micros(timestamp)) AS BIGINT))
+    ELSE timestamp END
+"""
+"""The connector takes the milliseconds of a record for a date of the Julian calendar, if they lie before 1582, and gives the day
+of the same name in the Gregorian one: 0001-01-03 for 0001-01-01. This is Spark's own way back. Before 1900, the names of
+times also differ in time zones of a driver other than UTC."""
 
 
 def source_options(
@@ -45,7 +56,7 @@ def read_stream(
     reader = spark.readStream.format("kafka").options(**options).option("startingOffsets", starting_offsets)
     if max_offsets_per_trigger is not None:
         reader = reader.option("maxOffsetsPerTrigger", max_offsets_per_trigger)
-    return reader.load()
+    return reader.load().withColumn("timestamp", F.expr(_INSTANT))
 
 
 def read_batch(
@@ -53,4 +64,5 @@ def read_batch(
 ) -> DataFrame:
     """What lies between the offsets now."""
     reader = spark.read.format("kafka").options(**options)
-    return reader.option("startingOffsets", starting_offsets).option("endingOffsets", ending_offsets).load()
+    records = reader.option("startingOffsets", starting_offsets).option("endingOffsets", ending_offsets).load()
+    return records.withColumn("timestamp", F.expr(_INSTANT))

@@ -15,6 +15,8 @@ from tests.pipeline.jobs_in_process import run_jobs
 from tests.pipeline.topics import FIRST_DAY_MS, Record, make_topic, numbered, produce
 
 FORMATS = ("parquet", "delta")
+LAST_MS = (1 << 63) - 1
+HEADERS = (("header", b"of the record"), ("empty", b""))
 
 
 def archive(topic: str, extra: str = "") -> str:
@@ -76,6 +78,36 @@ def test_a_time_before_1582_is_the_one_that_the_record_has(
     assert [row.ms for row in rows] == times_ms
     days = ["0001-01-01", "1582-10-14", "1582-10-15", "1969-12-31", "2026-05-27"]
     assert [str(row.date) for row in rows] == days
+
+
+@pytest.mark.parametrize("table", FORMATS)
+def test_a_time_that_spark_cannot_hold_is_a_dead_letter_and_its_record_a_row(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str
+) -> None:
+    """Spark's connector fails at such a record. Of years behind 9999, only Python's own times know nothing."""
+    make_topic(bootstrap, topic, 1, {"message.timestamp.after.max.ms": str(LAST_MS)})
+    times_ms = [FIRST_DAY_MS, 253_402_300_800_000, LAST_MS // 1000 - 1, LAST_MS // 1000 + 1, 1 << 62, -62_135_596_800_000]
+    records = [Record(0, b"key", b'{"n": %d}' % number, time_ms, HEADERS) for number, time_ms in enumerate(times_ms)]
+    produce(bootstrap, topic, records[:3])
+    jobs = archive(topic, f'format = "{table}"\ncompaction.min_files = 2')
+    run_jobs(spark, bootstrap, tmp_path, jobs)
+    produce(bootstrap, topic, records[3:])
+    produce(bootstrap, topic, [Record(0, b"aborted", b"")], transactional_id=f"{topic}-id", abort=True)
+    audit = f'[jobs.check]\nkind = "audit"\narchive = "a"\ntopics = ["{topic}"]\nreport = "{tmp_path}/report"\n'
+    run_jobs(spark, bootstrap, tmp_path, jobs + audit)
+    assert contents(spark, tmp_path / "a") == expected(records, 1)
+    rows = read_table(spark, str(tmp_path / "a")).orderBy("offset")
+    found = rows.selectExpr("unix_millis(timestamp) AS ms", "CAST(date AS string) AS date", "timestamp_type AS type").collect()
+    assert [row.ms for row in found] == [*times_ms[:3], None, None, times_ms[5]]
+    assert [row.date for row in found][1:3] == ["+10000-01-01", "+294247-01-10"]
+    assert {row.type for row in found} == {0}
+    assert rows.where("timestamp > '9999-12-31'").count() == 2
+    dead = read_table(spark, str(tmp_path / "a_dead_letters")).orderBy("offset").collect()
+    assert [(row.offset, bytes(row.value), row.reason) for row in dead] == [
+        (3, b'{"n": 3}', "the timestamp 9223372036854776 ms is beyond what Spark holds"),
+        (4, b'{"n": 4}', "the timestamp 4611686018427387904 ms is beyond what Spark holds"),
+    ]
+    run_jobs(spark, bootstrap, tmp_path, archive(topic, f'format = "{table}"\nschema = {{format = "json", ddl = "n INT"}}'))
 
 
 @pytest.mark.parametrize("table", FORMATS)

@@ -2,10 +2,11 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import date
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.pipeline.audit.drill import Drill
@@ -17,8 +18,10 @@ from services.pipeline.audit.slices import Bucket, Partition, Scope, Slice, diff
 from services.pipeline.errors import PipelineError
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import source_options
+from services.pipeline.spark.raw_records import is_timestamp_overflow
 from services.pipeline.transforms.checksums import slice_checksums
 
+DAY_S = 86_400
 SLICES_MAX = 1_000_000
 DRILLS_MAX = 3
 
@@ -55,9 +58,9 @@ def compare(spark: SparkSession, cluster: ClusterSettings, lake: LakeSide, setti
     lake_slices = _slices(lake.within(facts.scopes), settings, "the lake")
     reached = _reached(lake, lake_slices)
     scopes = _compared(facts.scopes, _began(lake, lake_slices), reached)
-    log_slices = _slices(log.within(scopes), settings, "the log")
+    log, log_slices = _log_slices(log, scopes, settings)
     slicing_s = time.monotonic() - started
-    expired = [each for each in log_slices if _is_expired(each, lake)]
+    expired = _expired(log_slices, set(lake_slices), lake)
     differing = differing_buckets(
         set(log_slices).difference(expired), (each for each in lake_slices if not _is_expired(each, lake))
     )
@@ -104,6 +107,17 @@ def _slices(records: DataFrame, settings: AuditSettings, side: str) -> list[Slic
     return [Slice(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
 
 
+def _log_slices(log: LogSide, scopes: Mapping[Partition, Scope], settings: AuditSettings) -> tuple[LogSide, list[Slice]]:
+    """The slices, and the log side that could read them."""
+    try:
+        return log, _slices(log.within(scopes), settings, "the log")
+    except Py4JJavaError as error:
+        if not is_timestamp_overflow(error):
+            raise
+        raw = replace(log, is_raw=True)
+        return raw, _slices(raw.within(scopes), settings, "the log")
+
+
 def _reached(lake: LakeSide, slices: Iterable[Slice]) -> dict[Partition, int]:
     """The offset after the last that the lake has, by its rows and by its checkpoint."""
     reached = dict(lake.reached)
@@ -133,8 +147,18 @@ def _compared(
     return scopes
 
 
+def _expired(log_slices: Iterable[Slice], lake_slices: Collection[Slice], lake: LakeSide) -> list[Slice]:
+    """Slices that the lake's retention dropped. Records without a time lie at the date of their batch, which the log cannot tell:
+    they may have been dropped if the lake has another slice of them, or none."""
+    if lake.retained_from is None:
+        return []
+    return [each for each in log_slices if _is_expired(each, lake) or (each.start_s is None and each not in lake_slices)]
+
+
 def _is_expired(each: Slice, lake: LakeSide) -> bool:
-    return lake.retained_from is not None and datetime.fromtimestamp(each.start_s, UTC).date() < lake.retained_from
+    if lake.retained_from is None or each.start_s is None:
+        return False
+    return each.start_s < (lake.retained_from - date(1970, 1, 1)).days * DAY_S
 
 
 def _bounds(

@@ -3,8 +3,9 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
+
+import numpy as np
 
 from services.pipeline.audit.comparison import AuditResult
 from services.pipeline.audit.findings import Finding
@@ -52,11 +53,12 @@ def _partition(partition: Partition, result: AuditResult) -> dict[str, Any]:
 
 
 def _times(result: AuditResult) -> list[dict[str, Any]]:
-    """Records of both sides by slice of time."""
+    """Records of both sides by slice of time; without those whose timestamp Spark cannot hold."""
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for side, slices in enumerate((result.log, result.lake)):
         for each in slices:
-            sums[each.start_s][side] += each.records
+            if each.start_s is not None:
+                sums[each.start_s][side] += each.records
     return [{"start": _utc(start), "log": log, "lake": lake} for start, (log, lake) in sorted(sums.items())]
 
 
@@ -80,4 +82,5 @@ def _records(slices: Iterable[Slice]) -> int:
 
 
 def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Python's own times end with the year 9999."""
+    return f"{np.datetime64(int(seconds), 's')}Z"

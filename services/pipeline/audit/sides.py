@@ -13,7 +13,9 @@ from pyspark.sql import functions as F
 from services.pipeline.audit.slices import Bucket, Partition, Scope
 from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.kafka_source import read_batch
+from services.pipeline.spark.offset_ranges import OffsetRange
 from services.pipeline.spark.patterns import pattern_fits
+from services.pipeline.spark.raw_records import read_raw
 from services.pipeline.transforms.checksums import with_bucket
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -68,13 +70,22 @@ class LakeSide:
 
 @dataclass(frozen=True)
 class LogSide:
-    """The log, read by Spark's connector. `options` are the connector's, without offsets."""
+    """The log, read by Spark's connector. `options` are the connector's, without offsets. `is_raw`: it is read by `read_raw`."""
 
     spark: SparkSession
     options: Mapping[str, str]
+    is_raw: bool = False
 
     def within(self, scopes: Scopes) -> DataFrame:
         """`scopes` names all partitions of the topics that it names."""
+        records = self._raw(scopes) if self.is_raw else self._connected(scopes)
+        return records.withColumnRenamed("timestampType", "timestamp_type").select(*COLUMNS)
+
+    def _raw(self, scopes: Scopes) -> DataFrame:
+        ranges = {(partition.topic, partition.number): OffsetRange(scope.start, scope.end) for partition, scope in scopes.items()}
+        return read_raw(self.spark, self.options, ranges)
+
+    def _connected(self, scopes: Scopes) -> DataFrame:
         starts: dict[str, dict[str, int]] = defaultdict(dict)
         ends: dict[str, dict[str, int]] = defaultdict(dict)
         for (topic, index), scope in scopes.items():
@@ -82,8 +93,7 @@ class LogSide:
             ends[topic][str(index)] = scope.end
         wide = {"minPartitions": str(self.spark.sparkContext.defaultParallelism), "subscribe": ",".join(starts)}
         options = {**self.options, **wide}
-        records = read_batch(self.spark, options, starting_offsets=json.dumps(starts), ending_offsets=json.dumps(ends))
-        return records.withColumnRenamed("timestampType", "timestamp_type").select(*COLUMNS)
+        return read_batch(self.spark, options, starting_offsets=json.dumps(starts), ending_offsets=json.dumps(ends))
 
 
 def around(buckets: Iterable[Bucket], bucket_offsets: int, scopes: Scopes) -> dict[Partition, Scope]:

@@ -29,12 +29,13 @@ class Range(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """The checksums of one slice (`transforms/checksums.py:slice_checksums`). `start_s` is seconds since 1970."""
+    """The checksums of one slice (`transforms/checksums.py:slice_checksums`). `start_s` is seconds since 1970,
+    None of records whose timestamp Spark cannot hold."""
 
     topic: str
     partition: int
     bucket: int
-    start_s: int
+    start_s: int | None
     records: int
     bytes: int
     first: int

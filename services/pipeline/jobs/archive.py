@@ -9,6 +9,7 @@ from services.pipeline.jobs.lake_batches import Facts, LakeBatches
 from services.pipeline.jobs.losses import LossCheck
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.jobs.topic_streams import Commit, start_topic_stream
+from services.pipeline.lake.table import table_format
 from services.pipeline.lake.writing import WrittenTable, open_table
 from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
@@ -32,15 +33,18 @@ class ArchiveBatches(LakeBatches[WrittenTable]):
         super().__init__(spark, job, checkpoint, losses, observer)
         self._job = job
 
-    def open_tables(self, stream: str) -> tuple[WrittenTable, WrittenTable | None]:
-        table = self._open_one(self._job.path, stream)
-        return table, None if self._job.schema is None else self._open_one(self._job.dead_letters_path, stream)
+    def open_tables(self, stream: str, *, with_dead_letters: bool) -> tuple[WrittenTable, WrittenTable | None]:
+        table, letters = self._open_one(self._job.path, stream), self._job.dead_letters_path
+        if with_dead_letters or self._job.schema is not None or table_format(self._spark, letters) is not None:
+            return table, self._open_one(letters, stream)
+        return table, None
 
     def write(self, rows: DataFrame, table: WrittenTable, dead: WrittenTable | None, batch: int, facts: Facts) -> None:
-        if dead is None:
-            table.append(self.parsed(rows, table), batch, facts)
+        parsed = self.parsed(rows, table)
+        if dead is None or PARSE_ERROR not in parsed.columns:
+            table.append(parsed, batch, facts)
             return
-        parsed = self.parsed(rows, table).persist()
+        parsed.persist()
         try:
             self.append_dead_letters(dead, dead_letters(parsed), batch, facts)
             table.append(parsed.drop(PARSE_ERROR), batch, facts)

@@ -17,7 +17,7 @@ from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.offset_ranges import OffsetRange, Partition, as_json
 from services.pipeline.spark.value_schema import ValueSchema
-from services.pipeline.transforms.parsing import parsed_type, with_parsed
+from services.pipeline.transforms.parsing import PARSE_ERROR, parsed_type, with_parsed
 
 PARSED = "parsed"
 Offsets = Mapping[Partition, OffsetRange]
@@ -50,8 +50,8 @@ class LakeBatches(ABC, Generic[Table]):
         self._tables: tuple[Table, Table | None] | None = None
 
     @abstractmethod
-    def open_tables(self, stream: str) -> tuple[Table, Table | None]:
-        """The table of that stream, and that of dead letters if the job may have some."""
+    def open_tables(self, stream: str, *, with_dead_letters: bool) -> tuple[Table, Table | None]:
+        """The table of that stream, and that of dead letters if the job may have some, has some, or is to get some."""
 
     @abstractmethod
     def write(self, rows: DataFrame, table: Table, dead: Table | None, batch: int, facts: Facts) -> None:
@@ -64,7 +64,7 @@ class LakeBatches(ABC, Generic[Table]):
         """What is done after each batch."""
 
     def commit(self, rows: DataFrame, batch: int) -> None:
-        table, dead = self._open(batch)
+        table, dead = self._open(batch, with_dead_letters=PARSE_ERROR in rows.columns)
         wanted = self._checkpoint.ranges(batch)
         if table.last_batch >= batch:
             self._refuse_another_batch(table, batch, as_json(wanted))
@@ -76,10 +76,11 @@ class LakeBatches(ABC, Generic[Table]):
         self.keep_up(table, dead)
 
     def parsed(self, rows: DataFrame, table: Table) -> DataFrame:
-        """The rows in the table's columns; also `parse_error` if values are parsed."""
+        """The rows in the table's columns; also `parse_error` if values are parsed, or if the rows have it already."""
+        plain = rows.drop(PARSE_ERROR).schema
         if self._schema is None or self._parsed_type is None:
-            return widened(rows, table.merged_schema(rows.schema))
-        wide = table.merged_schema(StructType([*rows.schema.fields, StructField(PARSED, self._parsed_type, True)]))
+            return widened(rows, table.merged_schema(plain))
+        wide = table.merged_schema(StructType([*plain.fields, StructField(PARSED, self._parsed_type, True)]))
         return with_parsed(rows, self._schema, wide[PARSED].dataType)
 
     def append_dead_letters(self, dead: Table, letters: DataFrame, batch: int, facts: Facts) -> None:
@@ -99,11 +100,14 @@ class LakeBatches(ABC, Generic[Table]):
                 "or give the job a new checkpoint and a new path"
             )
 
-    def _open(self, batch: int) -> tuple[Table, Table | None]:
+    def _open(self, batch: int, *, with_dead_letters: bool) -> tuple[Table, Table | None]:
         """With the first batch, since the query has no id before. Leftovers stay where a batch is missing: they may be it."""
-        tables = self._tables or self.open_tables(self._checkpoint.stream())
+        known = self._tables
+        if known is not None and with_dead_letters and known[1] is None:
+            known = None
+        tables = known or self.open_tables(self._checkpoint.stream(), with_dead_letters=with_dead_letters)
         refuse_gap(tables[0], batch, self._checkpoint.path)
-        if self._tables is None:
+        if known is None:
             for each in tables:
                 if each is not None:
                     each.remove_leftovers()

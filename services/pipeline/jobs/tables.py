@@ -33,7 +33,7 @@ class TableBatches(LakeBatches[DeltaLakeTable]):
         super().__init__(spark, job, checkpoint, losses, observer)
         self._job = job
 
-    def open_tables(self, stream: str) -> tuple[DeltaLakeTable, DeltaLakeTable | None]:
+    def open_tables(self, stream: str, *, with_dead_letters: bool) -> tuple[DeltaLakeTable, DeltaLakeTable | None]:
         dead = DeltaLakeTable(self._spark, self._job.dead_letters_path, stream, PARTITION_COLUMNS)
         return DeltaLakeTable(self._spark, self._job.path, stream, ()), dead
 

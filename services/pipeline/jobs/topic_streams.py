@@ -1,8 +1,10 @@
 """Streams of records from topics, for jobs that commit whole batches."""
 
+import sys
 from collections.abc import Callable
 from typing import Protocol
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from services.pipeline.job_file.archive import OnDataLoss
@@ -13,6 +15,7 @@ from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
+from services.pipeline.spark.raw_records import is_timestamp_overflow, read_raw
 from services.pipeline.transforms.records import lake_rows
 
 Commit = Callable[[DataFrame, int], None]
@@ -51,8 +54,16 @@ def start_topic_stream(
     losses = LossCheck(spark, cluster, job.on_data_loss, job.name)
     commit = announced(commit_into(checkpoint, losses, observer), checkpoint, job.name)
 
-    def commit_counted(records: DataFrame, batch: int) -> None:
-        commit(observer.counted(records, batch), batch)
+    def commit_counted(rows: DataFrame, batch: int) -> None:
+        try:
+            commit(observer.counted(rows, batch), batch)
+        except Py4JJavaError as error:
+            if not is_timestamp_overflow(error):
+                raise
+            print(
+                f"{job.name}: batch {batch} has a timestamp beyond what Spark holds; it is read anew", file=sys.stderr, flush=True
+            )
+            commit(observer.counted(lake_rows(read_raw(spark, options, checkpoint.ranges(batch))), batch), batch)
 
     records = read_stream(
         spark, options, starting_offsets=starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger

@@ -29,7 +29,7 @@ _DEAD_LETTER_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "val
 def with_parsed(rows: DataFrame, schema: ValueSchema, parsed_type: StructType) -> DataFrame:
     """Adds `parsed` and `parse_error`, the reason or null. `parsed` has the fields of `parsed_type`.
 
-    A null value (a tombstone) is no error: its `parsed` is null.
+    A null value (a tombstone) is no error: its `parsed` is null. A reason that a row has already goes before.
     """
     found = _parsed(rows, schema)
     if schema.framing == "confluent":
@@ -39,7 +39,9 @@ def with_parsed(rows: DataFrame, schema: ValueSchema, parsed_type: StructType) -
     error = F.when(F.col("value").isNotNull(), F.col("_reason"))
     source = found.schema["_parsed"].dataType
     conformed = F.when(F.col("value").isNotNull() & error.isNull(), conform(F.col("_parsed"), source, parsed_type))
-    return found.select(*rows.columns, conformed.cast(parsed_type).alias("parsed"), error.alias(PARSE_ERROR))
+    reason = F.coalesce(F.col(PARSE_ERROR), error) if PARSE_ERROR in rows.columns else error
+    columns = [name for name in rows.columns if name != PARSE_ERROR]
+    return found.select(*columns, conformed.cast(parsed_type).alias("parsed"), reason.alias(PARSE_ERROR))
 
 
 def parsed_type(spark: SparkSession, schema: ValueSchema) -> StructType:

@@ -3,6 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from services.pipeline.spark.raw_records import TIMESTAMP_ERROR
+from services.pipeline.transforms.parsing import PARSE_ERROR
+
 HEADERS = "array<struct<key: string, value: binary>>"
 ROW_COLUMNS = (
     ("topic", "string"),
@@ -22,7 +25,11 @@ PARTITION_COLUMNS = ("topic", "date")
 
 
 def lake_rows(records: DataFrame) -> DataFrame:
-    """One row for each record. `date` is the day of the record's timestamp, `ingest_time` that of the batch; both are in UTC."""
+    """One row for each record. `date` is the day of the record's timestamp, `ingest_time` that of the batch; both are in UTC.
+
+    Records of `read_raw` also have `parse_error`, where their timestamp is null; their date is that of the batch.
+    """
+    reasons = [F.col(TIMESTAMP_ERROR).alias(PARSE_ERROR)] if TIMESTAMP_ERROR in records.columns else []
     return records.select(
         "topic",
         "partition",
@@ -34,7 +41,8 @@ def lake_rows(records: DataFrame) -> DataFrame:
         F.col("headers").cast(HEADERS).alias("headers"),
         F.lit(None).cast("int").alias("leader_epoch"),
         F.current_timestamp().alias("ingest_time"),
-        day_of(F.col("timestamp")).alias("date"),
+        F.coalesce(day_of(F.col("timestamp")), F.current_date()).alias("date"),
+        *reasons,
     )
 
 

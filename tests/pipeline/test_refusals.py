@@ -55,6 +55,12 @@ def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str
     assert set((tmp_path / "a").rglob("*.parquet")) == files
     shutil.rmtree(tmp_path / "a")
     refused(archive(topic), r"/a has the batches up to -1, and the checkpoint .* goes on with batch 2")
+    for name in ("parquet", "delta"):
+        jobs = archive(topic, f'format = "{name}"', name)
+        run_jobs(spark, bootstrap, tmp_path, jobs)
+        shutil.rmtree(tmp_path / name)
+        refused(jobs, rf"/{name} has the batches up to -1, and the checkpoint .* goes on with batch 1")  # without a new record
+        assert not (tmp_path / name).exists()
 
 
 def test_a_cluster_whose_name_does_not_resolve_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:

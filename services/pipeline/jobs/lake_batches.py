@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from services.pipeline.errors import PipelineError
 from services.pipeline.jobs.losses import LossCheck
 from services.pipeline.lake.schemas import widened
-from services.pipeline.lake.table import facts_of_commits
+from services.pipeline.lake.table import committed_batch, facts_of_commits
 from services.pipeline.lake.writing import WrittenTable
 from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.checkpoint import Checkpoint
@@ -106,7 +106,7 @@ class LakeBatches(ABC, Generic[Table]):
         if known is not None and with_dead_letters and known[1] is None:
             known = None
         tables = known or self.open_tables(self._checkpoint.stream(), with_dead_letters=with_dead_letters)
-        refuse_gap(tables[0], batch, self._checkpoint.path)
+        refuse_gap(tables[0].path, tables[0].last_batch, batch, self._checkpoint.path)
         if known is None:
             for each in tables:
                 if each is not None:
@@ -115,11 +115,18 @@ class LakeBatches(ABC, Generic[Table]):
         return tables
 
 
-def refuse_gap(table: WrittenTable, batch: int, checkpoint: str) -> None:
-    """Raises PipelineError if the table lacks batches that the checkpoint has behind it."""
-    if batch > table.last_batch + 1:
+def refuse_lost_batches(spark: SparkSession, path: str, checkpoint: Checkpoint) -> None:
+    """Raises PipelineError if the table of the checkpoint's stream is gone, or lacks batches. It sees so before a batch comes."""
+    committed = checkpoint.committed_batch()
+    if committed >= 0:
+        refuse_gap(path, committed_batch(spark, path, checkpoint.stream()), committed + 1, checkpoint.path)
+
+
+def refuse_gap(table: str, last: int, batch: int, checkpoint: str) -> None:
+    """Raises PipelineError if the table at that path, with batches up to `last`, lacks some that the checkpoint has behind it."""
+    if batch > last + 1:
         raise PipelineError(
-            f"{table.path} has the batches up to {table.last_batch}, and the checkpoint {checkpoint} goes on with batch {batch}: "
+            f"{table} has the batches up to {last}, and the checkpoint {checkpoint} goes on with batch {batch}: "
             "one of them was removed or put back; give the job a new checkpoint and a new path"
         )
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from services.pipeline.job_file.archive import OnDataLoss
 from services.pipeline.job_file.streams import StreamSettings
+from services.pipeline.jobs.lake_batches import refuse_lost_batches
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.observing.progress import StreamObserver
@@ -48,6 +49,7 @@ def start_topic_stream(
     """Starts the job's query. Raises PipelineError for a checkpoint of another job, unknown topics, and topics made anew."""
     spark, cluster = surroundings.spark, surroundings.cluster
     checkpoint = claim_checkpoint(spark, cluster, job.topics, job.stream, job.name, job.path, job.on_data_loss)
+    refuse_lost_batches(spark, job.path, checkpoint)
     stop = job.on_data_loss == "stop"
     options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
     observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)

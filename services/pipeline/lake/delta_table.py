@@ -15,9 +15,8 @@ from pyspark.sql.types import StructType
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake.schemas import merged
-from services.pipeline.lake.table import DELTA_LOG, table_format
+from services.pipeline.lake.table import DELTA_LOG, committed_batch, table_format
 from services.pipeline.spark.files import Files
-from services.pipeline.spark.jvm import jvm
 
 STREAM = "penstock.stream"
 """Table property: the id of the streaming query that owns the table."""
@@ -52,13 +51,7 @@ class DeltaLakeTable:
     @property
     def last_batch(self) -> int:
         """The transaction version that Delta keeps for the stream; -1: none has been committed."""
-        if table_format(self._spark, self.path) is None:
-            return -1
-        java = jvm(self._spark)
-        delta_log = getattr(getattr(java.org.apache.spark.sql.delta, "DeltaLog$"), "MODULE$")
-        log = delta_log.forTable(java.org.apache.spark.sql.classic.SparkSession.active(), self.path)
-        versions = log.update(False, java.scala.Option.empty(), java.scala.Option.empty()).transactions()
-        return int(versions.get(self._stream).get()) if versions.contains(self._stream) else -1
+        return committed_batch(self._spark, self.path, self._stream)
 
     def merged_schema(self, new: StructType) -> StructType:
         """The table's schema when rows of `new` have been added."""

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake import commit_log
 from services.pipeline.spark.files import Files
+from services.pipeline.spark.jvm import jvm
 
 DELTA_LOG = "_delta_log"
 
@@ -31,6 +32,21 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
         return spark.read.format("delta").load(path)
     files = Files(spark, path)
     return read_parquet(spark, files, commit_log.read_state(files))
+
+
+def committed_batch(spark: SparkSession, path: str, stream: str) -> int:
+    """The last batch of a stream that the table has; -1: none."""
+    found = table_format(spark, path)
+    if found is None:
+        return -1
+    if found == "parquet":
+        state = commit_log.read_state(Files(spark, path))
+        return state.batch if state.stream == stream else -1
+    java = jvm(spark)
+    delta_log = getattr(getattr(java.org.apache.spark.sql.delta, "DeltaLog$"), "MODULE$")
+    log = delta_log.forTable(java.org.apache.spark.sql.classic.SparkSession.active(), path)
+    versions = log.update(False, java.scala.Option.empty(), java.scala.Option.empty()).transactions()
+    return int(versions.get(stream).get()) if versions.contains(stream) else -1
 
 
 def read_parquet(spark: SparkSession, files: Files, state: commit_log.State, paths: list[str] | None = None) -> DataFrame:

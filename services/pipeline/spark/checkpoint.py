@@ -48,7 +48,7 @@ class Checkpoint:
 
     def stream(self) -> str:
         """The id of the streaming query. It is there when the query has started."""
-        return str(json.loads(self._files.read("metadata"))["id"])
+        return str(json.loads(self._read("metadata"))["id"])
 
     def has_begun(self) -> bool:
         """Whether the stream has written down where it begins."""
@@ -57,6 +57,10 @@ class Checkpoint:
     def planned_batch(self) -> int:
         """The last batch whose offsets were written; -1: none."""
         return max((int(name) for name in self._files.names("offsets")), default=-1)
+
+    def committed_batch(self) -> int:
+        """The last batch that the stream has finished; -1: none."""
+        return max((int(name) for name in self._files.names("commits")), default=-1)
 
     def ends(self, batch: int) -> dict[Partition, int]:
         """End offsets of a batch; of the batch before the first one, where the stream begins.

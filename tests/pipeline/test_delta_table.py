@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
+from services.pipeline.jobs.failures import in_one_sentence
 from services.pipeline.lake import delta_table
 from services.pipeline.lake.delta_table import DeltaLakeTable
 from services.pipeline.lake.table import facts_of_commits, read_table
@@ -32,6 +33,17 @@ def test_a_commit_of_another_job_meanwhile_has_no_reason_of_this_ones(
     assert expiring.expire("2026-05-28") == 1
     assert [facts["kind"] for facts in facts_of_commits(spark, str(tmp_path / "expiring"))] == ["batch", "retention"]
     assert list(facts_of_commits(spark, str(tmp_path / "other"))) == []
+
+
+def test_a_data_file_that_is_gone_is_named_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    DeltaLakeTable(spark, str(tmp_path), "one", ("topic", "date")).append(spark.sql(ROW), 0, {})
+    gone = next(tmp_path.glob("topic=*/date=*/*.parquet"))
+    gone.unlink()
+    with (
+        pytest.raises(PipelineError, match=f"^check: file:.*/{gone.name} is gone, and its table names it$"),
+        in_one_sentence("check"),
+    ):
+        read_table(spark, str(tmp_path)).toArrow()
 
 
 def test_a_log_folder_without_entries_is_refused_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:

@@ -58,6 +58,11 @@ def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str
     for name in ("parquet", "delta"):
         jobs = archive(topic, f'format = "{name}"', name)
         run_jobs(spark, bootstrap, tmp_path, jobs)
+        cut = next((tmp_path / name).glob("topic=*/date=*/*.parquet"))
+        cut.write_bytes(cut.read_bytes()[:100])
+        cut.with_name(f".{cut.name}.crc").unlink(missing_ok=True)
+        audit = f'[jobs.check]\nkind = "audit"\narchive = "{name}"\ntopics = ["{topic}"]\nreport = "{tmp_path}/report"\n'
+        refused(audit, f"check: file:.*{cut.name} cannot be read: .*{cut.name} is not a Parquet file")
         shutil.rmtree(tmp_path / name)
         refused(jobs, rf"/{name} has the batches up to -1, and the checkpoint .* goes on with batch 1")  # without a new record
         assert not (tmp_path / name).exists()

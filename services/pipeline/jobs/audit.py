@@ -14,6 +14,7 @@ from services.pipeline.audit.sides import LakeSide
 from services.pipeline.audit.slices import Partition
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.audit import NO_CHECKPOINT, AuditJob
+from services.pipeline.jobs.failures import in_one_sentence
 from services.pipeline.jobs.running import Surroundings
 from services.pipeline.lake.table import facts_of_commits, read_table
 from services.pipeline.observing.telemetry import finished_offsets
@@ -41,7 +42,8 @@ class RunningAudit:
             read_uncommitted=job.read_uncommitted,
             findings_max=job.findings_max,
         )
-        result = compare(around.spark, around.cluster, lake_side(around, job), settings)
+        with in_one_sentence(job.name):
+            result = compare(around.spark, around.cluster, lake_side(around, job), settings)
         page = write_report(job, as_data(job.name, result))
         say(result)
         if result.unexplained:

@@ -3,14 +3,14 @@
 import threading
 import time
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.replay import RateLimit, ReplayJob
+from services.pipeline.jobs.failures import in_one_sentence
 from services.pipeline.jobs.replay_plan import ReplayPlan, changed_parts, plan_of, rows_of_chunk, slice_of
-from services.pipeline.jobs.running import Surroundings, reason_of
-from services.pipeline.lake.table import read_table
+from services.pipeline.jobs.running import Surroundings
+from services.pipeline.lake.table import read_table, refuse_changed_files
 from services.pipeline.sink.options import read_options
 from services.pipeline.sink.writing import ADAPTIVE, EpochWriter, last_epoch
 from services.pipeline.spark.files import Files
@@ -22,8 +22,10 @@ def start_replay(job: ReplayJob, surroundings: Surroundings) -> "RunningReplay":
     spark.conf.set(ADAPTIVE, "false")
     options = job.target.sink_options(surroundings.cluster.bootstrap_servers, surroundings.cluster.options)
     read_options(options)
-    rows = slice_of(read_table(spark, job.table), job.rows, job.name)
-    plan = plan_of(job, Files(spark, job.checkpoint), rows)
+    with in_one_sentence(job.name):
+        refuse_changed_files(spark, job.table)
+        rows = slice_of(read_table(spark, job.table), job.rows, job.name)
+        plan = plan_of(job, Files(spark, job.checkpoint), rows)
     return RunningReplay(job, rows, plan, options)
 
 
@@ -42,7 +44,7 @@ class RunningReplay:
         write = EpochWriter(self._options, self._sink_id, self._job.name)
         # Earlier chunks are complete: each began when the one before it had ended.
         first = last_epoch(write.options, self._sink_id) or 0
-        try:
+        with in_one_sentence(self._job.name):
             for epoch in range(first, len(self._plan.chunks)):
                 if self._stopped.is_set():
                     return
@@ -51,8 +53,6 @@ class RunningReplay:
                 written = write(rows, epoch, tasks=self._plan.tasks)
                 pause_s = seconds_over(self._job.limit, written.rows, written.bytes) - (time.monotonic() - started)
                 self._stopped.wait(max(0.0, pause_s))
-        except PySparkException as error:
-            raise PipelineError(f"{self._job.name}: {reason_of(error)}") from error
 
     def stop(self) -> None:
         """The replay ends after the chunk that is being written."""

@@ -11,6 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.job import Job, LakeSettings
+from services.pipeline.jobs.failures import reason_of
 from services.pipeline.observing.progress import StreamObserver, has_read
 from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.observing.telemetry import Telemetry, start_telemetry
@@ -105,13 +106,3 @@ def wait_for_all(streams: Sequence[RunningStream]) -> None:
             active.remove(ended)
             ended.wait()
         time.sleep(POLL_S)
-
-
-def reason_of(error: StreamingQueryException) -> str:
-    """The one line that tells the reason: that of a PipelineError from inside a batch, if it was one."""
-    text = str(error)
-    marker = f"{PipelineError.__module__}."
-    if marker in text:
-        return text.rpartition(marker)[2].partition(": ")[2].splitlines()[0]
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -137,6 +137,20 @@ def claim(files: Files, stream: str) -> State:
             return claimed
 
 
+def damage(state: State, present: Mapping[str, int]) -> str | None:
+    """What is wrong with the table's files, as a clause; None: nothing. `present`: sizes in bytes by path."""
+    missing = sorted(state.files.keys() - present.keys())
+    if missing:
+        more = f", as are {len(missing) - 1} other files" if len(missing) > 1 else ""
+        return f"is half a table: its log names {missing[0]}, which is gone{more}"
+    other = [path for path, size in state.files.items() if present[path] != size]
+    if not other:
+        return None
+    more = f"; {len(other) - 1} other files have changed, too" if len(other) > 1 else ""
+    path = other[0]
+    return f"is damaged: {path} has {present[path]} bytes, and {state.files[path]} when it was committed{more}"
+
+
 def _numbers(files: Files) -> list[int]:
     return [int(name.removesuffix(".json")) for name in files.names(LOG) if name.endswith(".json")]
 

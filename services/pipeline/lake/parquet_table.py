@@ -159,23 +159,10 @@ class ParquetTable:
             )
 
     def _refuse_half_a_table(self) -> None:
-        present = self._present()
-        missing = sorted(self._state.files.keys() - present.keys())
-        other = [path for path, size in self._state.files.items() if present.get(path, size) != size]
-        if not missing and not other:
-            return
-        if commit_log.read_state(self._files).number != self._state.number:
-            raise self._other_writer()  # it may have removed them
-        if missing:
-            raise PipelineError(
-                f"{self.path} is half a table: its log names {missing[0]}, which is gone"
-                + (f", as are {len(missing) - 1} other files" if len(missing) > 1 else "")
-            )
-        path = other[0]
-        raise PipelineError(
-            f"{self.path} is damaged: {path} has {present[path]} bytes, and {self._state.files[path]} when it was committed"
-            + (f"; {len(other) - 1} other files have changed, too" if len(other) > 1 else "")
-        )
+        if damage := commit_log.damage(self._state, self._present()):
+            if commit_log.read_state(self._files).number != self._state.number:
+                raise self._other_writer()  # it may have removed them
+            raise PipelineError(f"{self.path} {damage}")
 
     def _present(self) -> dict[str, int]:
         """The sizes of all files but our own, by path."""

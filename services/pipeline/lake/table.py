@@ -34,6 +34,17 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
     return read_parquet(spark, files, commit_log.read_state(files))
 
 
+def refuse_changed_files(spark: SparkSession, path: str) -> None:
+    """Raises PipelineError if a Parquet table lacks files, or has some in another size. Spark takes an empty file for one without
+    rows. It notices itself that a Delta table has such a file."""
+    if table_format(spark, path) != "parquet":
+        return
+    files = Files(spark, path)
+    state = commit_log.read_state(files)
+    if damage := commit_log.damage(state, {each.path: each.size_bytes for each in files.below("")}):
+        raise PipelineError(f"{path} {damage}")
+
+
 def committed_batch(spark: SparkSession, path: str, stream: str) -> int:
     """The last batch of a stream that the table has; -1: none."""
     found = table_format(spark, path)

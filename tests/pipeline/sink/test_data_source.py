@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from libs.wire.record_batches.records import Record
 from services.pipeline.errors import PipelineError
-from services.pipeline.jobs.running import reason_of
+from services.pipeline.jobs.failures import reason_of
 from services.pipeline.sink.data_source import register
 from services.pipeline.sink.handouts import prepare
 from services.pipeline.sink.options import read_options

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake import commit_log
 from services.pipeline.lake.commit_log import Entry, State
-from services.pipeline.lake.parquet_table import ParquetTable
+from services.pipeline.lake.parquet_table import STAGING, ParquetTable
 from services.pipeline.lake.table import facts_of_commits, read_table, refuse_changed_files
 from services.pipeline.spark.files import Files
 
@@ -129,6 +129,21 @@ def test_a_damaged_entry_is_named_in_one_sentence(spark: SparkSession, tmp_path:
     second.with_name(f".{second.name}.crc").unlink()
     with pytest.raises(PipelineError, match=rf"/0*1\.json is damaged: it is .*{reason}"):
         read_table(spark, str(tmp_path))
+
+
+def test_a_foreign_file_among_the_entries_is_named_and_one_in_staging_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    table = opened(spark, tmp_path)
+    table.append(rows(spark, 0), 0, {})
+    (tmp_path / STAGING / "notes").mkdir(parents=True)
+    table.remove_leftovers()
+    for name in ("notes.json", "1.json"):
+        foreign = tmp_path / commit_log.LOG / name
+        foreign.write_text("{}")
+        for read in (lambda: opened(spark, tmp_path), lambda: read_table(spark, str(tmp_path))):
+            with pytest.raises(PipelineError, match=rf"/_penstock/log/{name} is no entry of a commit log: move it away$"):
+                read()
+        foreign.unlink()
+    assert (tmp_path / STAGING / "notes").exists()
 
 
 def test_a_crash_during_the_first_claim_leaves_the_path_free(spark: SparkSession, tmp_path: Path) -> None:

@@ -68,6 +68,24 @@ def test_a_topic_of_a_pattern_that_is_gone_stops_the_job_or_is_left_out(
     assert read_table(spark, str(tmp_path / "a")).count() == 15
 
 
+@pytest.mark.parametrize("text", ["", "[]", "foreign"])
+def test_a_damaged_checkpoint_is_one_sentence(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    checkpoint = Checkpoint(spark, str(tmp_path))
+    for path in (OWNER, "metadata", "offsets/0", "offsets/notes", "commits/notes"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert (checkpoint.planned_batch(), checkpoint.committed_batch()) == (0, -1)
+    questions = {
+        OWNER: [lambda: checkpoint.claim({"job": "a"}), lambda: checkpoint.claim_topics({})],
+        "metadata": [checkpoint.stream],
+        "offsets/0": [lambda: checkpoint.ends(0)],
+    }
+    for path, asked in questions.items():
+        for ask in asked:
+            with pytest.raises(PipelineError, match=f"^the checkpoint {tmp_path} is damaged: {path} is not what .* a new path$"):
+                ask()
+
+
 def test_ids_count_from_when_the_stream_has_begun(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint = Checkpoint(spark, str(tmp_path))
     checkpoint.claim({"job": "a"})

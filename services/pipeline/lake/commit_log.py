@@ -5,6 +5,7 @@ number of an entry can be taken once, so a second writer of the same table finds
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from services.pipeline.errors import PipelineError
 from services.pipeline.spark.files import Files
 
 LOG = "_penstock/log"
+_NAME = re.compile(r"\d{20}\.json", re.ASCII)
 SNAPSHOT_EVERY = 32
 """Each entry whose number this divides also holds the whole state before it, so that readers need not go further back."""
 
@@ -152,7 +154,11 @@ def damage(state: State, present: Mapping[str, int]) -> str | None:
 
 
 def _numbers(files: Files) -> list[int]:
-    return [int(name.removesuffix(".json")) for name in files.names(LOG) if name.endswith(".json")]
+    names = [name for name in files.names(LOG) if name.endswith(".json")]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise PipelineError(f"{files.full(f'{LOG}/{name}')} is no entry of a commit log: move it away")
+    return [int(name.removesuffix(".json")) for name in names]
 
 
 def _read(files: Files, number: int) -> tuple[Entry, State | None]:

@@ -98,7 +98,7 @@ class ParquetTable:
 
     def remove_leftovers(self) -> None:
         """Removes what earlier writers have staged, or moved into place, and did not commit."""
-        older = [name for name in self._files.names(STAGING) if int(name.removeprefix("w")) < self._writer]
+        older = [name for name in self._files.names(STAGING) if -1 < _writer_of_staging(name) < self._writer]
         known = self._state.files.keys() | self._state.removed.keys()
         left = [path for path in sorted(self._present().keys() - known) if -1 < _writer_of(path) < self._writer]
         self.remove_files([*(f"{STAGING}/{name}" for name in older), *left])
@@ -178,6 +178,12 @@ def _writer_of(path: str) -> int:
     """The claim of the writer that made a data file; -1: no job of the pipeline made it."""
     found = _WRITER.search(path)
     return int(found[1]) if found else -1
+
+
+def _writer_of_staging(name: str) -> int:
+    """The claim of the writer of that folder; -1: no job of the pipeline made it."""
+    number = name.removeprefix("w")
+    return int(number) if number.isdecimal() else -1
 
 
 def _is_before(date: str, other: str) -> bool:

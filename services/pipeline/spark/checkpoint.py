@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -26,7 +27,7 @@ class Checkpoint:
             if self._files.exists("metadata"):
                 raise PipelineError(f"the checkpoint {self.path} belongs to a stream that is no job of the pipeline")
             self._files.create(OWNER, json.dumps(owner))
-        found = json.loads(self._files.read(OWNER))
+        found = self._document(OWNER)
         for key, value in owner.items():
             if found.get(key) != value:
                 raise PipelineError(
@@ -35,7 +36,7 @@ class Checkpoint:
 
     def claim_topics(self, ids: Mapping[str, str]) -> None:
         """Writes down the ids of topics, by name. Raises PipelineError if the stream has read another topic of one's name."""
-        owner = json.loads(self._files.read(OWNER))
+        owner = self._document(OWNER)
         known = owner.get("topics", {}) if self.has_begun() else {}
         for name, topic_id in sorted(ids.items()):
             if known.get(name, topic_id) != topic_id:
@@ -48,7 +49,10 @@ class Checkpoint:
 
     def stream(self) -> str:
         """The id of the streaming query. It is there when the query has started."""
-        return str(json.loads(self._read("metadata"))["id"])
+        found = self._document("metadata")
+        if "id" not in found:
+            raise self._damaged("metadata")
+        return str(found["id"])
 
     def has_begun(self) -> bool:
         """Whether the stream has written down where it begins."""
@@ -56,11 +60,11 @@ class Checkpoint:
 
     def planned_batch(self) -> int:
         """The last batch whose offsets were written; -1: none."""
-        return max((int(name) for name in self._files.names("offsets")), default=-1)
+        return max(self._numbers("offsets"), default=-1)
 
     def committed_batch(self) -> int:
         """The last batch that the stream has finished; -1: none."""
-        return max((int(name) for name in self._files.names("commits")), default=-1)
+        return max(self._numbers("commits"), default=-1)
 
     def ends(self, batch: int) -> dict[Partition, int]:
         """End offsets of a batch; of the batch before the first one, where the stream begins.
@@ -84,17 +88,42 @@ class Checkpoint:
     def _inputs(self, batch: int) -> list[dict[Partition, int]]:
         """The end offsets of each input of the query, in Spark's order."""
         if batch >= 0:  # a line for the format, one for the batch, one for each input
-            return [_offsets(line) for line in self._read(f"offsets/{batch}").splitlines()[2:]]
-        numbers = sorted(map(int, self._files.names("sources"))) or [0]
-        return [_offsets(self._read(f"sources/{number}/0").splitlines()[-1]) for number in numbers]
+            path = f"offsets/{batch}"
+            lines = self._read(path).splitlines()
+            if len(lines) < 3:
+                raise self._damaged(path)
+            return [self._offsets(path, line) for line in lines[2:]]
+        paths = [f"sources/{number}/0" for number in sorted(self._numbers("sources")) or [0]]
+        return [self._offsets(path, "".join(self._read(path).splitlines()[-1:])) for path in paths]
+
+    def _offsets(self, path: str, text: str) -> dict[Partition, int]:
+        """Of one input, as a line of that file has them; none if Spark had not asked it yet."""
+        try:
+            found = json.loads(text[text.index("{") :]) if "{" in text else {}
+            return {(topic, int(number)): offset for topic, of_topic in found.items() for number, offset in of_topic.items()}
+        except (AttributeError, ValueError):
+            raise self._damaged(path) from None
+
+    def _numbers(self, folder: str) -> list[int]:
+        """Spark's files there are called by numbers; others do not count."""
+        return [int(name) for name in self._files.names(folder) if name.isdecimal()]
+
+    def _document(self, path: str) -> dict[str, Any]:
+        try:
+            found = json.loads(self._read(path))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise self._damaged(path)
+        return found
+
+    def _damaged(self, path: str) -> PipelineError:
+        return PipelineError(
+            f"the checkpoint {self.path} is damaged: {path} is not what was written there; put it back, "
+            "or give the job a new checkpoint and a new path"
+        )
 
     def _read(self, path: str) -> str:
         if not self._files.exists(path):
             raise PipelineError(f"the checkpoint {self.path} is incomplete: it has no {path}")
         return self._files.read(path)
-
-
-def _offsets(text: str) -> dict[Partition, int]:
-    """Of one input; none if Spark had not asked it yet."""
-    found = json.loads(text[text.index("{") :]) if "{" in text else {}
-    return {(topic, int(number)): offset for topic, of_topic in found.items() for number, offset in of_topic.items()}

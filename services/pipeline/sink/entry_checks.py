@@ -32,7 +32,7 @@ def entries_of_earlier_runs(mine: LedgerEntry, view: LedgerView) -> list[LedgerE
 def check_other_tasks(mine: LedgerEntry, earlier: Iterable[LedgerEntry], counts: RowCounts) -> None:
     """Raises SinkError if an earlier run of the epoch has committed this task's rows, as those of a task of another number."""
     for entry in earlier:
-        if _has(entry, counts):
+        if counts.rows and _has(entry, counts):
             raise SinkError(
                 f"sink {mine.sink_id}, epoch {mine.epoch}, task {mine.task}: its {counts.rows} rows were committed as task "
                 f"{entry.task}; Spark has numbered the tasks of the repeated batch anew, so spread rows by their content"

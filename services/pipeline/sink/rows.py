@@ -48,10 +48,13 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def spooled(batches: Iterable[pa.RecordBatch], look_at: Callable[[pa.RecordBatch], None]) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The same rows from a temporary file, after all of them were looked at. There is one batch at least."""
+    """The same rows from a temporary file, after all of them were looked at."""
+    rows = iter(batches)
+    first = next(rows, None)
+    if first is None:
+        yield iter(())
+        return
     with TemporaryFile() as file:
-        rows = iter(batches)
-        first = next(rows)
         with pa.ipc.new_stream(file, first.schema) as writer:
             for batch in chain([first], rows):
                 look_at(batch)

@@ -24,7 +24,10 @@ class Handout:
 
 @dataclass(frozen=True)
 class TaskIdentity:
-    """`run`: one driver's attempt at the epoch, the same for all of its tasks."""
+    """`run`: one driver's attempt at the epoch, the same for all of its tasks.
+
+    `enters_no_rows`: a task without rows has an entry, too, since the epoch may be given again with rows for it.
+    """
 
     sink_id: str
     task: int
@@ -32,6 +35,7 @@ class TaskIdentity:
     tasks: int | None
     writer: str
     run: str = ""
+    enters_no_rows: bool = False
 
     @property
     def transactional_id(self) -> str:
@@ -69,4 +73,4 @@ def task_of_batch_write(options: SinkOptions, task: int, properties: Mapping[str
         raise SinkError(
             f"a save() with sink.id={options.sink_id} needs the option epoch, a number of its own for each save() of other rows"
         )
-    return TaskIdentity(options.sink_id, task, int(epoch), None, query or options.sink_id, run)
+    return TaskIdentity(options.sink_id, task, int(epoch), None, query or options.sink_id, run, enters_no_rows=True)

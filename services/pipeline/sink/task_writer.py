@@ -29,13 +29,18 @@ SEVERAL = "rows name their topics"
 
 
 def write_task(batches: Iterable[pa.RecordBatch], task: TaskIdentity, options: SinkOptions, handout: Handout) -> LedgerEntry:
-    """The committed entry, of this attempt or of another. Raises SinkError. A task without rows writes nothing."""
+    """The committed entry, of this attempt or of another. Raises SinkError.
+
+    A task without rows writes at most its entry, and none in a stream: most tasks of a small batch have no rows.
+    """
     rows = gathered(batches)
     first = next(rows, None)
     cluster = ClusterClient(options.bootstrap)
     try:
         writer = _TaskWriter(cluster, task, options, handout)
-        return writer.entry if first is None else writer.write(chain([first], rows))
+        if first is None and not task.enters_no_rows:
+            return writer.without_rows()
+        return writer.write(rows if first is None else chain([first], rows))
     except Refused as error:
         raise SinkError(f"{_name(task)}: {error}") from error
     finally:
@@ -60,6 +65,14 @@ class _TaskWriter:
             cluster, task.transactional_id, timeout_ms=options.transaction_timeout_ms, codec=options.codec
         )
         self._started = time.monotonic()
+
+    def without_rows(self) -> LedgerEntry:
+        """What the driver has read of the ledger is enough: nothing is written that could come twice."""
+        written = check_entries(self.entry, self._handout.view)
+        if written is None:
+            return self.entry
+        self._check_skipped(iter(()), written)
+        return written
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> LedgerEntry:
         try:

@@ -68,6 +68,16 @@ def test_other_rows_in_an_epoch_that_is_written_are_refused(spark: SparkSession,
     assert written(bootstrap, target) == list(range(100, 100 + ROWS))
 
 
+def test_rows_where_a_task_of_the_written_epoch_had_none_are_refused(spark: SparkSession, bootstrap: str, target: str) -> None:
+    """And none where it had some."""
+    nothing, some = numbers(spark, 0).where("value < 0"), numbers(spark, 100)
+    save(nothing.union(some), bootstrap, target, sink_id=target, epoch="1")
+    for others in (numbers(spark, 200).union(some), nothing.union(nothing)):
+        with pytest.raises(PySparkException, match="other rows need an epoch of their own"):
+            save(others, bootstrap, target, sink_id=target, epoch="1")
+    assert written(bootstrap, target) == list(range(100, 100 + ROWS))
+
+
 def test_tasks_that_are_numbered_anew_write_no_row_twice(spark: SparkSession, bootstrap: str, target: str) -> None:
     """The first driver died when only its task 0 had committed; the second has these rows in its task 1."""
     first, second = numbers(spark, 100), numbers(spark, 200)

@@ -142,6 +142,25 @@ def test_a_task_without_rows_leaves_no_entry(sink: Sink) -> None:
     assert not sink.handout(sink.task).view.entries
 
 
+def test_a_task_without_rows_leaves_an_entry_where_the_epoch_may_be_given_again(sink: Sink) -> None:
+    """Also beside another empty task of an earlier run: rows that are none are nobody's."""
+    for run, task in (("first", 0), ("first", 0), ("second", 1)):
+        sink.write([], task=task, tasks=None, run=run, enters_no_rows=True)
+    with pytest.raises(SinkError, match=r"task 0: 0 rows \(0 bytes\) were committed, and the repeated task has 60"):
+        sink.write(rows_of(0), tasks=None, run="third", enters_no_rows=True)
+    assert sink.values() == []
+
+
+@pytest.mark.parametrize("enters_no_rows", [False, True])
+def test_no_rows_where_rows_were_committed_are_refused(sink: Sink, enters_no_rows: bool) -> None:
+    sink.write(rows_of(0))
+    eventually(lambda: sink.handout(sink.task).view.entries)  # a task that enters nothing sees what its driver has seen
+    with pytest.raises(SinkError, match=r"60 rows \(\d+ bytes\) were committed, and the repeated task has 0"):
+        sink.write([], enters_no_rows=enters_no_rows)
+    fewer = replace(sink.handout(sink.task), rows_are_gone=True)
+    assert write_task([], sink.task, sink.options, fewer).rows == 60
+
+
 @pytest.mark.parametrize(
     ("identity", "complaint"),
     [

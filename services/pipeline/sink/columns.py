@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from services.pipeline.sink import varints
+from services.pipeline.sink.client.errors import SinkError
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
+HEADER_WITHOUT_KEY = "a row has a header without a key: the value of a header may be null, its key may not"
 NO_SEPARATOR = pa.scalar(b"", pa.large_binary())
 
 
@@ -48,7 +50,10 @@ def is_null(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
-    """Rows that have the columns of `services.pipeline.sink.schema`. A row without a timestamp gets `now_ms`."""
+    """Rows that have the columns of `services.pipeline.sink.schema`. A row without a timestamp gets `now_ms`.
+
+    Raises SinkError for a header without a key.
+    """
     rows = batch.num_rows
     keys = _binary(batch, "key", rows)
     values = _binary(batch, "value", rows)
@@ -88,14 +93,18 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _headers(batch: pa.RecordBatch, rows: int) -> pa.Array:
-    """Each row's headers: their number, then name and value of each. They may be encoded already."""
+    """Each row's headers: their number, then name and value of each. They may be encoded already. Raises SinkError."""
     if "headers" in batch.schema.names and pa.types.is_binary(batch.column("headers").type):
+        if batch.column("headers").null_count:
+            raise SinkError(HEADER_WITHOUT_KEY)
         return batch.column("headers").cast(pa.large_binary())
     if "headers" not in batch.schema.names or batch.column("headers").null_count == rows:
         return pa.repeat(pa.scalar(b"\x00", pa.large_binary()), rows)
     lists = batch.column("headers")
     counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
     pairs = lists.flatten()
+    if pairs.null_count or pairs.field(0).null_count:
+        raise SinkError(HEADER_WITHOUT_KEY)
     names = pairs.field(0).cast(pa.large_string()).cast(pa.large_binary())
     contents = pairs.field(1).cast(pa.large_binary())
     content_lengths = np.where(is_null(contents), -1, slices_of(contents)[2])

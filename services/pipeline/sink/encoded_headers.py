@@ -14,18 +14,19 @@ _NULL_LENGTH = 1
 
 
 def with_encoded_headers(frame: DataFrame) -> DataFrame:
-    """The same rows, whose headers are binary: their number, then name and value of each."""
+    """The same rows, whose headers are binary: their number, then name and value of each; null if a header has no key."""
     return frame.withColumn("headers", _encoded(F.col("headers"))) if "headers" in frame.columns else frame
 
 
 def _encoded(headers: Column) -> Column:
     pairs = F.aggregate(headers, F.lit(b""), lambda encoded, header: F.concat(encoded, _pair(header)))
     count = F.coalesce(F.size(headers), F.lit(0))
-    return F.when(count > 0, F.concat(_varint(count * 2), pairs)).otherwise(F.lit(b"\0"))
+    encoded = F.when(count > 0, F.concat(_varint(count * 2), pairs)).otherwise(F.lit(b"\0"))
+    return F.when(F.exists(headers, lambda header: header["key"].isNull()), F.lit(None)).otherwise(encoded)
 
 
 def _pair(header: Column) -> Column:
-    name, value = F.coalesce(header["key"], F.lit("")).cast("binary"), header["value"]
+    name, value = header["key"].cast("binary"), header["value"]
     length = F.when(value.isNull(), F.lit(_NULL_LENGTH)).otherwise(F.octet_length(value) * 2)
     return F.concat(_varint(F.octet_length(name) * 2), name, _varint(length), F.coalesce(value, F.lit(b"")))
 

@@ -2,7 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from libs.wire.record_batches.records import Record
+from services.pipeline.errors import SinkError
 from services.pipeline.sink.columns import record_columns
 from services.pipeline.sink.encoded_headers import with_encoded_headers
 from services.pipeline.sink.schema import HEADERS
@@ -23,6 +26,14 @@ def test_headers_of_all_lengths(spark: "SparkSession") -> None:
     frame = spark.createDataFrame(rows, f"number int, headers {HEADERS}")
     encoded = [bytes(row.headers) for row in with_encoded_headers(frame).orderBy("number").collect()]
     assert encoded == record_columns(arrow_rows(records), 0).headers.to_pylist()
+
+
+@pytest.mark.parametrize("headers", [[(None, b"content")], [("a", b"1"), None]], ids=str)
+def test_a_header_without_a_key_is_refused(spark: "SparkSession", headers: list[tuple[str | None, bytes] | None]) -> None:
+    frame = spark.createDataFrame([(b"v", headers)], f"value binary, headers {HEADERS}")
+    for rows in (frame, with_encoded_headers(frame)):
+        with pytest.raises(SinkError, match="a row has a header without a key"):
+            record_columns(rows.toArrow().to_batches()[0], 0)
 
 
 def test_rows_without_the_column_stay_as_they_are(spark: "SparkSession") -> None:

@@ -7,6 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from services.pipeline.sink.data_source import register
+from services.pipeline.sink.schema import HEADERS
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
 from tests.pipeline.sink.topics import read_topic
@@ -57,6 +58,15 @@ def test_half_an_identity_is_refused(
         save(numbers(spark, 0), bootstrap, target, **options)
     assert complaint in str(caught.value)
     assert written(bootstrap, target) == []
+
+
+def test_a_header_may_have_no_value_and_must_have_a_key(spark: SparkSession, bootstrap: str, target: str) -> None:
+    schema = f"value binary, headers {HEADERS}"
+    save(spark.createDataFrame([(b"1", [("absent", None), ("empty", b"")])], schema), bootstrap, target)
+    for headers in ([(None, b"content")], [("a", b"1"), None]):
+        with pytest.raises(PySparkException, match="a row has a header without a key"):
+            save(spark.createDataFrame([(b"2", headers)], schema), bootstrap, target)
+    assert [record.headers for record in read_topic(bootstrap, target)] == [(("absent", None), ("empty", b""))]
 
 
 def test_other_rows_in_an_epoch_that_is_written_are_refused(spark: SparkSession, bootstrap: str, target: str) -> None:

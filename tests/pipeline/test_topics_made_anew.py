@@ -4,32 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake.table import read_table
 from services.pipeline.spark.checkpoint import FIRST_OFFSETS, OWNER, Checkpoint
 from tests.pipeline.jobs_in_process import run_jobs
-from tests.pipeline.topics import make_topic, numbered, produce
-from tests.support.polling import eventually
-
-
-def delete(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(60)
-
-
-def make_again(bootstrap: str, topic: str, partitions: int) -> None:
-    def made() -> bool:
-        try:
-            make_topic(bootstrap, topic, partitions)
-        except KafkaException:
-            return False
-        return True
-
-    eventually(made, within_s=60)
+from tests.pipeline.topics import delete_topic, make_topic, make_topic_again, numbered, produce
 
 
 def archive(chosen: str) -> str:
@@ -43,8 +24,8 @@ def test_a_topic_that_was_made_anew_is_refused_though_it_has_as_many_records(
     make_topic(bootstrap, topic)
     produce(bootstrap, topic, numbered(10))
     run_jobs(spark, bootstrap, tmp_path, archive(f'topics = ["{topic}"]'))
-    delete(bootstrap, topic)
-    make_again(bootstrap, topic, partitions)
+    delete_topic(bootstrap, topic)
+    make_topic_again(bootstrap, topic, partitions)
     produce(bootstrap, topic, numbered(30, partitions=partitions))
     with pytest.raises(PipelineError, match=f"the topic {topic} was made anew: the checkpoint .* has read the one of id"):
         run_jobs(spark, bootstrap, tmp_path, archive(f'topics = ["{topic}"]'))
@@ -59,7 +40,7 @@ def test_a_topic_of_a_pattern_that_is_gone_stops_the_job_or_is_left_out(
         produce(bootstrap, name, numbered(5, partitions=1))
     pattern = f'topic_pattern = "{topic}.*"'
     run_jobs(spark, bootstrap, tmp_path, archive(pattern))
-    delete(bootstrap, f"{topic}.b")
+    delete_topic(bootstrap, f"{topic}.b")
     produce(bootstrap, f"{topic}.a", numbered(5, partitions=1, first=5))
     with pytest.raises(PipelineError, match=rf"a: the topic {topic}\.b is gone, and the checkpoint has read from it"):
         run_jobs(spark, bootstrap, tmp_path, archive(pattern))

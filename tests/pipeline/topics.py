@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.polling import eventually
 
 DAY_MS = 86_400_000
 FIRST_DAY_MS = 20_600 * DAY_MS
@@ -24,6 +26,24 @@ def make_topic(bootstrap: str, name: str, partitions: int = 2, config: Mapping[s
     """With the cluster's replication factor, and without retention unless `config` has one: the records' timestamps are old."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(name, partitions, config={"retention.ms": "-1", **(config or {})})])[name].result(60)
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([name])[name].result(60)
+
+
+def make_topic_again(bootstrap: str, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+    """After `delete_topic`: brokers may know the old topic for a moment."""
+
+    def made() -> bool:
+        try:
+            make_topic(bootstrap, name, partitions, config)
+        except KafkaException:
+            return False
+        return True
+
+    eventually(made, within_s=60)
 
 
 def produce(

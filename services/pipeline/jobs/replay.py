@@ -8,11 +8,14 @@ from pyspark.sql import DataFrame
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.replay import RateLimit, ReplayJob
 from services.pipeline.jobs.failures import in_one_sentence
+from services.pipeline.jobs.replay_marks import ReplayMarks, read_marks, refuse_other_topics, write_marks
 from services.pipeline.jobs.replay_plan import ReplayPlan, changed_parts, plan_of, rows_of_chunk, slice_of
 from services.pipeline.jobs.running import Surroundings
 from services.pipeline.lake.table import read_table, refuse_changed_files
-from services.pipeline.sink.options import read_options
+from services.pipeline.sink.options import SinkOptions, read_options
 from services.pipeline.sink.writing import ADAPTIVE, EpochWriter, last_epoch
+from services.pipeline.spark.admin import KafkaAdmin
+from services.pipeline.spark.cluster import ClusterSettings
 from services.pipeline.spark.files import Files
 
 
@@ -22,18 +25,29 @@ def start_replay(job: ReplayJob, surroundings: Surroundings) -> "RunningReplay":
     spark.conf.set(ADAPTIVE, "false")
     options = job.target.sink_options(surroundings.cluster.bootstrap_servers, surroundings.cluster.options)
     read_options(options)
+    files = Files(spark, job.checkpoint)
     with in_one_sentence(job.name):
         refuse_changed_files(spark, job.table)
         rows = slice_of(read_table(spark, job.table), job.rows, job.name)
-        plan = plan_of(job, Files(spark, job.checkpoint), rows)
-    return RunningReplay(job, rows, plan, options)
+        plan = plan_of(job, files, rows)
+    return RunningReplay(job, surroundings.cluster, files, rows, plan, options)
 
 
 class RunningReplay:
     ends = True
 
-    def __init__(self, job: ReplayJob, rows: DataFrame, plan: ReplayPlan, options: dict[str, str]) -> None:
+    def __init__(
+        self,
+        job: ReplayJob,
+        cluster: ClusterSettings,
+        files: Files,
+        rows: DataFrame,
+        plan: ReplayPlan,
+        options: dict[str, str],
+    ) -> None:
         self._job = job
+        self._cluster = cluster
+        self._files = files
         self._rows = rows
         self._plan = plan
         self._sink_id = f"replay-{plan.plan_id}"
@@ -41,22 +55,65 @@ class RunningReplay:
         self._stopped = threading.Event()
 
     def wait(self) -> None:
+        """Writes what is missing, and says on stdout how far it has come. Raises PipelineError."""
+        started = time.monotonic()
         write = EpochWriter(self._options, self._sink_id, self._job.name)
-        # Earlier chunks are complete: each began when the one before it had ended.
-        first = last_epoch(write.options, self._sink_id) or 0
+        marks, first = self._begin(write.options)
+        if marks.is_done:
+            print(f"{self._job.name}: the replay was done before, and nothing is written", flush=True)
+            return
         with in_one_sentence(self._job.name):
             for epoch in range(first, len(self._plan.chunks)):
                 if self._stopped.is_set():
                     return
-                rows = self._rows_as_planned(epoch)
-                started = time.monotonic()
-                written = write(rows, epoch, tasks=self._plan.tasks)
-                pause_s = seconds_over(self._job.limit, written.rows, written.bytes) - (time.monotonic() - started)
-                self._stopped.wait(max(0.0, pause_s))
+                self._write_chunk(write, epoch)
+        write_marks(self._files, marks.with_ids(self._topic_ids(write.options.ledger_topic)).done())
+        rows = [part.rows for chunk in self._plan.chunks for part in chunk]
+        partitions = {(part.topic, part.partition) for chunk in self._plan.chunks for part in chunk}
+        print(
+            f"{self._job.name}: the replay is done, {sum(rows)} records of {len(partitions)} partitions; "
+            f"this run took {time.monotonic() - started:.1f} s",
+            flush=True,
+        )
 
     def stop(self) -> None:
         """The replay ends after the chunk that is being written."""
         self._stopped.set()
+
+    def _begin(self, options: SinkOptions) -> tuple[ReplayMarks, int]:
+        """The marks and the first chunk that may be incomplete. Raises PipelineError if the marks name other topics."""
+        ledger = options.ledger_topic
+        marks = read_marks(self._files)
+        if marks is not None:
+            refuse_other_topics(self._job, marks, ledger, self._targets(), self._topic_ids(ledger))
+            if marks.is_done:
+                return marks, len(self._plan.chunks)
+        # Earlier chunks are complete: each began when the one before it had ended.
+        first = last_epoch(options, self._sink_id) or 0
+        marks = (marks or ReplayMarks(ledger)).with_ids(self._topic_ids(ledger))
+        write_marks(self._files, marks)
+        return marks, first
+
+    def _write_chunk(self, write: EpochWriter, epoch: int) -> None:
+        rows = self._rows_as_planned(epoch)
+        started = time.monotonic()
+        written = write(rows, epoch, tasks=self._plan.tasks)
+        took_s = time.monotonic() - started
+        print(
+            f"{self._job.name}: chunk {epoch} is written, {written.rows} records of {len(self._plan.chunks[epoch])} partitions "
+            f"in {took_s:.1f} s; chunks left: {len(self._plan.chunks) - epoch - 1}",
+            flush=True,
+        )
+        self._stopped.wait(max(0.0, seconds_over(self._job.limit, written.rows, written.bytes) - took_s))
+
+    def _targets(self) -> list[str]:
+        if self._job.target.topic is not None:
+            return [self._job.target.topic]
+        return sorted({part.topic for chunk in self._plan.chunks for part in chunk})
+
+    def _topic_ids(self, ledger: str) -> dict[str, str]:
+        with KafkaAdmin(self._rows.sparkSession, self._cluster) as admin:
+            return admin.topic_ids([ledger, *self._targets()])
 
     def _rows_as_planned(self, epoch: int) -> DataFrame:
         """Raises PipelineError if the chunk has other numbers of rows than the plan says."""

@@ -13,8 +13,7 @@ from services.pipeline.observing.group import StreamGroup
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from tests.pipeline.jobs_in_process import run_jobs
 from tests.pipeline.sink.topics import read_topic
-from tests.pipeline.topics import Record, make_topic, numbered, produce
-from tests.support.polling import eventually
+from tests.pipeline.topics import Record, delete_topic, make_topic, make_topic_again, numbered, produce
 
 ALL = "SELECT key, value, timestamp FROM given"
 
@@ -134,10 +133,8 @@ def test_what_a_transform_refuses_before_it_reads(spark: SparkSession, bootstrap
     assert written(bootstrap, topics) == []
     own = f'checkpoint = "{tmp_path}/own"'
     run_jobs(spark, bootstrap, tmp_path, transform(topics, own))
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topics])[topics].result(60)
-    eventually(lambda: topics not in admin.list_topics(timeout=10).topics)
-    make_topic(bootstrap, topics, 1)
+    delete_topic(bootstrap, topics)
+    make_topic_again(bootstrap, topics, 1)
     produce(bootstrap, topics, records(3, first=5))
     refused(transform(topics, own), "was made anew")
     assert written(bootstrap, topics) == values(records(5))

@@ -50,7 +50,12 @@ class StreamGroup:
             raise PipelineError(f"group {group} has no client for {options}: {error.args[0].str()}") from error
 
     def close(self) -> None:
+        """Nothing can be asked any more.
+
+        An AdminClient has no `close`: it ends with its last reference, and Spark keeps the observers of streams that have ended.
+        """
         self._consumer.close()
+        self._admin = self._consumer = None
 
     def commit(self, ends: Mapping[Position, int], batch: int) -> None:
         metadata = json.dumps({"batch": batch, "at_ms": int(time.time() * 1000)})

@@ -11,6 +11,7 @@ from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.value_schema import ValueSchema
 
 OnDataLoss = Literal["stop", "continue"]
+RETENTION_DAYS_MAX = 36_500
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def read_archive_job(table: TableReader, name: str, lake: LakeSettings) -> Archi
     return ArchiveJob(
         name=name,
         topics=read_topics(table),
-        path=table.text("path", f"{lake.path}/{name}").rstrip("/"),
+        path=table.path("path", f"{lake.path}/{name}"),
         format=table.choice("format", FORMATS, lake.format),
         stream=read_stream_settings(table, job=name, lake_path=lake.path),
         starting_offsets=table.choice("starting_offsets", ("earliest", "latest"), "earliest"),
@@ -54,7 +55,7 @@ def read_archive_job(table: TableReader, name: str, lake: LakeSettings) -> Archi
         on_data_loss=table.choice("on_data_loss", ("stop", "continue"), "stop"),
         schema=read_value_schema(table),
         compaction=_read_compaction(table.table("compaction", {})),
-        retention_days=table.integer("retention_days", None, at_least=1),
+        retention_days=table.integer("retention_days", None, at_least=1, at_most=RETENTION_DAYS_MAX),
         keep_removed_minutes=table.integer("keep_removed_minutes", 60),
     )
 

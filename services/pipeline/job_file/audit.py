@@ -41,7 +41,7 @@ def read_audit_job(table: TableReader, name: str, lake: LakeSettings) -> Job:
         name=name,
         archive=archive,
         topics=read_topics(table),
-        table=table.text("table", f"{lake.path}/{archive}").rstrip("/"),
+        table=table.path("table", f"{lake.path}/{archive}"),
         checkpoint=None if checkpoint == NO_CHECKPOINT else checkpoint,
         report=table.text("report", f"audit-{name}"),
         bucket_offsets=table.integer("bucket_offsets", 100_000, at_least=100),

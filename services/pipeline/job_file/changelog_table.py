@@ -28,7 +28,7 @@ def read_table_job(table: TableReader, name: str, lake: LakeSettings) -> TableJo
     return TableJob(
         name=name,
         topics=read_topics(table),
-        path=table.text("path", f"{lake.path}/{name}").rstrip("/"),
+        path=table.path("path", f"{lake.path}/{name}"),
         stream=read_stream_settings(table, job=name, lake_path=lake.path),
         on_data_loss=table.choice("on_data_loss", ("stop", "continue"), "stop"),
         schema=read_value_schema(table),

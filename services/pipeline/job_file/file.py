@@ -18,6 +18,21 @@ from services.pipeline.spark.cluster import ClusterSettings
 from services.pipeline.spark.settings import SparkSettings
 
 PORT_MAX = 65_535
+DECIDED_BY_JOBS = frozenset(
+    {
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "group.id",
+        "interceptor.classes",
+        "isolation.level",
+        "key.deserializer",
+        "key.serializer",
+        "value.deserializer",
+        "value.serializer",
+    }
+)
+"""Properties of Kafka's clients that a job file may not set. Spark's connector refuses most of them."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -77,6 +92,9 @@ def refuse_tables_in_tables(jobs: Mapping[str, Job]) -> None:
 
 def _read_cluster(table: TableReader) -> ClusterSettings:
     settings = ClusterSettings(table.text("bootstrap_servers"), table.settings("options"))
+    for name in settings.options:
+        if name in DECIDED_BY_JOBS:
+            raise InvalidJobFile(f"cluster.options.{name} is not allowed: the jobs decide it")
     table.end()
     return settings
 
@@ -100,7 +118,7 @@ def _read_telemetry(table: TableReader) -> TelemetrySettings:
 
 
 def _read_lake(table: TableReader) -> LakeSettings:
-    settings = LakeSettings(table.text("path").rstrip("/"), table.choice("format", FORMATS, LakeSettings.format))
+    settings = LakeSettings(table.path("path"), table.choice("format", FORMATS, LakeSettings.format))
     table.end()
     return settings
 

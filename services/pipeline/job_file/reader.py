@@ -1,12 +1,18 @@
 """A TOML table from which a reader takes keys, each with its type and what is allowed."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from services.pipeline.errors import InvalidJobFile
 
 NOTHING: Any = object()
+LONG_MAX = (1 << 63) - 1
+"""The largest whole number of Spark and Kafka, and of TOML."""
+LOCAL_PATH = re.compile(r"file:|(?![a-zA-Z][a-zA-Z0-9+.-]*:)")
+"""What begins as a path of this machine does, not as a URI of another file system."""
 
 
 class TableReader:
@@ -33,10 +39,23 @@ class TableReader:
             raise self.refusal(key, value, " or ".join(map(repr, allowed)))
         return value
 
-    def integer(self, key: str, default: Any = NOTHING, *, at_least: int = 0) -> Any:
-        value = self._take(key, int, f"a whole number from {at_least}", default)
-        if isinstance(value, int) and value < at_least:
-            raise self.refusal(key, value, f"a whole number from {at_least}")
+    def path(self, key: str, default: Any = NOTHING) -> Any:
+        """A path or URI without slashes at its end. It may not be blank, the root, nor a file of this machine."""
+        text = self.text(key, default)
+        path = text.rstrip("/")
+        if not path.strip() or path.endswith(":"):
+            raise self.refusal(key, text, "the path or URI of a folder, which is not the root")
+        if LOCAL_PATH.match(path):
+            local = Path(path.removeprefix("file:"))
+            if file := next((each for each in (local, *local.parents) if each.is_file()), None):
+                raise self.refusal(key, text, f"the path or URI of a folder, and {file} is a file")
+        return path
+
+    def integer(self, key: str, default: Any = NOTHING, *, at_least: int = 0, at_most: int = LONG_MAX) -> Any:
+        allowed = f"a whole number from {at_least}" + (f" to {at_most}" if at_most != LONG_MAX else "")
+        value = self._take(key, int, allowed, default)
+        if isinstance(value, int) and not at_least <= value <= at_most:
+            raise self.refusal(key, value, allowed)
         return value
 
     def boolean(self, key: str, default: Any = NOTHING) -> Any:

@@ -9,6 +9,8 @@ from services.pipeline.job_file.reader import TableReader
 from services.pipeline.job_file.sink_options import Target, read_target
 
 CHUNK_ROWS = 100_000
+TASKS_MAX = 100_000
+FIRST_YEAR, LAST_YEAR = 1970, 9999
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,16 @@ class ReplayJob(Job):
 def read_replay_job(table: TableReader, name: str, lake: LakeSettings) -> ReplayJob:
     return ReplayJob(
         name=name,
-        table=table.text("table"),
+        table=table.path("table"),
         rows=_read_slice(table.table("slice", {})),
         target=read_target(table, ("topic", "epoch", "sink.id")),
         keeps_partitions=table.choice("partition", ("of the key", "as it was"), "of the key") == "as it was",
         chunk_rows=table.integer("chunk_rows", CHUNK_ROWS, at_least=1),
-        tasks=table.integer("tasks", 2, at_least=1),
+        tasks=table.integer("tasks", 2, at_least=1, at_most=TASKS_MAX),
         limit=RateLimit(
             table.integer("records_per_second", None, at_least=1), table.integer("bytes_per_second", None, at_least=1)
         ),
-        checkpoint=table.text("checkpoint", f"{lake.path}/_checkpoints/{name}").rstrip("/"),
+        checkpoint=table.path("checkpoint", f"{lake.path}/_checkpoints/{name}"),
     )
 
 
@@ -82,9 +84,12 @@ def _read_time(table: TableReader, key: str) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
-        raise table.refusal(key, text, "a time such as '2026-11-27T09:00:00Z'") from None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        if FIRST_YEAR <= time.astimezone(UTC).year <= LAST_YEAR:
+            return time
+    except (ValueError, OverflowError):
+        pass
+    raise table.refusal(key, text, f"a time such as '2026-11-27T09:00:00Z', from {FIRST_YEAR} to {LAST_YEAR} in UTC")
 
 
 def slice_facts(rows: LakeSlice) -> Mapping[str, object]:

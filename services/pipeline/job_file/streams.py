@@ -38,7 +38,7 @@ class StreamSettings:
 def read_stream_settings(table: TableReader, *, job: str, lake_path: str) -> StreamSettings:
     """`checkpoint` is `LAKE/_checkpoints/JOB` unless given, `group` `penstock-pipeline-JOB`."""
     return StreamSettings(
-        checkpoint=table.text("checkpoint", f"{lake_path}/_checkpoints/{job}"),
+        checkpoint=table.path("checkpoint", f"{lake_path}/_checkpoints/{job}"),
         group=table.text("group", f"penstock-pipeline-{job}"),
         trigger=read_trigger(table),
         max_offsets_per_trigger=table.integer("max_offsets_per_trigger", None, at_least=1),

@@ -76,6 +76,22 @@ def test_jobs_are_chosen_in_the_files_order() -> None:
             r"timeZone = 'CET'; .* need 'UTC'",
         ),
         ("[lake]", "[like]", "lake is missing; it is a table"),
+        (
+            'path = "/tmp/lake/"',
+            'path = "//"',
+            r"lake\.path is '//'; allowed is the path or URI of a folder, which is",
+        ),
+        ('path = "/tmp/lake/"', 'path = " "', r"lake\.path is ' '; allowed is the path or URI of a folder"),
+        ('path = "/tmp/lake/"', 'path = "s3a://"', r"lake\.path is 's3a://'; allowed is the path or URI of a folder"),
+        ('path = "/tmp/lake/"', f'path = "{__file__}"', r"lake\.path is '.*'; allowed is .* of a folder, and /.* is a file"),
+        ('path = "/tmp/lake/"', f'path = "file://{__file__}/a"', rf"lake\.path is 'file:.*, and {__file__} is a file"),
+        ('"PLAINTEXT"', '"SSL"\noptions.group.id = "g"', r"cluster\.options\.group\.id is not allowed: the jobs decide it"),
+        ('"PLAINTEXT"', '"SSL"\noptions.auto.offset.reset = "latest"', r"options\.auto\.offset\.reset is not allowed"),
+        (
+            'topics = ["orders"]',
+            f'topics = ["o"]\nmax_offsets_per_trigger = {1 << 63}',
+            r"per_trigger is \d+; allowed",
+        ),
         ("[lake]", "[sparks]\n[lake]", r"there is no key sparks; did you mean spark\?"),
     ],
 )

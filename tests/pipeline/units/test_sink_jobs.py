@@ -18,6 +18,7 @@ path = "/lake"
 [jobs.one]
 """
 REPLAY = HEAD + 'kind = "replay"\ntable = "/lake/orders"\ntopic = "again"\n'
+ARCHIVE = HEAD + 'kind = "archive"\ntopics = ["a"]\n'
 TRANSFORM = HEAD + 'kind = "transform"\nquery = "SELECT * FROM a"\ntopic = "b"\n[jobs.one.inputs.a]\ntopics = ["a"]\n'
 
 
@@ -42,10 +43,29 @@ def test_times_of_a_slice_are_utc_unless_they_say_otherwise() -> None:
     assert job.target.options == {"kafka.compression.type": "lz4"}
 
 
+@pytest.mark.parametrize("delay", ["2 hours", "1 hour 30 minutes", "0 seconds", "interval 1.5 seconds", "10 Minutes"])
+def test_a_watermark_may_be_late_by_any_interval(delay: str) -> None:
+    job = parse_job_file(TRANSFORM + f'watermark = {{column = "timestamp", delay = "{delay}"}}').jobs["one"]
+    assert isinstance(job, TransformJob)
+    assert job.inputs["a"].watermark == Watermark("timestamp", delay)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         (REPLAY + 'slice.since = "yesterday"', r"jobs\.one\.slice\.since is 'yesterday'; allowed is a time such as"),
+        (REPLAY + 'slice.since = "0001-01-01T00:00:00+05:00"', r"since is '0001-.*; allowed is .* from 1970 to 9999 in UTC"),
+        (REPLAY + 'slice.until = "9999-12-31T23:59:59-01:00"', r"until is '9999-.*; allowed is .* from 1970 to 9999 in UTC"),
+        (REPLAY + f"tasks = {1 << 31}", r"tasks is \d+; allowed is a whole number from 1 to 100000"),
+        (REPLAY.replace("/lake/orders", "/"), r"jobs\.one\.table is '/'; allowed is the path or URI of a folder"),
+        (ARCHIVE + "retention_days = 999999", r"retention_days is 999999; allowed is a whole number from 1 to 36500"),
+        (TRANSFORM.replace('topic = "b"', 'topic = "a"'), r"jobs\.one\.topic is 'a', which is a topic of its inputs; allowed is"),
+        (TRANSFORM.replace('[jobs.one.inputs.a]\ntopics = ["a"]\n', "[jobs.one.inputs]"), r"inputs is {}; allowed is a table"),
+        (
+            TRANSFORM + 'watermark = {column = "timestamp", delay = "-2 hours"}',
+            r"delay is '-2 hours'; allowed is an interval",
+        ),
+        (TRANSFORM + 'watermark = {column = "timestamp", delay = "soon"}', r"watermark\.delay is 'soon'; allowed is an interval"),
         (REPLAY + 'partition = "same"', r"jobs\.one\.partition is 'same'; allowed is 'of the key' or 'as it was'"),
         (REPLAY + "records_per_second = 0", r"records_per_second is 0; allowed is a whole number from 1"),
         (REPLAY + "sink.epoch = 3", r"jobs\.one\.sink\.epoch is not allowed: the job decides it"),

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from services.pipeline.errors import SinkError
 from services.pipeline.sink import varints
-from services.pipeline.sink.client.errors import SinkError
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 HEADER_WITHOUT_KEY = "a row has a header without a key: the value of a header may be null, its key may not"

@@ -1,6 +1,6 @@
 """Failures of Spark inside a job, each told in one sentence."""
 
-import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,10 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from services.pipeline.errors import PipelineError
-
-_MARKER = f"{PipelineError.__module__}."
-_UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+?)\.?\s")
-_CAUSE = re.compile(r"^\s*Caused by: (?:[\w$]+\.)*[\w$]+: (.+)$", re.MULTILINE)
+from services.pipeline.spark.refusals import SPARK_REFUSALS, first_line, reason_of, refusal_in
 
 
 @contextmanager
@@ -20,20 +17,20 @@ def in_one_sentence(job: str) -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        raise PipelineError(f"{job}: {reason_of(error)}") from error
+        raise failure_of(job, error) from error
 
 
-def reason_of(error: Exception) -> str:
-    """The one line that tells the reason: that of a PipelineError from inside a batch, or a file that cannot be read, if it was
-    one."""
-    text = str(error)
-    if _MARKER in text:
-        return text.rpartition(_MARKER)[2].partition(": ")[2].splitlines()[0]
-    causes = _CAUSE.findall(text)
-    if unreadable := _UNREADABLE.search(text):
-        kind, file = unreadable.groups()
-        return f"{file} is gone, and its table names it" if kind == "FILE_NOT_EXIST" else f"{file} cannot be read: {causes[-1]}"
-    if isinstance(error, Py4JJavaError) and causes:
-        return str(causes[-1])
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+@contextmanager
+def refused_by_spark(job: str, what: str) -> Iterator[None]:
+    """Raises PipelineError for what Spark says of values in a job file. Other errors stay what they are."""
+    try:
+        yield
+    except SPARK_REFUSALS as error:
+        raise PipelineError(f"{job}: Spark refuses {what}: {first_line(error)}") from error
+
+
+def failure_of(job: str, error: Py4JJavaError | PySparkException) -> PipelineError:
+    """What ended the job, in one line. Another error than a refusal is also printed in full, since Spark's log leaves it out."""
+    if refusal_in(error) is None:
+        print(f"{job} failed:\n{error}", file=sys.stderr, flush=True)
+    return PipelineError(f"{job}: {reason_of(error)}")

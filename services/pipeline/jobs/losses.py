@@ -11,13 +11,13 @@ from services.pipeline.job_file.archive import OnDataLoss
 from services.pipeline.job_file.streams import StreamSettings
 from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
-from services.pipeline.spark.cluster import ClusterSettings, Topics
+from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.offset_ranges import OffsetRange, Partition, as_json, describe, lost_ranges, shrunken
 
 
 def claim_checkpoint(
     spark: SparkSession,
-    cluster: ClusterSettings,
+    admin: KafkaAdmin,
     topics: Topics,
     stream: StreamSettings,
     job: str,
@@ -29,42 +29,38 @@ def claim_checkpoint(
 
     A job that is refused for its topics leaves no mark in the checkpoint.
     """
-    with KafkaAdmin(spark, cluster) as admin:
-        names = admin.refuse_unknown(topics)
-        checkpoint = Checkpoint(spark, stream.checkpoint)
-        checkpoint.claim({"job": job, "path": path})
-        checkpoint.claim_topics(admin.topic_ids(names))
-        planned = checkpoint.planned_batch()
-        if planned < 0:
-            return checkpoint
-        ends = checkpoint.ends(planned)
-        gone = sorted({topic for topic, _ in ends}.difference(names))
-        if gone and on_data_loss == "stop":
-            raise PipelineError(
-                f"{job}: the topic {gone[0]} is gone, and the checkpoint has read from it "
-                '(on_data_loss = "continue" goes on without it)'
-            )
-        if gone:
-            print(f"{job}: goes on without {', '.join(gone)}, which is gone", file=sys.stderr, flush=True)
-        reached = {partition: end for partition, end in ends.items() if partition[0] not in gone}
-        for (topic, number), end, offset in shrunken(reached, admin.latest(reached)):
-            raise PipelineError(
-                f"{job}: {topic}-{number} ends at offset {end}, and the checkpoint has read up to {offset}: "
-                "the topic was made anew; give the job a new checkpoint and a new path"
-            )
+    names = admin.refuse_unknown(topics)
+    checkpoint = Checkpoint(spark, stream.checkpoint)
+    checkpoint.claim({"job": job, "path": path})
+    checkpoint.claim_topics(admin.topic_ids(names))
+    planned = checkpoint.planned_batch()
+    if planned < 0:
+        return checkpoint
+    ends = checkpoint.ends(planned)
+    gone = sorted({topic for topic, _ in ends}.difference(names))
+    if gone and on_data_loss == "stop":
+        raise PipelineError(
+            f"{job}: the topic {gone[0]} is gone, and the checkpoint has read from it "
+            '(on_data_loss = "continue" goes on without it)'
+        )
+    if gone:
+        print(f"{job}: goes on without {', '.join(gone)}, which is gone", file=sys.stderr, flush=True)
+    reached = {partition: end for partition, end in ends.items() if partition[0] not in gone}
+    for (topic, number), end, offset in shrunken(reached, admin.latest(reached)):
+        raise PipelineError(
+            f"{job}: {topic}-{number} ends at offset {end}, and the checkpoint has read up to {offset}: "
+            "the topic was made anew; give the job a new checkpoint and a new path"
+        )
     return checkpoint
 
 
 class LossCheck:
     """Looks before each batch whether the log still has what the batch is to read."""
 
-    def __init__(self, spark: SparkSession, cluster: ClusterSettings, on_data_loss: OnDataLoss, job: str) -> None:
-        self._admin = KafkaAdmin(spark, cluster)
+    def __init__(self, admin: KafkaAdmin, on_data_loss: OnDataLoss, job: str) -> None:
+        self._admin = admin
         self._on_data_loss = on_data_loss
         self._job = job
-
-    def close(self) -> None:
-        self._admin.close()
 
     def refuse_made_anew(self, checkpoint: Checkpoint, topics: Iterable[str]) -> None:
         """Raises PipelineError if one of the topics is not the one that the checkpoint has read under its name."""

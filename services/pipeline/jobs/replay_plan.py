@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.replay import LakeSlice, ReplayJob, slice_facts
+from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.spark.files import Files
 
 FILE = "replay.json"
@@ -39,10 +39,15 @@ class ReplayPlan:
 
 
 def plan_of(job: ReplayJob, files: Files, rows: DataFrame) -> ReplayPlan:
-    """The plan in the checkpoint, or a new one. Raises PipelineError for the checkpoint of another replay."""
+    """The plan in the checkpoint, or a new one.
+
+    Raises PipelineError for the checkpoint of another replay, and for a slice that fails on a row, say by a cast.
+    """
     facts = _facts(job)
     if not files.exists(FILE):
-        plan = {"job": facts, "plan_id": str(uuid.uuid4()), "tasks": job.tasks, "chunks": _chunks(job, rows)}
+        with refused_by_spark(job.name, "the slice"):
+            chunks_of_rows = _chunks(job, rows)
+        plan = {"job": facts, "plan_id": str(uuid.uuid4()), "tasks": job.tasks, "chunks": chunks_of_rows}
         files.create(FILE, json.dumps(plan))
     found = json.loads(files.read(FILE))
     for name, value in facts.items():
@@ -70,12 +75,10 @@ def slice_of(rows: DataFrame, wanted: LakeSlice, name: str) -> DataFrame:
         conditions.append(F.col("offset") < wanted.until_offset)
     if wanted.keys:
         conditions.append(F.col("key").isin(*(key.encode() for key in wanted.keys)))
-    try:
+    with refused_by_spark(name, "the slice"):
         for condition in (*conditions, *([wanted.where] if wanted.where else [])):
             rows = rows.where(condition)
         return rows
-    except (AnalysisException, ParseException) as error:
-        raise PipelineError(f"{name}: Spark refuses the slice: {str(error).strip().splitlines()[0]}") from error
 
 
 def rows_of_chunk(rows: DataFrame, chunk: tuple[OffsetRange, ...], tasks: int) -> DataFrame:

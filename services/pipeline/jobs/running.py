@@ -9,9 +9,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.job import Job, LakeSettings
-from services.pipeline.jobs.failures import reason_of
+from services.pipeline.jobs.failures import failure_of
 from services.pipeline.observing.progress import StreamObserver, has_read
 from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.observing.telemetry import Telemetry, start_telemetry
@@ -73,7 +72,7 @@ class RunningStream:
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
-            raise PipelineError(f"{self._name}: {reason_of(error)}") from error
+            raise failure_of(self._name, error) from error
         finally:
             self._end()
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Protocol
 
 from py4j.protocol import Py4JJavaError
@@ -9,10 +10,12 @@ from pyspark.sql import DataFrame
 
 from services.pipeline.job_file.archive import OnDataLoss
 from services.pipeline.job_file.streams import StreamSettings
+from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.lake_batches import refuse_lost_batches
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.observing.progress import StreamObserver
+from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
@@ -46,33 +49,38 @@ def start_topic_stream(
     starting_offsets: str = "earliest",
     read_uncommitted: bool = False,
 ) -> RunningStream:
-    """Starts the job's query. Raises PipelineError for a checkpoint of another job, unknown topics, and topics made anew."""
+    """Starts the job's query. Raises PipelineError for a checkpoint of another job, unknown topics, topics made anew, and options
+    that Spark refuses."""
     spark, cluster = surroundings.spark, surroundings.cluster
-    checkpoint = claim_checkpoint(spark, cluster, job.topics, job.stream, job.name, job.path, job.on_data_loss)
-    refuse_lost_batches(spark, job.path, checkpoint)
-    stop = job.on_data_loss == "stop"
-    options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
-    observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
-    losses = LossCheck(spark, cluster, job.on_data_loss, job.name)
-    commit = announced(commit_into(checkpoint, losses, observer), checkpoint, job.name)
+    with ExitStack() as unless_started:
+        admin = unless_started.enter_context(KafkaAdmin(spark, cluster))
+        checkpoint = claim_checkpoint(spark, admin, job.topics, job.stream, job.name, job.path, job.on_data_loss)
+        refuse_lost_batches(spark, job.path, checkpoint)
+        stop = job.on_data_loss == "stop"
+        options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
+        observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
+        unless_started.callback(observer.close)
+        losses = LossCheck(admin, job.on_data_loss, job.name)
+        commit = announced(commit_into(checkpoint, losses, observer), checkpoint, job.name)
 
-    def commit_counted(rows: DataFrame, batch: int) -> None:
-        try:
-            commit(observer.counted(rows, batch), batch)
-        except Py4JJavaError as error:
-            if not is_timestamp_overflow(error):
-                raise
-            print(
-                f"{job.name}: batch {batch} has a timestamp beyond what Spark holds; it is read anew", file=sys.stderr, flush=True
+        def commit_counted(rows: DataFrame, batch: int) -> None:
+            try:
+                commit(observer.counted(rows, batch), batch)
+            except Py4JJavaError as error:
+                if not is_timestamp_overflow(error):
+                    raise
+                said = f"{job.name}: batch {batch} has a timestamp beyond what Spark holds; it is read anew"
+                print(said, file=sys.stderr, flush=True)
+                commit(observer.counted(lake_rows(read_raw(spark, options, checkpoint.ranges(batch))), batch), batch)
+
+        with refused_by_spark(job.name, "the stream"):
+            records = read_stream(
+                spark, options, starting_offsets=starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
             )
-            commit(observer.counted(lake_rows(read_raw(spark, options, checkpoint.ranges(batch))), batch), batch)
-
-    records = read_stream(
-        spark, options, starting_offsets=starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
-    )
-    writer = lake_rows(records).writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
-    query = writer.foreachBatch(commit_counted).trigger(**job.stream.trigger.arguments()).start()
-    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=losses.close)
+            writer = lake_rows(records).writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
+            query = writer.foreachBatch(commit_counted).trigger(**job.stream.trigger.arguments()).start()
+        unless_started.pop_all()
+    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=admin.close)
 
 
 def announced(commit: Commit, checkpoint: Checkpoint, job: str) -> Commit:

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.transform import InputView, TransformJob
+from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings
 from services.pipeline.sink.options import read_options
@@ -29,23 +30,24 @@ def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStr
     rows = _query(spark, job, cluster)
     options = job.target.sink_options(cluster.bootstrap_servers, cluster.options)
     check_columns({field.name: field.dataType.simpleString() for field in rows.schema.fields}, read_options(options).topic)
-    checkpoint = _claimed_checkpoint(spark, job, cluster)
-    losses = LossCheck(spark, cluster, job.on_data_loss, job.name)
+    with ExitStack() as unless_started:
+        admin = unless_started.enter_context(KafkaAdmin(spark, cluster))
+        checkpoint = _claimed_checkpoint(spark, job, admin)
+        losses = LossCheck(admin, job.on_data_loss, job.name)
 
-    def has_lost_rows(batch: int) -> bool:
-        wanted = checkpoint.ranges(batch)
-        losses.refuse_made_anew(checkpoint, {topic for topic, _ in wanted})
-        return bool(losses.lost(wanted))
+        def has_lost_rows(batch: int) -> bool:
+            wanted = checkpoint.ranges(batch)
+            losses.refuse_made_anew(checkpoint, {topic for topic, _ in wanted})
+            return bool(losses.lost(wanted))
 
-    writer = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint).outputMode(job.output_mode)
-    observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
-    try:
-        query = writer.foreachBatch(epochs(options, has_lost_rows)).trigger(**job.stream.trigger.arguments()).start()
-    except AnalysisException as error:
-        observer.close()
-        losses.close()
-        raise PipelineError(f"{job.name}: {_first_line(error)}") from error
-    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=losses.close)
+        observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
+        unless_started.callback(observer.close)
+        with refused_by_spark(job.name, "the query"):
+            named = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
+            writer = named.outputMode(job.output_mode).trigger(**job.stream.trigger.arguments())
+            query = writer.foreachBatch(epochs(options, has_lost_rows)).start()
+        unless_started.pop_all()
+    return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=admin.close)
 
 
 def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambda _: False) -> Callable[[DataFrame, int], None]:
@@ -67,13 +69,16 @@ def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambd
     return write
 
 
-def _claimed_checkpoint(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> Checkpoint:
+def _claimed_checkpoint(spark: SparkSession, job: TransformJob, admin: KafkaAdmin) -> Checkpoint:
     inputs = [view.topics for view in job.inputs.values()]
-    with KafkaAdmin(spark, cluster) as admin:
-        for topics in inputs:
-            admin.refuse_unknown(topics)
+    for topics in inputs:
+        if job.target.topic in admin.refuse_unknown(topics):
+            raise PipelineError(
+                f"{job.name}: its topic {job.target.topic} fits the pattern {topics.pattern!r} of its inputs: "
+                "it would read its own rows for ever, so choose another topic"
+            )
     target = "topics of the rows" if job.target.topic is None else f"topic {job.target.topic}"
-    return claim_checkpoint(spark, cluster, topics_of_all(inputs), job.stream, job.name, target, job.on_data_loss)
+    return claim_checkpoint(spark, admin, topics_of_all(inputs), job.stream, job.name, target, job.on_data_loss)
 
 
 def topics_of_all(inputs: Sequence[Topics]) -> Topics:
@@ -83,12 +88,13 @@ def topics_of_all(inputs: Sequence[Topics]) -> Topics:
 
 
 def _query(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> DataFrame:
-    try:
+    with refused_by_spark(job.name, "the query"):
         for name, view in job.inputs.items():
             _view(spark, view, job, cluster).createOrReplaceTempView(name)
-        return spark.sql(job.query)
-    except (AnalysisException, ParseException) as error:
-        raise PipelineError(f"{job.name}: Spark refuses the query: {_first_line(error)}") from error
+        rows = spark.sql(job.query)
+        if rows.isStreaming:
+            return rows
+    raise PipelineError(f"{job.name}: the query reads none of its inputs: it must select from {' or '.join(job.inputs)}")
 
 
 def _view(spark: SparkSession, view: InputView, job: TransformJob, cluster: ClusterSettings) -> DataFrame:
@@ -98,7 +104,3 @@ def _view(spark: SparkSession, view: InputView, job: TransformJob, cluster: Clus
     )
     rows = records.selectExpr(*view.select)
     return rows if view.watermark is None else rows.withWatermark(view.watermark.column, view.watermark.delay)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
@@ -22,13 +23,17 @@ class FileStatus:
 
 
 class Files:
-    """The files below one folder; all paths are relative to it."""
+    """The files below one folder; all paths are relative to it. Raises PipelineError if Hadoop does not understand the folder."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self._jvm = jvm(spark)
         self._configuration = hadoop_configuration(spark)
-        root = self._jvm.org.apache.hadoop.fs.Path(folder)
-        self._system = root.getFileSystem(self._configuration)
+        try:
+            root = self._jvm.org.apache.hadoop.fs.Path(folder)
+            self._system = root.getFileSystem(self._configuration)
+        except (Py4JJavaError, IllegalArgumentException) as error:
+            text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
+            raise PipelineError(f"Spark cannot use the path {folder!r}: {text.strip().splitlines()[0]}") from None
         self.folder = self._system.makeQualified(root).toString()
 
     def full(self, path: str) -> str:

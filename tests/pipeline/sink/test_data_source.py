@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from libs.wire.record_batches.records import Record
 from services.pipeline.errors import PipelineError
-from services.pipeline.jobs.failures import reason_of
 from services.pipeline.sink.data_source import register
 from services.pipeline.sink.handouts import prepare
 from services.pipeline.sink.options import read_options
@@ -19,6 +18,7 @@ from services.pipeline.sink.task_writer import write_task
 from services.pipeline.sink.writing import EpochWriter
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
+from services.pipeline.spark.refusals import reason_of
 from tests.pipeline.jobs_in_process import run_jobs
 from tests.pipeline.sink.arrow_rows import arrow_rows
 from tests.pipeline.sink.topics import fill_topic, read_topic

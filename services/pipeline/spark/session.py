@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
+from services.pipeline.spark.failure_logs import leave_out_failures
 from services.pipeline.spark.packages import IVY_VARIABLE, ROOT, package_settings
 from services.pipeline.spark.settings import FIXED, SparkSettings
 
@@ -15,6 +16,8 @@ DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.ui.enabled": "false",
+    # Errors that are not ours are printed in full, since Spark's own lines of them are left out.
+    "spark.sql.pyspark.jvmStacktrace.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     # Kafka's timestamps have milliseconds; Spark's default Parquet type, INT96, has no statistics and is deprecated.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -48,4 +51,5 @@ def make_session(settings: SparkSettings, app_name: str = "penstock pipeline") -
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    leave_out_failures(session, settings.master)
     return session

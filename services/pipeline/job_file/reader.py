@@ -13,6 +13,7 @@ LONG_MAX = (1 << 63) - 1
 """The largest whole number of Spark and Kafka, and of TOML."""
 LOCAL_PATH = re.compile(r"file:|(?![a-zA-Z][a-zA-Z0-9+.-]*:)")
 """What begins as a path of this machine does, not as a URI of another file system."""
+NOT_IN_PATHS = frozenset("*?[]{}\\`")
 
 
 class TableReader:
@@ -40,8 +41,11 @@ class TableReader:
         return value
 
     def path(self, key: str, default: Any = NOTHING) -> Any:
-        """A path or URI without slashes at its end. It may not be blank, the root, nor a file of this machine."""
+        """A path or URI without slashes at its end. It may not be blank, the root, a pattern, nor a file of this machine."""
         text = self.text(key, default)
+        if not NOT_IN_PATHS.isdisjoint(text):
+            allowed = f"a path without {' '.join(sorted(NOT_IN_PATHS))}: Spark takes them for patterns or quotes"
+            raise self.refusal(key, text, allowed)
         path = text.rstrip("/")
         if not path.strip() or path.endswith(":"):
             raise self.refusal(key, text, "the path or URI of a folder, which is not the root")

@@ -38,12 +38,21 @@ def test_an_archive_has_defaults() -> None:
             'schema = { format = "avro", file = "/nowhere.avsc" }',
             r"schema\.file is '/nowhere.avsc'; allowed is a file with an Avro",
         ),
+        ('path = "/lake/a[1]"', r"jobs\.a\.path is '/lake/a\[1\]'; allowed is a path without \* \? \[ "),
         ('isolation_level = "serializable"', "allowed is 'read_committed' or 'read_uncommitted'"),
     ],
 )
 def test_what_an_archive_may_not_have(line: str, complaint: str) -> None:
     with pytest.raises(InvalidJobFile, match=complaint):
         parse_job_file(FILE + line)
+
+
+@pytest.mark.parametrize("character", "*?[]{}\\`")
+def test_a_lake_whose_path_is_a_pattern_is_refused(character: str) -> None:
+    with pytest.raises(
+        InvalidJobFile, match=r"^lake\.path is .*; allowed is a path without .*: Spark takes them for patterns or quotes$"
+    ):
+        parse_job_file(FILE.replace('"/lake"', f"'/lake/x{character}'"))
 
 
 def test_an_avro_schema_is_read_from_its_file(tmp_path: Path) -> None:

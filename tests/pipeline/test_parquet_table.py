@@ -95,6 +95,16 @@ def test_a_file_that_is_shorter_than_it_was_is_refused(spark: SparkSession, tmp_
             check()
 
 
+def test_a_table_inside_is_refused_and_keeps_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder of the outer table's may have become one of a later job."""
+    opened(spark, tmp_path).append(rows(spark, 0), 0, {})
+    inner = tmp_path / "topic=t" / "inner"
+    opened(spark, inner, "other").append(rows(spark, 10), 0, {})
+    with pytest.raises(PipelineError, match=r"has another table inside, with topic=t/inner/_penstock/log/0+\.json: move"):
+        opened(spark, tmp_path)
+    assert offsets(spark, inner) == list(range(10, 20))
+
+
 def test_dates_of_the_future_do_not_expire_whatever_the_year(spark: SparkSession, tmp_path: Path) -> None:
     """A producer that gives microseconds for milliseconds writes into the year 57877."""
     table = opened(spark, tmp_path)

@@ -34,6 +34,8 @@ def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str
     run_jobs(spark, bootstrap, tmp_path, archive(topic))
     checkpoint = f'checkpoint = "{tmp_path}/_checkpoints/a"'
     refused(archive(topic, checkpoint, "b"), "the checkpoint .*/a belongs to another job: its job is 'a', this job's is 'b'")
+    refused(archive(topic, f'path = "{tmp_path}/a/topic=x/i"', "i"), "/a/topic=x/i lies inside the table file:.*/a: give the job")
+    assert not (tmp_path / "_checkpoints" / "i").exists()
     refused(archive(topic, f'path = "{tmp_path}/a"', "c"), "/a belongs to the stream .* and this checkpoint to ")
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "part-0.parquet").write_text("half")

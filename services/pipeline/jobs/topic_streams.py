@@ -14,6 +14,7 @@ from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.lake_batches import refuse_lost_batches
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings
+from services.pipeline.lake.table import refuse_table_around
 from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
@@ -52,6 +53,7 @@ def start_topic_stream(
     """Starts the job's query. Raises PipelineError for a checkpoint of another job, unknown topics, topics made anew, and options
     that Spark refuses."""
     spark, cluster = surroundings.spark, surroundings.cluster
+    refuse_table_around(spark, job.path)
     with ExitStack() as unless_started:
         admin = unless_started.enter_context(KafkaAdmin(spark, cluster))
         checkpoint = claim_checkpoint(spark, admin, job.topics, job.stream, job.name, job.path, job.on_data_loss)

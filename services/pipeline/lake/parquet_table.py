@@ -26,13 +26,14 @@ STAGING = "_penstock/staging"
 _DATE = "date="
 _MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "true"}
 """Spark then writes `_SUCCESS` when all files of a write are there."""
+_OTHER_LOG = re.compile(rf"/({commit_log.LOG}|{DELTA_LOG})/")
 _WRITER = re.compile(r"-w(\d+)-\d+\.parquet$")
 
 
 class ParquetTable:
     """The only writer of one table. `stream` is the id of the streaming query that owns it.
 
-    Raises PipelineError if the table belongs to another stream, or lacks files that its log names.
+    Raises PipelineError if the table belongs to another stream, lacks files that its log names, or has another table inside.
     """
 
     def __init__(self, spark: SparkSession, path: str, stream: str, partition_columns: Sequence[str]) -> None:
@@ -159,7 +160,10 @@ class ParquetTable:
             )
 
     def _refuse_half_a_table(self) -> None:
-        if damage := commit_log.damage(self._state, self._present()):
+        present = self._present()
+        if inner := next((path for path in sorted(present) if _OTHER_LOG.search(path)), None):
+            raise PipelineError(f"{self.path} has another table inside, with {inner}: move that one away")
+        if damage := commit_log.damage(self._state, present):
             if commit_log.read_state(self._files).number != self._state.number:
                 raise self._other_writer()  # it may have removed them
             raise PipelineError(f"{self.path} {damage}")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -32,6 +33,19 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
         return spark.read.format("delta").load(path)
     files = Files(spark, path)
     return read_parquet(spark, files, commit_log.read_state(files))
+
+
+def refuse_table_around(spark: SparkSession, path: str) -> None:
+    """Raises PipelineError if the path lies inside a table, whose writer would take what is there for its own."""
+    outer = Files(spark, path).folder.rpartition("/")[0]
+    while outer and not outer.endswith((":", "/")):
+        try:
+            found = table_format(spark, outer)
+        except Py4JJavaError:  # a folder that this user may not list
+            return
+        if found is not None:
+            raise PipelineError(f"{path} lies inside the table {outer}: give the job another path")
+        outer = outer.rpartition("/")[0]
 
 
 def refuse_changed_files(spark: SparkSession, path: str) -> None:

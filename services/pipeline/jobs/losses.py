@@ -1,7 +1,7 @@
 """Offsets that the log has dropped before a job could read them."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -13,6 +13,7 @@ from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.offset_ranges import OffsetRange, Partition, as_json, describe, lost_ranges, shrunken
+from services.pipeline.spark.raw_records import TIMESTAMP_MS_MAX
 
 
 def claim_checkpoint(
@@ -65,6 +66,15 @@ class LossCheck:
     def refuse_made_anew(self, checkpoint: Checkpoint, topics: Iterable[str]) -> None:
         """Raises PipelineError if one of the topics is not the one that the checkpoint has read under its name."""
         checkpoint.claim_topics(self._admin.topic_ids(topics))
+
+    def beyond_spark(self, wanted: Mapping[Partition, OffsetRange]) -> PipelineError:
+        """The refusal of a batch with a timestamp that Spark cannot hold. It names the first such record of each partition."""
+        first = self._admin.first_at(wanted, TIMESTAMP_MS_MAX + 1)
+        places = [f"{topic}-{number} from offset {offset} on" for (topic, number), offset in sorted(first.items())]
+        return PipelineError(
+            f"Spark cannot hold a record's timestamp, look at {', '.join(places) or 'the batch'}; "
+            'an archive keeps the records, then delete them from the log, and go on with on_data_loss = "continue"'
+        )
 
     def lost(self, wanted: dict[Partition, OffsetRange]) -> dict[str, Any]:
         """What is gone, as facts of the commit. Raises PipelineError if the job is to stop."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.pipeline.errors import PipelineError
@@ -19,6 +20,7 @@ from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
+from services.pipeline.spark.raw_records import is_timestamp_overflow
 from services.pipeline.transforms.by_key import in_tasks_by_key, task_count
 
 
@@ -34,20 +36,36 @@ def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStr
         admin = unless_started.enter_context(KafkaAdmin(spark, cluster))
         checkpoint = _claimed_checkpoint(spark, job, admin)
         losses = LossCheck(admin, job.on_data_loss, job.name)
-
-        def has_lost_rows(batch: int) -> bool:
-            wanted = checkpoint.ranges(batch)
-            losses.refuse_made_anew(checkpoint, {topic for topic, _ in wanted})
-            return bool(losses.lost(wanted))
-
         observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
         unless_started.callback(observer.close)
         with refused_by_spark(job.name, "the query"):
             named = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
             writer = named.outputMode(job.output_mode).trigger(**job.stream.trigger.arguments())
-            query = writer.foreachBatch(epochs(options, has_lost_rows)).start()
+            query = writer.foreachBatch(_checked_epochs(options, checkpoint, losses)).start()
         unless_started.pop_all()
     return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=admin.close)
+
+
+def _checked_epochs(options: dict[str, str], checkpoint: Checkpoint, losses: LossCheck) -> Callable[[DataFrame, int], None]:
+    """`epochs`, and a look before each at what the log still has. Raises PipelineError for topics that were made anew, lost
+    offsets, and a record whose timestamp Spark cannot hold."""
+
+    def has_lost_rows(batch: int) -> bool:
+        wanted = checkpoint.ranges(batch)
+        losses.refuse_made_anew(checkpoint, {topic for topic, _ in wanted})
+        return bool(losses.lost(wanted))
+
+    write_epoch = epochs(options, has_lost_rows)
+
+    def write(frame: DataFrame, batch: int) -> None:
+        try:
+            write_epoch(frame, batch)
+        except Py4JJavaError as error:
+            if not is_timestamp_overflow(error):
+                raise
+            raise losses.beyond_spark(checkpoint.ranges(batch)) from None
+
+    return write
 
 
 def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambda _: False) -> Callable[[DataFrame, int], None]:

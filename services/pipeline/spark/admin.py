@@ -76,6 +76,11 @@ class KafkaAdmin:
         """End offsets of those partitions that exist."""
         return self._offsets(partitions, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
+    def first_at(self, partitions: Iterable[Partition], time_ms: int) -> dict[Partition, int]:
+        """The offset of each partition's first record whose timestamp is that time or later; left out where it has none."""
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.forTimestamp(time_ms)
+        return {partition: offset for partition, offset in self._offsets(partitions, spec).items() if offset >= 0}
+
     def _offsets(self, partitions: Iterable[Partition], spec: Any) -> dict[Partition, int]:
         asked = {each: self._jvm.org.apache.kafka.common.TopicPartition(*each) for each in partitions}
         request = self._jvm.java.util.HashMap()

@@ -80,6 +80,20 @@ def test_offsets_that_are_gone_are_named_and_the_job_stops_or_goes_on(
     assert written(bootstrap, topics) == values(records(10) + records(7, first=13))
 
 
+def test_a_time_that_spark_cannot_hold_is_named_and_the_job_goes_on_behind_it(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    make_topic(bootstrap, topic, 1, {"message.timestamp.after.max.ms": str((1 << 63) - 1)})
+    make_topic(bootstrap, f"{topic}-out", 2)
+    produce(bootstrap, topic, [*records(3), Record(0, b"k", b"far", 1 << 62), *records(2, first=3)])
+    refusal = rf"^one: Spark cannot hold a record's timestamp, look at {topic}-0 from offset 3 on; an archive keeps"
+    with pytest.raises(PipelineError, match=refusal):
+        run_jobs(spark, bootstrap, tmp_path, transform(topic))
+    delete_records(bootstrap, topic, 4)
+    run_jobs(spark, bootstrap, tmp_path, transform(topic, 'on_data_loss = "continue"'))
+    assert written(bootstrap, topic) == values(records(2, first=3))
+
+
 def test_a_batch_that_was_written_and_is_repeated_with_fewer_rows_is_left_as_it_is(
     spark: SparkSession, bootstrap: str, topics: str, tmp_path: Path
 ) -> None:

@@ -28,10 +28,10 @@ ENV PATH=/opt/penstock/bin:$PATH \
 RUN groupadd --gid 10001 penstock \
     && useradd --uid 10001 --gid 10001 --home-dir /var/lib/penstock --no-create-home --shell /usr/sbin/nologin penstock \
     && install -d -o penstock -g penstock -m 0700 /var/lib/penstock /run/penstock
-# Spark runs on Java. No other service has it.
+# Spark runs on Java. No other service has it. Java's package links its manual pages into a folder that slim images lack.
 ARG SERVICE
 RUN if [ "${SERVICE}" = pipeline ]; then \
-        apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps && rm -rf /var/lib/apt/lists/*; \
+        install -d /usr/share/man/man1 && apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps && rm -rf /var/lib/apt/lists/*; \
     fi
 # `get PATH [HOST]` prints what an admin port answers, and fails unless that is 200. bash needs no interpreter and no package.
 RUN printf '%s\n' '#!/bin/bash' \

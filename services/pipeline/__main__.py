@@ -30,30 +30,44 @@ def status(file: JobFile) -> None:
     print("\n".join(status_lines(file.cluster, groups)))
 
 
-def run(file: JobFile, names: list[str]) -> None:
-    """Returns when all jobs have ended. Raises PipelineError when one has failed; that, SIGTERM and Ctrl-C end the others."""
+def run(file: JobFile, names: list[str]) -> signal.Signals | None:
+    """Returns when all jobs have ended. Raises PipelineError when one has failed; that, SIGTERM and Ctrl-C end the others.
+
+    Returns the signal that has ended them, if one has.
+    """
     jobs = file.chosen(names)
     from services.pipeline.jobs.kinds import STARTERS  # PySpark takes a second to import, and `check` does without
     from services.pipeline.jobs.running import RunningStream, Surroundings, wait_for_all
+    from services.pipeline.jobs.stopping import StopSignals
     from services.pipeline.observing.telemetry import start_telemetry
     from services.pipeline.spark.session import make_session
 
     telemetry = start_telemetry(file.telemetry)
     surroundings = Surroundings(make_session(file.spark), file.cluster, file.lake, telemetry)
+    signals = StopSignals(surroundings.spark.sparkContext.cancelAllJobs)
+    signals.listen()
     going_on: list[RunningStream] = []
     try:
         for job in jobs:
+            if signals.received:
+                break
             running = STARTERS[type(job)](job, surroundings)
+            signals.add(running)
             if running.ends:
                 running.wait()
             else:
                 going_on.append(running)
         wait_for_all(going_on)
+    except Exception:
+        if signals.received is None:  # a job that is stopped in the middle may fail
+            raise
     finally:
+        signals.wait_until_stopped()
         for running in going_on:
             running.stop()
         telemetry.close()
         surroundings.spark.stop()
+    return signals.received
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -81,7 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif given.command == "status":
             status(file)
         else:
-            run(file, given.jobs)
+            stopped_by = run(file, given.jobs)
+            if stopped_by is not None:
+                print(f"penstock pipeline: {stopped_by.name} has stopped the jobs; the next run goes on", file=sys.stderr)
+                return 128 + stopped_by
     except PipelineError as error:
         print(f"penstock pipeline: {error}", file=sys.stderr)
         return 1

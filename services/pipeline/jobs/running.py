@@ -1,5 +1,6 @@
 """Jobs that run: what they are given, and how they are waited for."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ class RunningStream:
         self._query = query
         self._observer = observer
         self._at_end = at_end
+        self._ending = threading.Lock()
 
     @property
     def is_active(self) -> bool:
@@ -81,8 +83,10 @@ class RunningStream:
         self._end()
 
     def _end(self) -> None:
-        self._end_observer()
-        self._at_end()
+        """One thread may wait for the query while another one stops it."""
+        with self._ending:
+            self._end_observer()
+            self._at_end()
 
     def _end_observer(self) -> None:
         """The last progress of a query that read nothing has no batch of its own to wait for."""

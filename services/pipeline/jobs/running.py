@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.job import Job, LakeSettings
 from services.pipeline.jobs.failures import failure_of
 from services.pipeline.observing.progress import StreamObserver, has_read
@@ -18,6 +20,8 @@ from services.pipeline.observing.telemetry import Telemetry, start_telemetry
 from services.pipeline.spark.cluster import ClusterSettings
 
 POLL_S = 0.2
+_CONCURRENT = "ConcurrentModification"
+"""In the class of what Spark raises when two drivers write down the id of one query."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,18 @@ class RunningStream:
         if last is not None and has_read(last) and self._query.exception() is None:
             self._observer.drain(last.batchId)
         self._observer.close()
+
+
+def start_query(writer: DataStreamWriter, job: str) -> StreamingQuery:
+    """Raises PipelineError if another driver starts the job with the same new checkpoint in the same moment."""
+    try:
+        return writer.start()
+    except Py4JJavaError as error:
+        if _CONCURRENT in error.java_exception.getClass().getName():
+            raise PipelineError(
+                f"{job}: another process has started the job with this checkpoint; let one run at a time"
+            ) from error
+        raise
 
 
 def wait_for_all(streams: Sequence[RunningStream]) -> None:

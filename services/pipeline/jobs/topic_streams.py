@@ -13,7 +13,7 @@ from services.pipeline.job_file.streams import StreamSettings
 from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.lake_batches import refuse_lost_batches
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
-from services.pipeline.jobs.running import RunningStream, Surroundings
+from services.pipeline.jobs.running import RunningStream, Surroundings, start_query
 from services.pipeline.lake.table import refuse_table_around
 from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.admin import KafkaAdmin
@@ -66,23 +66,35 @@ def start_topic_stream(
         commit = announced(commit_into(checkpoint, losses, observer), checkpoint, job.name)
 
         def commit_counted(rows: DataFrame, batch: int) -> None:
-            try:
-                commit(observer.counted(rows, batch), batch)
-            except Py4JJavaError as error:
-                if not is_timestamp_overflow(error):
-                    raise
-                said = f"{job.name}: batch {batch} has a timestamp beyond what Spark holds; it is read anew"
-                print(said, file=sys.stderr, flush=True)
-                commit(observer.counted(lake_rows(read_raw(spark, options, checkpoint.ranges(batch))), batch), batch)
+            commit(observer.counted(rows, batch), batch)
+
+        def read_again(batch: int) -> DataFrame:
+            return lake_rows(read_raw(spark, options, checkpoint.ranges(batch)))
 
         with refused_by_spark(job.name, "the stream"):
             records = read_stream(
                 spark, options, starting_offsets=starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
             )
-            writer = lake_rows(records).writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
-            query = writer.foreachBatch(commit_counted).trigger(**job.stream.trigger.arguments()).start()
+            named = lake_rows(records).writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
+            batches = named.foreachBatch(with_any_timestamp(commit_counted, read_again, job.name))
+            query = start_query(batches.trigger(**job.stream.trigger.arguments()), job.name)
         unless_started.pop_all()
     return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=admin.close)
+
+
+def with_any_timestamp(commit: Commit, read_again: Callable[[int], DataFrame], job: str) -> Commit:
+    """Also commits batches with timestamps that Spark's connector cannot take: their records are read again."""
+
+    def commit_any(rows: DataFrame, batch: int) -> None:
+        try:
+            commit(rows, batch)
+        except Py4JJavaError as error:
+            if not is_timestamp_overflow(error):
+                raise
+            print(f"{job}: batch {batch} has a timestamp beyond what Spark holds; it is read anew", file=sys.stderr, flush=True)
+            commit(read_again(batch), batch)
+
+    return commit_any
 
 
 def announced(commit: Commit, checkpoint: Checkpoint, job: str) -> Commit:

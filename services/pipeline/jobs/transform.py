@@ -11,7 +11,7 @@ from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.transform import InputView, TransformJob
 from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
-from services.pipeline.jobs.running import RunningStream, Surroundings
+from services.pipeline.jobs.running import RunningStream, Surroundings, start_query
 from services.pipeline.sink.options import read_options
 from services.pipeline.sink.schema import check_columns
 from services.pipeline.sink.task_identity import QUERY_ID
@@ -41,7 +41,7 @@ def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStr
         with refused_by_spark(job.name, "the query"):
             named = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
             writer = named.outputMode(job.output_mode).trigger(**job.stream.trigger.arguments())
-            query = writer.foreachBatch(_checked_epochs(options, checkpoint, losses)).start()
+            query = start_query(writer.foreachBatch(_checked_epochs(options, checkpoint, losses)), job.name)
         unless_started.pop_all()
     return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=admin.close)
 

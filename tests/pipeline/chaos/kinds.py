@@ -1,7 +1,7 @@
 """The kinds of jobs that are killed. Each knows how to make its input, its job file, and what must come out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
@@ -24,6 +24,8 @@ class Surroundings:
     master: str = "local[2,4]"
     batches: int = 3
     """Micro-batches, or chunks, that the rows are dealt out to."""
+    spark_config: Mapping[str, str] = field(default_factory=dict)
+    """More settings of Spark."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,12 @@ CHAIN = (
 """Ten kills, one after another, of one job with one checkpoint."""
 CHAIN_MASTER, CHAIN_BATCHES = "local[2,8]", 8
 """A task may die five times; each driver gets to a batch that it can die in."""
+SPARK_CONFIG = {
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.task.maxFailures": "8",
+}
 
 
 def records(count: int = ROWS) -> list[Record]:
@@ -66,6 +74,7 @@ def records(count: int = ROWS) -> list[Record]:
 
 def job_file(around: Surroundings, jobs: str) -> Path:
     file = around.directory / "jobs.toml"
+    config = "\n".join(f'"{key}" = "{value}"' for key, value in {**SPARK_CONFIG, **around.spark_config}.items())
     file.write_text(
         f"""
 [cluster]
@@ -73,10 +82,7 @@ bootstrap_servers = "{around.bootstrap}"
 [spark]
 master = "{around.master}"
 [spark.config]
-"spark.driver.memory" = "512m"
-"spark.executor.memory" = "512m"
-"spark.sql.shuffle.partitions" = "2"
-"spark.task.maxFailures" = "4"
+{config}
 [lake]
 path = "{around.directory}/lake"
 {jobs}

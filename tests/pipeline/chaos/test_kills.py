@@ -1,4 +1,4 @@
-"""Nine runs of `make pipeline-chaos`, a replay that is killed ten times, and a killed executor."""
+"""Nine runs of `make pipeline-chaos`, and a replay that is killed ten times."""
 
 from pathlib import Path
 
@@ -7,7 +7,6 @@ import pytest
 from tests.pipeline.chaos.job_runs import Kill, KilledJob
 from tests.pipeline.chaos.kinds import CHAIN, CHAIN_BATCHES, CHAIN_MASTER, KINDS, Surroundings
 from tests.pipeline.chaos.runs import PlannedRun, carry_out
-from tests.pipeline.chaos.standalone import StandaloneMaster
 from tests.support.cluster_harness import LocalCluster
 
 RUNS = (
@@ -34,13 +33,3 @@ def test_a_replay_that_is_killed_at_step_after_step_is_exact(cluster: LocalClust
     prepared = KINDS["replay"].prepare(Surroundings(cluster.bootstrap, tmp_path, topic, CHAIN_MASTER, CHAIN_BATCHES))
     KilledJob(tmp_path, prepared.job_file).run_to_the_end(*CHAIN)
     prepared.check()
-
-
-@pytest.mark.timeout(600)
-def test_an_executor_is_killed_before_its_task_commits(cluster: LocalCluster, tmp_path: Path, topic: str) -> None:
-    with StandaloneMaster(tmp_path, chaos=tmp_path) as standalone:
-        prepared = KINDS["transform"].prepare(Surroundings(cluster.bootstrap, tmp_path, topic, standalone.url))
-        job = KilledJob(tmp_path, prepared.job_file)
-        job.run_to_the_end(Kill("executor", "before commit"))
-        assert job.runs == 1, "Spark repeats the executor's tasks; the job need not be started again"
-        prepared.check()

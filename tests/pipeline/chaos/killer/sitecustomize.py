@@ -3,14 +3,20 @@
 The folder CHAOS_DIRECTORY holds the plan: a file `armed` with a line for each kill, which has a victim, a step, and how often a
 process lets the step pass. Whoever takes that file away is the one that kills. It leaves the lines that follow, and adds its own
 to `fired`.
+
+Three victims are not killed. `hold`: a task's first attempt waits until it is released. `release`: a later attempt lets the held
+one go on. `overtake`: so it does, and then waits until Spark kills it.
 """
 
 import os
 import signal
+import time
 from pathlib import Path
 
 DIRECTORY = Path(os.environ["CHAOS_DIRECTORY"])
 ARMED, TAKEN = DIRECTORY / "armed", DIRECTORY / f"taken-{os.getpid()}"
+RELEASED = DIRECTORY / "released"
+POLL_S, HELD_S = 0.02, 120.0
 
 
 def parent_of(pid: int) -> int:
@@ -23,6 +29,37 @@ def kill(victim: str) -> None:
     if victim == "executor":
         os.kill(parent_of(os.getppid()), signal.SIGKILL)  # worker, daemon, executor
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_for_release() -> None:
+    until = time.monotonic() + HELD_S
+    while time.monotonic() < until:
+        try:
+            RELEASED.unlink()
+        except FileNotFoundError:
+            time.sleep(POLL_S)
+        else:
+            return
+
+
+def act(victim: str) -> None:
+    if victim in ("release", "overtake"):
+        RELEASED.touch()
+    if victim == "hold":
+        wait_for_release()
+    elif victim == "overtake":
+        time.sleep(HELD_S)
+    elif victim != "release":
+        kill(victim)
+
+
+def is_for_this_attempt(victim: str) -> bool:
+    if victim not in ("hold", "release", "overtake"):
+        return True
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context is not None and (context.attemptNumber() == 0) == (victim == "hold")
 
 
 def take(plan: list[str]) -> bool:
@@ -55,11 +92,11 @@ class Killer:
         if plan != self._plan:
             self._plan, self._passed = plan, 0
         victim, step, times = plan[0].split("/")
-        if reached != step:
+        if reached != step or not is_for_this_attempt(victim):
             return
         self._passed += 1
         if self._passed > int(times) and take(plan):
-            kill(victim)
+            act(victim)
 
 
 def install() -> None:

@@ -40,6 +40,7 @@ def run(file: JobFile, names: list[str]) -> signal.Signals | None:
     from services.pipeline.jobs.running import RunningStream, Surroundings, wait_for_all
     from services.pipeline.jobs.stopping import StopSignals
     from services.pipeline.observing.telemetry import start_telemetry
+    from services.pipeline.spark.jvm import has_died
     from services.pipeline.spark.session import make_session
 
     telemetry = start_telemetry(file.telemetry)
@@ -47,6 +48,14 @@ def run(file: JobFile, names: list[str]) -> signal.Signals | None:
     signals = StopSignals(surroundings.spark.sparkContext.cancelAllJobs)
     signals.listen()
     going_on: list[RunningStream] = []
+
+    def stop() -> None:
+        signals.wait_until_stopped()
+        for running in going_on:
+            running.stop()
+        telemetry.close()
+        surroundings.spark.stop()
+
     try:
         for job in jobs:
             if signals.received:
@@ -58,15 +67,14 @@ def run(file: JobFile, names: list[str]) -> signal.Signals | None:
             else:
                 going_on.append(running)
         wait_for_all(going_on)
-    except Exception:
+    except Exception as error:
+        if not isinstance(error, PipelineError) and has_died(surroundings.spark):
+            raise PipelineError("Spark's JVM has died, perhaps killed for its memory; the next run goes on") from error
+        stop()
         if signals.received is None:  # a job that is stopped in the middle may fail
             raise
-    finally:
-        signals.wait_until_stopped()
-        for running in going_on:
-            running.stop()
-        telemetry.close()
-        surroundings.spark.stop()
+    else:
+        stop()
     return signals.received
 
 

@@ -3,11 +3,12 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.requirements import ROOT
 
-WITHIN_S = 280.0
+WITHIN_S, EXECUTOR_KILLS_WITHIN_S = 280.0, 1400.0
 
 
 def run(file: Path, *jobs: str) -> "subprocess.CompletedProcess[str]":
@@ -26,5 +27,14 @@ def run_until_killed(file: Path, step: str, *jobs: str) -> None:
     assert done.returncode == -signal.SIGKILL, f"{step}: ended with {done.returncode}\n{done.stderr[-3000:]}"
 
 
-def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WITHIN_S, start_new_session=True)
+def run_while_executors_are_killed(file: Path, steps: Sequence[str], *jobs: str) -> None:
+    """One driver, to its end. `steps` as in tests/pipeline/killing.py, of executors. Fails unless each of them was reached."""
+    command = [sys.executable, "-m", "tests.pipeline.killing", *steps, "run", str(file), *jobs]
+    done = _run(command, EXECUTOR_KILLS_WITHIN_S)
+    assert done.returncode == 0, done.stderr[-3000:]
+    reached = [line.removeprefix("killed ") for line in done.stderr.splitlines() if line.startswith("killed ")]
+    assert sorted(reached) == sorted(steps)
+
+
+def _run(command: list[str], within_s: float = WITHIN_S) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=within_s, start_new_session=True)

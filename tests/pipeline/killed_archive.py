@@ -1,6 +1,6 @@
 """An archive job whose driver is killed at one step after another, and what readers see after each death."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake.table import read_table
-from tests.pipeline.driver_process import run_to_the_end, run_until_killed
+from tests.pipeline.driver_process import run_to_the_end, run_until_killed, run_while_executors_are_killed
 from tests.pipeline.jobs_in_process import job_file
 from tests.pipeline.topics import DAY_MS, FIRST_DAY_MS, Record, make_topic, produce
 
@@ -35,11 +35,24 @@ def records() -> list[Record]:
 class KilledArchive:
     """The job `a` of a topic that it makes, and its audit `check`, in one job file."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, topic: str, directory: Path, table_format: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        bootstrap: str,
+        topic: str,
+        directory: Path,
+        table_format: str,
+        *,
+        spark_table: str = "",
+        batch: int = BATCH,
+    ) -> None:
+        """`spark_table`: the table `[spark]` of the job file, as text. `batch`: offsets of a batch."""
         self._spark = spark
         self._bootstrap = bootstrap
         self._topic = topic
         self._format = table_format
+        self._spark_table = spark_table
+        self._batch = batch
         self._file = directory / "jobs.toml"
         self._committed = 0
         self.directory = directory
@@ -52,14 +65,14 @@ class KilledArchive:
         """More keys of the archive."""
         archive = (
             f'[jobs.a]\nkind = "archive"\ntopics = ["{self._topic}"]\nformat = "{self._format}"\n'
-            f"max_offsets_per_trigger = {BATCH}\ncompaction.min_files = 4\nkeep_removed_minutes = 0\n"
+            f"max_offsets_per_trigger = {self._batch}\ncompaction.min_files = 4\nkeep_removed_minutes = 0\n"
             f'schema = {{ format = "json", ddl = "n INT" }}\n{options}\n'
         )
         audit = (
             f'[jobs.check]\nkind = "audit"\narchive = "a"\ntopics = ["{self._topic}"]\n'
             f'bucket_offsets = 100\nreport = "{self.directory}/report"\n'
         )
-        self._file.write_text(job_file(self._bootstrap, self.directory, archive + audit))
+        self._file.write_text(job_file(self._bootstrap, self.directory, self._spark_table + archive + audit))
 
     def die_at(self, steps: Iterable[str]) -> None:
         """After each death, readers see whole batches, each record once, and nothing that they saw before is gone."""
@@ -69,7 +82,7 @@ class KilledArchive:
             assert all(offsets == list(range(len(offsets))) for offsets in rows.values()), step
             count = sum(map(len, rows.values()))
             assert count >= self._committed, step
-            assert count % BATCH == 0, step
+            assert count % self._batch == 0, step
             self._committed = count
 
     def drop_first_day_and_die_at(self, steps: Iterable[str]) -> None:
@@ -86,6 +99,10 @@ class KilledArchive:
     def end(self) -> None:
         """Runs both jobs to their end: the audit agrees."""
         run_to_the_end(self._file)
+
+    def end_while_executors_are_killed(self, steps: Sequence[str]) -> None:
+        """Runs the archive to its end, with one driver for all of the steps."""
+        run_while_executors_are_killed(self._file, steps, "a")
 
     def values(self) -> list[tuple[bytes, int | None]]:
         """The value of each row, and what was parsed from it."""

@@ -1,6 +1,5 @@
 """The session that every job gets."""
 
-import subprocess
 from types import SimpleNamespace
 
 from pyspark.sql import SparkSession
@@ -14,9 +13,14 @@ def test_dates_are_days_in_utc_and_delta_is_there(spark: SparkSession, tmp_path)
     assert spark.read.format("delta").load(str(tmp_path / "table")).count() == 3
 
 
-def test_a_jvm_that_was_killed_has_died() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        session = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=process)))
-        assert not has_died(session)
-        process.kill()
-        assert has_died(session)
+class DeadJvm:
+    """Refuses the connection on which a call would be made."""
+
+    @property
+    def java(self) -> object:
+        raise ConnectionRefusedError
+
+
+def test_a_jvm_that_does_not_answer_has_died(spark: SparkSession) -> None:
+    assert not has_died(spark)
+    assert has_died(SimpleNamespace(_jvm=DeadJvm()))

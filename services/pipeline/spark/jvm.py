@@ -1,11 +1,9 @@
 """The way into Spark's JVM, for what PySpark has no name of its own: Hadoop's file systems and Kafka's Java clients."""
 
-import subprocess
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-
-DYING_S = 1.0
 
 
 def jvm(spark: SparkSession) -> Any:
@@ -19,10 +17,9 @@ def hadoop_configuration(spark: SparkSession) -> Any:
 
 
 def has_died(spark: SparkSession) -> bool:
-    """Whether the JVM is gone, e.g. killed for its memory. A JVM that is dying may take a moment."""
-    process = spark.sparkContext._gateway.proc
+    """Whether the JVM no longer answers, e.g. because it was killed for its memory."""
     try:
-        process.wait(DYING_S)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+        jvm(spark).java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        return True
+    return False

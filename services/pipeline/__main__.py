@@ -13,12 +13,13 @@ from pathlib import Path
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.file import JobFile, read_job_file
 from services.pipeline.job_file.streams import StreamSettings
+from services.pipeline.job_file.summaries import summary_of
 
 
 def check(file: JobFile) -> None:
     """Says what would run. Needs neither Spark nor a cluster."""
     for name, job in file.jobs.items():
-        print(f"{name}: {job}")
+        print(f"{name}: {summary_of(job)}")
 
 
 def status(file: JobFile) -> None:
@@ -44,6 +45,7 @@ def run(file: JobFile, names: list[str]) -> signal.Signals | None:
     from services.pipeline.spark.session import make_session
 
     telemetry = start_telemetry(file.telemetry)
+    print(f"starting Spark, master {file.spark.master}", flush=True)
     surroundings = Surroundings(make_session(file.spark), file.cluster, file.lake, telemetry)
     signals = StopSignals(surroundings.spark.sparkContext.cancelAllJobs)
     signals.listen()
@@ -64,7 +66,9 @@ def run(file: JobFile, names: list[str]) -> signal.Signals | None:
             signals.add(running)
             if running.ends:
                 running.wait()
+                print(f"{job.name}: done", flush=True)
             else:
+                print(f"{job.name}: goes on until it is stopped", flush=True)
                 going_on.append(running)
         wait_for_all(going_on)
     except Exception as error:

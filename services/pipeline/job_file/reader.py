@@ -88,6 +88,14 @@ class TableReader:
     def refusal(self, key: str, value: object, allowed: str) -> InvalidJobFile:
         return InvalidJobFile(f"{self._full(key)} is {value!r}; allowed is {allowed}")
 
+    def absence(self, key: str, expected: str) -> InvalidJobFile:
+        return InvalidJobFile(f"{self._full(key)} is missing; it is {expected}")
+
+    def refuse_misspelt(self, key: str, meant: str) -> None:
+        """Raises InvalidJobFile if the table has that key, which nobody takes."""
+        if self.has(key):
+            raise InvalidJobFile(f"there is no key {self._full(key)}; did you mean {meant}?")
+
     def end(self) -> None:
         for key in self._values:
             alike = difflib.get_close_matches(key, self._known, n=1)
@@ -98,7 +106,7 @@ class TableReader:
         self._known.append(key)
         value = self._values.pop(key, default)
         if value is NOTHING:
-            raise InvalidJobFile(f"{self._full(key)} is missing; it is {allowed}")
+            raise self.absence(key, allowed)
         if value is not default and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
             raise self.refusal(key, value, allowed)
         return value

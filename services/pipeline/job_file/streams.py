@@ -57,9 +57,11 @@ def read_trigger(table: TableReader) -> Trigger:
 def read_topics(table: TableReader) -> Topics:
     """Exactly one of `topics`, a list of names, and `topic_pattern`, a Java regular expression."""
     names, pattern = table.texts("topics", None), table.text("topic_pattern", None)
-    if (names is None) == (pattern is None):
-        given = "both" if names else "neither"
-        raise table.refusal("topics", names, f"exactly one of topics and topic_pattern ({given} is given)")
+    if names is None and pattern is None:
+        table.refuse_misspelt("topic", "topics")
+        raise table.absence("topics", "a list of topics' names, unless topic_pattern is given")
+    if names is not None and pattern is not None:
+        raise table.refusal("topics", list(names), "one of topics and topic_pattern; both are given")
     for name in names or ():
         if not _TOPIC.fullmatch(name):
             raise table.refusal("topics", name, "a topic name: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")

@@ -88,6 +88,7 @@ class LakeBatches(ABC, Generic[Table]):
         count = int(letters.count())
         if dead.last_batch < batch and count:
             dead.append(letters, batch, facts)
+            print(f"{self._name}: batch {batch} has {count} dead letters, see {dead.path}", flush=True)
         self._observer.add_dead_letters(count, batch)
 
     def _refuse_another_batch(self, table: Table, batch: int, wanted: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ def claim_checkpoint(
 
     A job that is refused for its topics leaves no mark in the checkpoint.
     """
-    names = admin.refuse_unknown(topics)
+    names = admin.refuse_unknown(topics, job)
     checkpoint = Checkpoint(spark, stream.checkpoint)
     checkpoint.claim({"job": job, "path": path})
     checkpoint.claim_topics(admin.topic_ids(names))

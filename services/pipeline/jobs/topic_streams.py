@@ -104,6 +104,7 @@ def announced(commit: Commit, checkpoint: Checkpoint, job: str) -> Commit:
         commit(rows, batch)
         ranges = checkpoint.ranges(batch)
         count = sum(max(0, each.end - each.start) for each in ranges.values())
-        print(f"{job}: batch {batch} is committed, {count} offsets of {len(ranges)} partitions", flush=True)
+        partitions = "1 partition" if len(ranges) == 1 else f"{len(ranges)} partitions"
+        print(f"{job}: batch {batch} is committed, {count} offsets of {partitions}", flush=True)
 
     return commit_and_say

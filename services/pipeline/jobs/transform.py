@@ -12,6 +12,7 @@ from services.pipeline.job_file.transform import InputView, TransformJob
 from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings, start_query
+from services.pipeline.jobs.topic_streams import announced
 from services.pipeline.sink.options import read_options
 from services.pipeline.sink.schema import check_columns
 from services.pipeline.sink.task_identity import QUERY_ID
@@ -41,7 +42,8 @@ def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStr
         with refused_by_spark(job.name, "the query"):
             named = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
             writer = named.outputMode(job.output_mode).trigger(**job.stream.trigger.arguments())
-            query = start_query(writer.foreachBatch(_checked_epochs(options, checkpoint, losses)), job.name)
+            write = announced(_checked_epochs(options, checkpoint, losses), checkpoint, job.name)
+            query = start_query(writer.foreachBatch(write), job.name)
         unless_started.pop_all()
     return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=admin.close)
 
@@ -90,7 +92,7 @@ def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambd
 def _claimed_checkpoint(spark: SparkSession, job: TransformJob, admin: KafkaAdmin) -> Checkpoint:
     inputs = [view.topics for view in job.inputs.values()]
     for topics in inputs:
-        if job.target.topic in admin.refuse_unknown(topics):
+        if job.target.topic in admin.refuse_unknown(topics, job.name):
             raise PipelineError(
                 f"{job.name}: its topic {job.target.topic} fits the pattern {topics.pattern!r} of its inputs: "
                 "it would read its own rows for ever, so choose another topic"

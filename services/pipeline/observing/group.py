@@ -34,7 +34,8 @@ class StreamGroup:
     def __init__(self, cluster: ClusterSettings, group: str) -> None:
         self.group = group
         shared = {name: value for name, value in cluster.options.items() if name in SHARED_OPTIONS}
-        options = {**shared, "bootstrap.servers": cluster.bootstrap_servers}
+        # What fails is raised; librdkafka's own log has several lines for it each second.
+        options = {**shared, "bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
         self._servers = cluster.bootstrap_servers
         own = {
             "group.id": group,

@@ -44,16 +44,16 @@ class KafkaAdmin:
     def close(self) -> None:
         self._admin.close()
 
-    def refuse_unknown(self, topics: Topics) -> list[str]:
+    def refuse_unknown(self, topics: Topics, job: str) -> list[str]:
         """The names of the topics that are meant. Raises PipelineError unless all are there, or some topic fits the pattern."""
         known = set(self._ask(lambda: self._admin.listTopics().names().get()))
         if missing := [name for name in topics.names if name not in known]:
-            raise PipelineError(f"there is no topic {missing[0]!r} in the cluster at {self._servers}")
+            raise PipelineError(f"{job}: there is no topic {missing[0]!r} in the cluster at {self._servers}")
         if topics.pattern is None:
             return list(topics.names)
         found = sorted(filter(pattern_fits(self._spark, topics.pattern), known))
         if not found:
-            raise PipelineError(f"no topic of the cluster at {self._servers} fits the pattern {topics.pattern!r}")
+            raise PipelineError(f"{job}: no topic of the cluster at {self._servers} fits the pattern {topics.pattern!r}")
         return found
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:

@@ -57,7 +57,9 @@ def test_jobs_are_chosen_in_the_files_order() -> None:
     [
         ('kind = "copy"', 'kind = "archve"', r"jobs\.orders\.kind is 'archve'; allowed is 'copy'"),
         ('kind = "copy"', "", r"jobs\.orders\.kind is missing; it is 'copy'"),
-        ('topics = ["orders"]', "", r"exactly one of topics and topic_pattern \(neither is given\)"),
+        ('topics = ["orders"]', "", r"jobs\.orders\.topics is missing; it is a list of topics' names, unless"),
+        ('topics = ["orders"]', 'topic = ["orders"]', r"there is no key jobs\.orders\.topic; did you mean topics\?"),
+        ('topics = ["orders"]', 'topics = ["o"]\ntopic_pattern = "o.*"', r"one of topics and topic_pattern; both are given"),
         ('topics = ["orders"]', 'topics = ["a b"]', r"jobs\.orders\.topics is 'a b'; allowed is a topic name"),
         ('topics = ["orders"]', "topics = []", r"jobs\.orders\.topics is \[\]; allowed is a list of strings, at least one"),
         ('topics = ["orders"]', 'topics = ["o"]\ntopic = "p"', r"there is no key jobs\.orders\.topic; did you mean topics\?"),

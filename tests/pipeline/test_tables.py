@@ -34,6 +34,23 @@ def test_a_record_that_is_no_longer_parsed_keeps_no_older_parsed_value(
     assert [(row.reason, bytes(row.value)) for row in dead] == [("no key", b"no key")]
 
 
+def test_a_latest_record_whose_time_spark_cannot_hold_is_in_the_table(
+    spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    make_topic(bootstrap, topic, 1, {"message.timestamp.after.max.ms": str((1 << 63) - 1)})
+    produce(
+        bootstrap, topic, [Record(0, b"a", b'{"n": 1}'), Record(0, b"a", b'{"n": 2}', 1 << 62), Record(0, None, b"", 1 << 62)]
+    )
+    run_jobs(spark, bootstrap, tmp_path, table(topic, 'schema = { format = "json", ddl = "n INT" }'))
+    rows = read_table(spark, str(tmp_path / "t")).collect()
+    assert [(bytes(row.key), row.parsed.n, row.timestamp) for row in rows] == [(b"a", 2, None)]
+    dead = read_table(spark, str(tmp_path / "t_dead_letters")).orderBy("offset").collect()
+    assert [(row.offset, row.reason) for row in dead] == [
+        (1, "the timestamp 4611686018427387904 ms is beyond what Spark holds"),
+        (2, "no key"),
+    ]
+
+
 def test_a_topic_that_has_grown_is_refused(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
     make_topic(bootstrap, topic, 1)
     produce(bootstrap, topic, [Record(0, b"a", b"old")])

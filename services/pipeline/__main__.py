@@ -24,10 +24,11 @@ def check(file: JobFile) -> None:
 
 def status(file: JobFile) -> None:
     """One line for each stream and topic: its last batch, lag and freshness. It asks the cluster, and needs no Spark."""
-    from services.pipeline.observing.status import status_lines
+    from services.pipeline.observing.status import GroupOf, status_lines
 
-    streams = {name: getattr(job, "stream", None) for name, job in file.jobs.items()}
-    groups = {name: stream.group for name, stream in streams.items() if isinstance(stream, StreamSettings)}
+    found = {name: getattr(job, "stream", None) for name, job in file.jobs.items()}
+    streams = {name: stream for name, stream in found.items() if isinstance(stream, StreamSettings)}
+    groups = {name: GroupOf(stream.group, stream.checkpoint) for name, stream in streams.items()}
     print("\n".join(status_lines(file.cluster, groups)))
 
 

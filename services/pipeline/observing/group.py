@@ -15,24 +15,30 @@ from services.pipeline.spark.cluster import ClusterSettings
 
 TIMEOUT_S = 15.0
 READ_S = 30.0
+CHECKPOINT_LENGTH_MAX = 1000
 SHARED_OPTIONS = ("client.id", "client.rack", "security.protocol")
 """Of `cluster.options`, which are those of Kafka's Java clients: what librdkafka understands in the same way."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """What a group has of one partition. `batch` and `at_ms` say which micro-batch wrote it and when, if one did."""
+    """What a group has of one partition. The rest says which micro-batch of which checkpoint wrote it and when, if one did."""
 
     offset: int
     batch: int | None = None
     at_ms: int | None = None
+    checkpoint: str | None = None
 
 
 class StreamGroup:
-    """Commits and reads offsets without joining the group. Raises PipelineError."""
+    """Commits and reads offsets without joining the group. Raises PipelineError.
 
-    def __init__(self, cluster: ClusterSettings, group: str) -> None:
+    `checkpoint`: the path of the stream's, which goes with each commit, unless it is too long for the metadata of an offset.
+    """
+
+    def __init__(self, cluster: ClusterSettings, group: str, checkpoint: str = "") -> None:
         self.group = group
+        self._origin = {"checkpoint": checkpoint} if 0 < len(checkpoint) <= CHECKPOINT_LENGTH_MAX else {}
         shared = {name: value for name, value in cluster.options.items() if name in SHARED_OPTIONS}
         # What fails is raised; librdkafka's own log has several lines for it each second.
         options = {**shared, "bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
@@ -59,7 +65,7 @@ class StreamGroup:
         self._admin = self._consumer = None
 
     def commit(self, ends: Mapping[Position, int], batch: int) -> None:
-        metadata = json.dumps({"batch": batch, "at_ms": int(time.time() * 1000)})
+        metadata = json.dumps({"batch": batch, "at_ms": int(time.time() * 1000), **self._origin})
         offsets = [TopicPartition(*position, end, metadata) for position, end in ends.items()]
         for each in self._asked("OffsetCommit", lambda: self._consumer.commit(offsets=offsets, asynchronous=False)):
             if each.error is not None:
@@ -127,6 +133,6 @@ class StreamGroup:
 def _committed(found: Any) -> Committed:
     try:
         metadata = json.loads(found.metadata or "{}")
-        return Committed(found.offset, metadata.get("batch"), metadata.get("at_ms"))
+        return Committed(found.offset, metadata.get("batch"), metadata.get("at_ms"), metadata.get("checkpoint"))
     except (ValueError, AttributeError):
         return Committed(found.offset)

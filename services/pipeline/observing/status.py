@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from services.pipeline.observing.group import Committed, StreamGroup
 from services.pipeline.observing.lag import Position, behind, lags
@@ -10,23 +11,32 @@ from services.pipeline.spark.cluster import ClusterSettings
 HEADS = ("job", "last batch", "finished", "topic", "lag", "freshness")
 
 
-def status_lines(cluster: ClusterSettings, groups: Mapping[str, str]) -> list[str]:
-    """A table of the jobs, by name with their groups. Raises PipelineError if the cluster does not answer."""
+class GroupOf(NamedTuple):
+    """The Kafka group of a stream, and the path of the checkpoint that it should tell of."""
+
+    group: str
+    checkpoint: str
+
+
+def status_lines(cluster: ClusterSettings, streams: Mapping[str, GroupOf]) -> list[str]:
+    """A table of the streams, by the names of their jobs. Raises PipelineError if the cluster does not answer."""
     rows: list[tuple[str, ...]] = [HEADS]
-    for job, group in groups.items():
-        asked = StreamGroup(cluster, group)
+    for job, stream in streams.items():
+        asked = StreamGroup(cluster, stream.group)
         try:
-            rows.extend(_rows(job, asked))
+            rows.extend(_rows(job, stream.checkpoint, asked))
         finally:
             asked.close()
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEADS))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _rows(job: str, group: StreamGroup) -> Iterable[tuple[str, ...]]:
+def _rows(job: str, checkpoint: str, group: StreamGroup) -> Iterable[tuple[str, ...]]:
     committed = group.committed()
     if not committed:
         return [(job, "none yet", "", "", "", "")]
+    if others := {each.checkpoint for each in committed.values()} - {checkpoint, None}:
+        return [(job, "unknown", "", f"the group {group.group} has offsets of the checkpoint {min(map(str, others))}", "", "")]
     reached = group.with_new_partitions({position: each.offset for position, each in committed.items()})
     ends = group.log_ends(reached)
     now_ms = time.time() * 1000

@@ -32,7 +32,7 @@ class Telemetry:
         self, spark: SparkSession, cluster: ClusterSettings, job: str, group: str, checkpoint: Checkpoint
     ) -> StreamObserver:
         """The observer of the job's query, which has the job's name and is not started yet. A job goes on without a group."""
-        observer = observe(spark, job, _group_if_possible(cluster, job, group), self.meters.of(job), self.spans)
+        observer = observe(spark, job, _group_if_possible(cluster, job, group, checkpoint.path), self.meters.of(job), self.spans)
         batch, ends = finished_offsets(spark, checkpoint)
         if ends:
             observer.started_from(ends, batch)
@@ -45,10 +45,10 @@ class Telemetry:
             self.spans.close()
 
 
-def _group_if_possible(cluster: ClusterSettings, job: str, group: str) -> StreamGroup | None:
+def _group_if_possible(cluster: ClusterSettings, job: str, group: str, checkpoint: str) -> StreamGroup | None:
     """None, with a warning, if librdkafka cannot be set up for the cluster, say by SASL, whose settings it names otherwise."""
     try:
-        return StreamGroup(cluster, group)
+        return StreamGroup(cluster, group, checkpoint)
     except PipelineError as error:
         _log.warning("%s: its lag is not shown: %s", job, error)
         return None

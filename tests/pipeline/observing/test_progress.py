@@ -18,7 +18,7 @@ from services.pipeline.observing.progress import StreamObserver, observe
 from services.pipeline.observing.serving import MetricsServer
 from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.observing.spans import BatchSpans
-from services.pipeline.observing.status import status_lines
+from services.pipeline.observing.status import GroupOf, status_lines
 from services.pipeline.observing.telemetry import start_telemetry
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import ClusterSettings, Topics
@@ -104,7 +104,7 @@ def test_a_stream_is_seen_in_kafka_s_tool_in_metrics_in_spans_and_in_its_status(
         assert page['penstock_pipeline_dead_letters_total{job="orders"}'] == 1
         assert page[f'penstock_pipeline_lag_offsets{{job="orders",topic="{topic}"}}'] == 7
         assert page[f'penstock_pipeline_freshness_seconds{{job="orders",topic="{topic}"}}'] > 0
-        line = status_lines(ClusterSettings(bootstrap), {"orders": stream.group})[1].split()
+        line = status_lines(ClusterSettings(bootstrap), {"orders": GroupOf(stream.group, "/c")})[1].split()
         assert line[:2] == ["orders", "0"]
         assert line[-4:-1] == [topic, "7", line[-2]]
         stream.round()
@@ -205,8 +205,21 @@ def test_a_job_whose_cluster_the_group_cannot_reach_runs_without_it(
 
 
 def test_a_group_that_nobody_wrote_has_no_status_yet(bootstrap: str) -> None:
-    lines = status_lines(ClusterSettings(bootstrap), {"orders": "nobody-wrote-this"})
+    lines = status_lines(ClusterSettings(bootstrap), {"orders": GroupOf("nobody-wrote-this", "/c")})
     assert lines[1].split() == ["orders", "none", "yet"]
+
+
+def test_a_group_of_another_file_s_job_says_nothing_of_this_one(bootstrap: str, topic: str) -> None:
+    make_topic(bootstrap, topic, 1)
+    cluster, name = ClusterSettings(bootstrap), f"group-of-{topic}"
+    group = StreamGroup(cluster, name, "/other/lake/_checkpoints/orders")
+    group.commit({(topic, 0): 0}, 0)
+    group.close()
+    [_, line] = status_lines(cluster, {"orders": GroupOf(name, "/lake/_checkpoints/orders")})
+    assert line.split()[:2] == ["orders", "unknown"]
+    assert line.endswith(f"the group {name} has offsets of the checkpoint /other/lake/_checkpoints/orders")
+    [_, line] = status_lines(cluster, {"orders": GroupOf(name, "/other/lake/_checkpoints/orders")})
+    assert line.split()[:2] == ["orders", "0"]
 
 
 def test_a_metrics_port_that_is_taken_is_one_sentence() -> None:
@@ -235,6 +248,6 @@ def test_records_of_a_partition_that_is_new_count_as_lag(bootstrap: str, topic: 
     produce_to_partitions(bootstrap, topic, [Record(1, b"k", b"v", 1_000) for _ in range(5)])
     assert group.with_new_partitions({(topic, 0): 3}) == {(topic, 0): 3, (topic, 1): 0}
     group.close()
-    line = status_lines(cluster, {"orders": f"group-of-{topic}"})[1].split()
+    line = status_lines(cluster, {"orders": GroupOf(f"group-of-{topic}", "/c")})[1].split()
     assert line[-4:-1] == [topic, "5", line[-2]]
     assert float(line[-2]) > 0

@@ -83,7 +83,7 @@ class LossCheck:
             return {}
         if self._on_data_loss == "stop":
             raise PipelineError(
-                f"{self._job}: the log no longer has {describe(gone)}; nothing of this batch is committed "
+                f"the log no longer has {describe(gone)}; nothing of this batch is committed "
                 '(on_data_loss = "continue" goes on without them)'
             )
         print(f"{self._job}: goes on without {describe(gone)}, which the log no longer has", file=sys.stderr, flush=True)

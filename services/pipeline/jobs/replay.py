@@ -17,6 +17,7 @@ from services.pipeline.sink.writing import ADAPTIVE, EpochWriter, last_epoch
 from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.cluster import ClusterSettings
 from services.pipeline.spark.files import Files
+from services.pipeline.spark.offset_ranges import partitions_in_words
 
 
 def start_replay(job: ReplayJob, surroundings: Surroundings) -> "RunningReplay":
@@ -71,7 +72,7 @@ class RunningReplay:
         rows = [part.rows for chunk in self._plan.chunks for part in chunk]
         partitions = {(part.topic, part.partition) for chunk in self._plan.chunks for part in chunk}
         print(
-            f"{self._job.name}: the replay is done, {sum(rows)} records of {len(partitions)} partitions; "
+            f"{self._job.name}: the replay is done, {sum(rows)} records of {partitions_in_words(len(partitions))}; "
             f"this run took {time.monotonic() - started:.1f} s",
             flush=True,
         )
@@ -100,8 +101,9 @@ class RunningReplay:
         written = write(rows, epoch, tasks=self._plan.tasks)
         took_s = time.monotonic() - started
         print(
-            f"{self._job.name}: chunk {epoch} is written, {written.rows} records of {len(self._plan.chunks[epoch])} partitions "
-            f"in {took_s:.1f} s; chunks left: {len(self._plan.chunks) - epoch - 1}",
+            f"{self._job.name}: chunk {epoch} is written, {written.rows} records of "
+            f"{partitions_in_words(len(self._plan.chunks[epoch]))} in {took_s:.1f} s; "
+            f"chunks left: {len(self._plan.chunks) - epoch - 1}",
             flush=True,
         )
         self._stopped.wait(max(0.0, seconds_over(self._job.limit, written.rows, written.bytes) - took_s))

@@ -20,6 +20,7 @@ from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
+from services.pipeline.spark.offset_ranges import partitions_in_words
 from services.pipeline.spark.raw_records import is_timestamp_overflow, read_raw
 from services.pipeline.transforms.records import lake_rows
 
@@ -104,7 +105,6 @@ def announced(commit: Commit, checkpoint: Checkpoint, job: str) -> Commit:
         commit(rows, batch)
         ranges = checkpoint.ranges(batch)
         count = sum(max(0, each.end - each.start) for each in ranges.values())
-        partitions = "1 partition" if len(ranges) == 1 else f"{len(ranges)} partitions"
-        print(f"{job}: batch {batch} is committed, {count} offsets of {partitions}", flush=True)
+        print(f"{job}: batch {batch} is committed, {count} offsets of {partitions_in_words(len(ranges))}", flush=True)
 
     return commit_and_say

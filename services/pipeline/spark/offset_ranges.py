@@ -61,3 +61,7 @@ def grown(before: Mapping[Partition, int], now: Iterable[Partition]) -> Iterable
 def _offsets(of_one: OffsetRange) -> str:
     last = of_one.end - 1
     return f"offset {last}" if last == of_one.start else f"offsets {of_one.start} to {last}"
+
+
+def partitions_in_words(count: int) -> str:
+    return f"{count} partition" if count == 1 else f"{count} partitions"

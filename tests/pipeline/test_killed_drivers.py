@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from services.pipeline.lake.table import read_table
 from tests.pipeline.driver_process import run_to_the_end, run_until_killed
-from tests.pipeline.jobs_in_process import job_file
 from tests.pipeline.killed_archive import LATE, SECOND_DAY_MS, KilledArchive, broken_values, expected_values, records
-from tests.pipeline.topics import Record, make_topic, produce
+from tests.pipeline.killed_table import LATEST, prepare_table_job, rows_of_table_job
 
 BATCHES = "services.pipeline.jobs.lake_batches:LakeBatches"
 ARCHIVE = "services.pipeline.jobs.archive:ArchiveBatches"
@@ -63,12 +61,7 @@ def test_retention_whose_driver_dies_drops_whole_dates_and_the_audit_knows_it(
 def test_a_table_whose_driver_dies_has_the_latest_record_of_each_key(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    make_topic(bootstrap, topic, config={"cleanup.policy": "compact"})
-    changes = [Record(key % 2, b"key-%d" % key, None if turn == key else b"%d" % turn) for turn in range(8) for key in range(10)]
-    produce(bootstrap, topic, changes)
-    file = tmp_path / "jobs.toml"
-    options = f'topics = ["{topic}"]\nmax_offsets_per_trigger = 20'
-    file.write_text(job_file(bootstrap, tmp_path, f'[jobs.t]\nkind = "table"\n{options}'))
+    file = prepare_table_job(bootstrap, topic, tmp_path)
     for step in (
         f"after {DELTA}.create 1",
         f"after {DELTA}.merge 2",
@@ -76,6 +69,6 @@ def test_a_table_whose_driver_dies_has_the_latest_record_of_each_key(
     ):
         run_until_killed(file, step)
     run_to_the_end(file)
-    rows = read_table(spark, str(tmp_path / "t")).collect()
-    assert {bytes(row.key): bytes(row.value) for row in rows} == {b"key-%d" % key: b"7" for key in range(10) if key != 7}
+    rows = rows_of_table_job(spark, tmp_path)
+    assert {bytes(row.key): bytes(row.value) for row in rows} == LATEST
     assert len(rows) == 9

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from services.pipeline.lake.table import read_table
 from tests.pipeline.chaos.job_runs import Kill, KilledJob
 from tests.pipeline.chaos.kinds import KINDS, SPARK_CONFIG, Surroundings
 from tests.pipeline.chaos.standalone import StandaloneMaster
 from tests.pipeline.driver_process import run_while_executors_are_killed
-from tests.pipeline.jobs_in_process import job_file
 from tests.pipeline.killed_archive import KilledArchive, broken_values, expected_values, records
-from tests.pipeline.topics import Record, make_topic, produce
+from tests.pipeline.killed_table import LATEST, prepare_table_job, rows_of_table_job
 
 SINK_KILLS = (Kill("executor", "before commit"), Kill("executor", "after commit"))
 BATCHES = "services.pipeline.jobs.lake_batches:LakeBatches"
@@ -86,14 +84,7 @@ def test_an_archive_whose_executors_are_killed_has_each_record_once(
 def test_a_table_whose_executors_are_killed_has_the_latest_record_of_each_key(
     spark: SparkSession, bootstrap: str, standalone: StandaloneMaster, topic: str, tmp_path: Path
 ) -> None:
-    make_topic(bootstrap, topic, config={"cleanup.policy": "compact"})
-    changes = [Record(key % 2, b"key-%d" % key, None if turn == key else b"%d" % turn) for turn in range(8) for key in range(10)]
-    produce(bootstrap, topic, changes)
-    file = tmp_path / "jobs.toml"
-    options = f'topics = ["{topic}"]\nmax_offsets_per_trigger = 20'
-    file.write_text(job_file(bootstrap, tmp_path, f'{spark_table(standalone, tmp_path)}[jobs.t]\nkind = "table"\n{options}'))
+    file = prepare_table_job(bootstrap, topic, tmp_path, spark_table(standalone, tmp_path))
     run_while_executors_are_killed(file, TABLE_STEPS)
-    rows = read_table(spark, str(tmp_path / "t")).collect()
-    assert sorted((bytes(row.key), bytes(row.value)) for row in rows) == [
-        (b"key-%d" % key, b"7") for key in range(10) if key != 7
-    ]
+    rows = rows_of_table_job(spark, tmp_path)
+    assert sorted((bytes(row.key), bytes(row.value)) for row in rows) == sorted(LATEST.items())

@@ -17,7 +17,6 @@ from services.pipeline.job_file.audit import NO_CHECKPOINT, AuditJob
 from services.pipeline.jobs.failures import in_one_sentence
 from services.pipeline.jobs.running import Surroundings
 from services.pipeline.lake.table import facts_of_commits, read_table
-from services.pipeline.observing.telemetry import finished_offsets
 from services.pipeline.spark.checkpoint import Checkpoint
 
 LINES_MAX = 200
@@ -81,7 +80,7 @@ def archived_offsets(spark: SparkSession, path: str, job: str) -> tuple[dict[Par
             f'or audit by the table\'s rows alone with checkpoint = "{NO_CHECKPOINT}"'
         )
     began = checkpoint.ends(-1)
-    _, finished = finished_offsets(spark, checkpoint)
+    _, finished = checkpoint.finished()
     reached = {**began, **finished}
     return (
         {Partition(*partition): began.get(partition, 0) for partition in reached},

@@ -69,33 +69,34 @@ def start_topic_stream(
         def commit_counted(rows: DataFrame, batch: int) -> None:
             commit(observer.counted(rows, batch), batch)
 
-        def read_again(batch: int) -> DataFrame:
-            return lake_rows(read_raw(spark, options, checkpoint.ranges(batch)))
+        def read_again(batch: int) -> None:
+            said = f"{job.name}: batch {batch} has a timestamp beyond what Spark holds; it is read anew"
+            print(said, file=sys.stderr, flush=True)
+            commit_counted(lake_rows(read_raw(spark, options, checkpoint.ranges(batch))), batch)
 
         with refused_by_spark(job.name, "the stream"):
             records = read_stream(
                 spark, options, starting_offsets=starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
             )
             named = lake_rows(records).writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
-            batches = named.foreachBatch(with_any_timestamp(commit_counted, read_again, job.name))
+            batches = named.foreachBatch(unless_a_timestamp_overflows(commit_counted, read_again))
             query = start_query(batches.trigger(**job.stream.trigger.arguments()), job.name)
         unless_started.pop_all()
     return RunningStream(job.name, query, ends=job.stream.trigger.ends, observer=observer, at_end=admin.close)
 
 
-def with_any_timestamp(commit: Commit, read_again: Callable[[int], DataFrame], job: str) -> Commit:
-    """Also commits batches with timestamps that Spark's connector cannot take: their records are read again."""
+def unless_a_timestamp_overflows(commit: Commit, otherwise: Callable[[int], None]) -> Commit:
+    """`otherwise` gets the numbers of batches with a timestamp that Spark's connector cannot take."""
 
-    def commit_any(rows: DataFrame, batch: int) -> None:
+    def commit_or_turn_over(rows: DataFrame, batch: int) -> None:
         try:
             commit(rows, batch)
         except Py4JJavaError as error:
             if not is_timestamp_overflow(error):
                 raise
-            print(f"{job}: batch {batch} has a timestamp beyond what Spark holds; it is read anew", file=sys.stderr, flush=True)
-            commit(read_again(batch), batch)
+            otherwise(batch)
 
-    return commit_any
+    return commit_or_turn_over
 
 
 def announced(commit: Commit, checkpoint: Checkpoint, job: str) -> Commit:

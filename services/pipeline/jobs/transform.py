@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.pipeline.errors import PipelineError
@@ -12,7 +11,7 @@ from services.pipeline.job_file.transform import InputView, TransformJob
 from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
 from services.pipeline.jobs.running import RunningStream, Surroundings, start_query
-from services.pipeline.jobs.topic_streams import announced
+from services.pipeline.jobs.topic_streams import announced, unless_a_timestamp_overflows
 from services.pipeline.sink.options import read_options
 from services.pipeline.sink.schema import check_columns
 from services.pipeline.sink.task_identity import QUERY_ID
@@ -21,7 +20,6 @@ from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import ClusterSettings, Topics
 from services.pipeline.spark.kafka_source import read_stream, source_options
-from services.pipeline.spark.raw_records import is_timestamp_overflow
 from services.pipeline.transforms.by_key import in_tasks_by_key, task_count
 
 
@@ -57,17 +55,10 @@ def _checked_epochs(options: dict[str, str], checkpoint: Checkpoint, losses: Los
         losses.refuse_made_anew(checkpoint, {topic for topic, _ in wanted})
         return bool(losses.lost(wanted))
 
-    write_epoch = epochs(options, has_lost_rows)
+    def refuse(batch: int) -> None:
+        raise losses.beyond_spark(checkpoint.ranges(batch)) from None
 
-    def write(frame: DataFrame, batch: int) -> None:
-        try:
-            write_epoch(frame, batch)
-        except Py4JJavaError as error:
-            if not is_timestamp_overflow(error):
-                raise
-            raise losses.beyond_spark(checkpoint.ranges(batch)) from None
-
-    return write
+    return unless_a_timestamp_overflows(epochs(options, has_lost_rows), refuse)
 
 
 def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambda _: False) -> Callable[[DataFrame, int], None]:

@@ -7,7 +7,6 @@ from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.observing.group import StreamGroup
-from services.pipeline.observing.lag import Position
 from services.pipeline.observing.meters import PipelineMeters
 from services.pipeline.observing.progress import StreamObserver, observe
 from services.pipeline.observing.serving import MetricsServer
@@ -15,7 +14,6 @@ from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.observing.spans import BatchSpans, otlp_spans
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import ClusterSettings
-from services.pipeline.spark.files import Files
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +31,7 @@ class Telemetry:
     ) -> StreamObserver:
         """The observer of the job's query, which has the job's name and is not started yet. A job goes on without a group."""
         observer = observe(spark, job, _group_if_possible(cluster, job, group, checkpoint.path), self.meters.of(job), self.spans)
-        batch, ends = finished_offsets(spark, checkpoint)
+        batch, ends = checkpoint.finished()
         if ends:
             observer.started_from(ends, batch)
         return observer
@@ -59,9 +57,3 @@ def start_telemetry(settings: TelemetrySettings) -> Telemetry:
     meters = PipelineMeters()
     server = None if settings.metrics_port is None else MetricsServer(meters, settings.metrics_host, settings.metrics_port)
     return Telemetry(meters, server, None if settings.otlp_endpoint is None else otlp_spans(settings.otlp_endpoint))
-
-
-def finished_offsets(spark: SparkSession, checkpoint: Checkpoint) -> tuple[int, dict[Position, int]]:
-    """The last batch that Spark's checkpoint has as finished, and its end offsets; -1 and none before the first."""
-    batch = max((int(name) for name in Files(spark, checkpoint.path).names("commits")), default=-1)
-    return batch, checkpoint.ends(batch) if batch >= 0 else {}

@@ -66,6 +66,11 @@ class Checkpoint:
         """The last batch that the stream has finished; -1: none."""
         return max(self._numbers("commits"), default=-1)
 
+    def finished(self) -> tuple[int, dict[Partition, int]]:
+        """The last batch that the stream has finished, and its end offsets; -1 and none before the first."""
+        batch = self.committed_batch()
+        return batch, self.ends(batch) if batch >= 0 else {}
+
     def ends(self, batch: int) -> dict[Partition, int]:
         """End offsets of a batch; of the batch before the first one, where the stream begins.
 

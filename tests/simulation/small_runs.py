@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from tests.simulation.budget import in_time, too_few
+from tests.simulation.failed_seeds import print_failed
 from tests.support.requirements import ROOT
 
 TOGETHER = 50
@@ -48,18 +49,21 @@ class SmallRuns(Generic[R]):
     def run_all(self, seeds: Iterable[int]) -> list[R]:
         return [self.run_one(seed) for seed in seeds]
 
-    def run_seeds(self, first: int, most: int, seconds_max: float | None, note: Callable[[R], None]) -> tuple[int, int, float]:
-        """The number of seeds that ran, the number that failed, and the seconds that all took.
+    def run_seeds(
+        self, first: int, most: int, seconds_max: float | None, note: Callable[[R], None]
+    ) -> tuple[int, dict[int, str], float]:
+        """The number of seeds that ran, the first violation of each that failed, and the seconds that all took.
 
         `note` is called with each report; the first that failed are told. After `seconds_max` no further seeds begin.
         """
-        started, count, failed = time.monotonic(), 0, 0
+        started, count = time.monotonic(), 0
+        failed: dict[int, str] = {}
         for report in self.run_many(range(first, first + most), seconds=seconds_max):
             count += 1
             note(report)
             if report.violations:
-                failed += 1
-                if failed <= PRINTED_MAX:
+                failed[report.seed] = report.violations[0]
+                if len(failed) <= PRINTED_MAX:
                     self.print_failure(self.run_one(report.seed, verbose=True), STORY_LINES)
         return count, failed, time.monotonic() - started
 
@@ -84,7 +88,7 @@ class SmallRuns(Generic[R]):
             print("\n".join(f"  | {line[:LINE_LENGTH]}" for line in shown))
 
 
-def conclude(count: int, most: int, failed: int, faults: Counter[str], idle: str = "") -> int:
+def conclude(kind: str, count: int, most: int, failed: Mapping[int, str], faults: Counter[str], idle: str = "") -> int:
     """Prints how often each fault occurred, and what is wrong with these runs as a whole. The exit code. `idle`: too little
     happened in them, in words."""
     for name, times in sorted(faults.items()):
@@ -93,6 +97,7 @@ def conclude(count: int, most: int, failed: int, faults: Counter[str], idle: str
         print(f"too little happened: {idle}")
     if complaint := too_few(count, most):
         print(complaint)
+    print_failed(kind, failed)
     return 1 if failed or idle or complaint else 0
 
 

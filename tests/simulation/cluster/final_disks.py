@@ -6,7 +6,7 @@
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from libs.commitlog.files.file_names import LOG
@@ -44,14 +44,15 @@ class Recovered:
     """Producer id → epoch and last sequence."""
 
 
-def look_at_disks(world: World, storage: Sequence[StorageProcess], compacted: Sequence[str]) -> None:
+def look_at_disks(world: World, storage: Sequence[StorageProcess], compacted: Sequence[str], producers_expire_s: float) -> None:
     logging.disable(logging.CRITICAL)
     try:
         for process in storage:
             configs = {(partition.topic, key[1]): partition.log.config for key, partition, _ in hosted_by(process)}
             left = process.disk.crashed(world.stream(f"last of {process.host}"))
             try:
-                found = _differences(left, process.node_id, configs, compacted)
+                some_expired = process.longest_life_s >= producers_expire_s
+                found = _differences(left, process.node_id, configs, compacted, some_expired=some_expired)
             except (Broken, LogDamaged) as error:
                 found = [f"12: {error}"]
             for what in found:
@@ -60,16 +61,33 @@ def look_at_disks(world: World, storage: Sequence[StorageProcess], compacted: Se
         logging.disable(logging.NOTSET)
 
 
-def _differences(left: SimulatedDisk, node_id: int, configs: Configs, compacted: Sequence[str]) -> list[str]:
+def _differences(
+    left: SimulatedDisk, node_id: int, configs: Configs, compacted: Sequence[str], *, some_expired: bool
+) -> list[str]:
     first = _recovered(left, node_id, configs)
     again, bare = left.as_left_by_a_kill(), left.as_left_by_a_kill()
     _strip(bare, compacted)
-    found = _compared("14: recovered twice", first, _recovered(again, node_id, configs))
-    return found + _compared("12: made again of its batches", first, _recovered(bare, node_id, configs))
+    found = differences("14: recovered twice", first, _recovered(again, node_id, configs))
+    rebuilt = _recovered(bare, node_id, configs)
+    return found + differences("12: made again of its batches", first, rebuilt, some_expired=some_expired)
 
 
-def _compared(what: str, before: Mapping[str, Recovered], after: Mapping[str, Recovered]) -> list[str]:
-    return [f"{what}, {name} is {after.get(name)}, and was {one}" for name, one in before.items() if after.get(name) != one]
+def differences(
+    what: str, before: Mapping[str, Recovered], after: Mapping[str, Recovered], *, some_expired: bool = False
+) -> list[str]:
+    """The logs of `before` that differ in `after`, each in words.
+
+    `some_expired`: `before` may have forgotten silent producers, whose batches `after` has read again.
+    """
+    found = []
+    for name, one in before.items():
+        other = after.get(name)
+        if other is not None and some_expired:
+            known = {producer_id: state for producer_id, state in other.producers.items() if producer_id in one.producers}
+            other = replace(other, producers=known)
+        if other != one:
+            found.append(f"{what}, {name} is {other}, and was {one}")
+    return found
 
 
 def _recovered(disk: SimulatedDisk, node_id: int, configs: Configs) -> dict[str, Recovered]:

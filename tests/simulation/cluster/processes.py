@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -67,6 +68,7 @@ class Process:
         self.lifecycle: Lifecycle | None = None
         self.what: Any = None
         self.starts = self.boots = self.anew = 0
+        self._started_at: list[float] = []
         self.ended = asyncio.Event()
         self.held_down = False  # by a fault: nobody starts it again
         self.ends: list[str] = []
@@ -91,6 +93,11 @@ class Process:
         return self.life is not None and self.life.paused
 
     @property
+    def longest_life_s(self) -> float:
+        """At most so long did one process run here, the time until the next start included."""
+        return max((end - start for start, end in pairwise([*self._started_at, self.world.seconds])), default=0.0)
+
+    @property
     def startable(self) -> bool:
         """Whether it ended by itself, or with a kernel that runs again."""
         dark = any(other.host in self.world.network.down for other in self.kernel if other is not self)
@@ -102,6 +109,7 @@ class Process:
         if self.host in self.world.network.down:
             self.world.network.power_on(self.host)
         self.starts += 1
+        self._started_at.append(self.world.seconds)
         self.clock.ahead_ms = 0
         self.ended = asyncio.Event()
         self.life = Life(f"{self.host}#{self.starts}")

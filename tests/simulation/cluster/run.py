@@ -172,7 +172,7 @@ class ClusterRun:
         finally:
             self._logs.end()
         if not world.violations:
-            look_at_disks(world, self.storage, COMPACTED_TOPICS)
+            look_at_disks(world, self.storage, COMPACTED_TOPICS, EXPIRATION_MS / 1000)
         report = Report(
             world.seed,
             world.loop.digest(),

@@ -6,6 +6,7 @@ from collections import Counter
 from tests.simulation.budget import too_few
 from tests.simulation.cluster.run import Report
 from tests.simulation.cluster.seeds import run_many, run_one
+from tests.simulation.failed_seeds import print_failed
 
 STORY_LINES = 80
 PROVE_ALL = 6
@@ -25,7 +26,8 @@ def replay(seed: int, *, everything: bool) -> int:
 
 def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
     """Runs at most `most` seeds, and begins no further one after `seconds_max`. 1: a seed failed, or too few seeds ran."""
-    started, failed, count = time.monotonic(), 0, 0
+    started, count = time.monotonic(), 0
+    failed: dict[int, str] = {}
     faults: Counter[str] = Counter()
     paths: Counter[str] = Counter()
     operations = 0
@@ -35,12 +37,12 @@ def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
         paths.update(report.sometimes)
         operations += report.operations
         if report.violations:
-            failed += 1
+            failed[report.seed] = report.violations[0]
             print_failure(report, STORY_LINES)
     seconds = time.monotonic() - started
     print(
         f"{count} of {most} seeds in {seconds:.0f} s ({seconds / max(1, count):.1f} s each), {operations} operations, "
-        f"{faults.total()} faults, {failed} seeds failed"
+        f"{faults.total()} faults, {len(failed)} seeds failed"
     )
     for name, times in sorted(faults.items()):
         print(f"  {times:8}  {name}")
@@ -52,6 +54,7 @@ def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
         print(f"  ! never: {name}")
     if complaint := too_few(count, most):
         print(complaint)
+    print_failed("cluster", failed)
     return 1 if failed or missing or complaint else 0
 
 

@@ -41,7 +41,7 @@ def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
     print(
         f"{count} group runs in {seconds:.0f} s ({60 * count / seconds:.0f} a minute), {totals['asked']} requests, "
         f"{totals['acknowledged']} offsets acknowledged, {totals['fetched']} fetches, {totals['generations']} generations, "
-        f"{totals['converted']} changes of protocol, {totals['owners']} owners, {failed} seeds failed"
+        f"{totals['converted']} changes of protocol, {totals['owners']} owners, {len(failed)} seeds failed"
     )
     idle = totals["asked"] < LEAST_ASKED * count
-    return conclude(count, most, failed, faults, f"fewer than {LEAST_ASKED} requests in a run" if idle else "")
+    return conclude(RUNS.kind, count, most, failed, faults, f"fewer than {LEAST_ASKED} requests in a run" if idle else "")

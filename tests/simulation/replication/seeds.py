@@ -27,6 +27,6 @@ def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
     count, failed, seconds = RUNS.run_seeds(first, most, seconds_max, note)
     print(
         f"{count} component runs in {seconds:.0f} s ({60 * count / seconds:.0f} a minute), {totals['produced']} batches, "
-        f"{totals['acknowledged']} acknowledged by all, {totals['elections']} elections, {failed} seeds failed"
+        f"{totals['acknowledged']} acknowledged by all, {totals['elections']} elections, {len(failed)} seeds failed"
     )
-    return conclude(count, most, failed, kinds)
+    return conclude(RUNS.kind, count, most, failed, kinds)

@@ -41,7 +41,9 @@ def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
         f"{count} transaction runs in {seconds:.0f} s ({60 * count / seconds:.0f} a minute), {totals['committed']} transactions "
         f"committed, {totals['aborted']} aborted, {totals['batches']} batches acknowledged, {totals['owners']} owners, "
         f"{totals['elections']} elections, {totals['late']} requests of old clients dropped that came in their next transaction, "
-        f"{failed} seeds failed"
+        f"{len(failed)} seeds failed"
     )
     idle = totals["committed"] < LEAST_COMMITTED * count
-    return conclude(count, most, failed, faults, f"fewer than {LEAST_COMMITTED} transactions committed in a run" if idle else "")
+    return conclude(
+        RUNS.kind, count, most, failed, faults, f"fewer than {LEAST_COMMITTED} transactions committed in a run" if idle else ""
+    )

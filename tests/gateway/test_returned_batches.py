@@ -54,6 +54,39 @@ async def test_the_answer_to_an_earlier_batch_ends_no_wait(rig: Rig) -> None:
     ]
 
 
+async def test_a_batch_that_is_taken_back_from_a_former_leader_does_not_overtake_a_returned_one(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    former, leader = rig.nodes[1], rig.nodes[2]
+    await ask_in_turn(client, former, *map(idempotent, range(2)))
+    former.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    former.release(0)
+    assert await error_of(client, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    await rig.lead(0, 2, 1)
+    assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not leader.appends
+    for number in range(3):
+        ask(client, number, idempotent(number))
+    assert [await error_of(client, number) for number in range(3)] == [0, 0, 0]
+
+
+async def test_a_batch_that_was_on_its_way_when_an_earlier_one_was_returned_is_returned_too(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    ask(client, 0, idempotent(0), timeout_ms=100)
+    assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await rig.lead(0, 1, 2)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    ask(client, 1, idempotent(1))
+    assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not rig.nodes[1].appends
+    for number in range(2):
+        ask(client, number, idempotent(number))
+    assert [await error_of(client, number) for number in range(2)] == [0, 0]
+
+
 async def test_a_batch_that_is_out_of_order_by_itself_says_so(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
@@ -79,6 +112,18 @@ def test_the_earliest_of_several_counts() -> None:
     returned.add(PRODUCER, 9, 0.0)
     assert returned.has_earlier(PRODUCER, 4, 1.0)
     assert not returned.has_earlier(PRODUCER, 3, 1.0)
+
+
+def test_no_batch_overtakes_a_returned_one_until_that_is_sent_again() -> None:
+    returned = ReturnedBatches()
+    returned.add(PRODUCER, 4, 0.0)
+    assert returned.overtakes(PRODUCER, 5, 1.0)
+    assert not returned.overtakes(PRODUCER, 4, 1.0), "the returned one itself"
+    assert not returned.overtakes(PRODUCER, 5, 1.0), "behind it"
+    assert returned.has_earlier(PRODUCER, 5, 1.0), "until it is stored"
+    returned.add(PRODUCER, 4, 1.0)
+    assert returned.overtakes(PRODUCER, 5, 1.0), "returned once more"
+    assert not returned.overtakes(PRODUCER, 5, 1.1 + TIMEOUT_S), "given up"
 
 
 def test_the_wait_ends_with_the_latest_or_one_behind_it() -> None:

@@ -10,6 +10,8 @@ SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
 CRC_START = 21  # the CRC covers everything from the attributes on; offsets and leader epoch lie before it
 
 CRC_AT, ATTRIBUTES_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT = 17, 21, 35, 43
+PRODUCER = struct.Struct(">qhi")
+"""Producer id, producer epoch and base sequence, at PRODUCER_ID_AT."""
 FLAGS_AT = ATTRIBUTES_AT + 1
 """The low byte of the attributes, which has the codec and the flags."""
 

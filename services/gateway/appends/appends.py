@@ -86,6 +86,8 @@ class Appends:
 
     def stage(self, batch: Batch) -> None:
         """Stages the only batch of a request. Staged batches of one partition leave in one RPC at the next `flush`."""
+        if self.returned_batches and self._returned_too(batch):
+            return
         key = (batch.topic.topic_id, batch.partition, batch.request.acks, batch.request.timeout_ms)
         staged = self._staged.get(key)
         if staged is None:
@@ -102,6 +104,10 @@ class Appends:
 
     def submit(self, batches: Sequence[Batch]) -> None:
         self.flush()  # staged batches arrived earlier, and must stay first
+        if self.returned_batches:
+            batches = [batch for batch in batches if not self._returned_too(batch)]
+            if not batches:
+                return
         if len(batches) == 1:
             self._submit_to_partition(batches)
             return
@@ -285,6 +291,13 @@ class Appends:
                 self.returned_batches.add(producer, sequence, now)
         batch.failed(result)
 
+    def _returned_too(self, batch: Batch) -> bool:
+        """Whether the batch was answered with an error, since one before it was, which the client has not sent again yet."""
+        if (identity := batch.producer) is None or not self.returned_batches.overtakes(*identity, self._loop.time()):
+            return False
+        batch.failed(Appended(NOT_LEADER_OR_FOLLOWER))
+        return True
+
     # --- waiting for a leader -----------------------------------------------------------------------------------------
 
     def _park(self, batch: Batch, refusal: Appended | None = None) -> None:
@@ -336,6 +349,9 @@ class Appends:
                 if head.refused_epoch == route.leader_epoch and head.retry_at > now:
                     break
                 head.topic = topic
+                if self.returned_batches and self._returned_too(head):
+                    self._parked.pop(key)
+                    continue
                 if not self._send(node, (head,)):
                     break
                 self._parked.pop(key)

@@ -1,14 +1,11 @@
 """One partition's records on their way to its leader, and the interface of the request that they belong to."""
 
-import struct
 from typing import Protocol
 
 from libs.rpc.contracts.storage import Appended
-from libs.wire.record_batches.batch_layout import HEADER_SIZE, PRODUCER_ID_AT
+from libs.wire.record_batches.batch_layout import HEADER_SIZE, PRODUCER, PRODUCER_ID_AT
 from services.gateway.core.returned_batches import Producer
 from services.gateway.core.routing import TopicRoute
-
-_PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
 
 
 class Produce(Protocol):
@@ -65,5 +62,5 @@ class Batch:
         """The producer and the batch's first sequence. None: the batch has no producer id."""
         if len(self.records) < HEADER_SIZE:
             return None
-        producer_id, epoch, sequence = _PRODUCER.unpack_from(self.records, PRODUCER_ID_AT)
+        producer_id, epoch, sequence = PRODUCER.unpack_from(self.records, PRODUCER_ID_AT)
         return (Producer(self.key, producer_id, epoch), sequence) if producer_id >= 0 else None

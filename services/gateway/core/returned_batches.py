@@ -28,6 +28,8 @@ class ReturnedRange(NamedTuple):
     first: int
     last: int
     expires_at: float
+    resent: bool = False
+    """Whether the first was sent again."""
 
 
 class ReturnedBatches:
@@ -59,6 +61,19 @@ class ReturnedBatches:
             del self._returned[producer]
             return False
         return _is_before(known.first, sequence)
+
+    def overtakes(self, producer: Producer, sequence: int, now: float) -> bool:
+        """Whether a batch, about to be sent, would overtake a returned one: its producer has sent none of those again.
+
+        A leader that does not know the producer would store it. Then the returned batch is out of order for ever.
+        """
+        known = self._returned.get(producer)
+        if known is None or known.resent:
+            return False
+        if not _is_before(known.first, sequence):
+            self._returned[producer] = known._replace(resent=True)
+            return False
+        return self.has_earlier(producer, sequence, now)
 
     def stored(self, producer: Producer, sequence: int) -> None:
         """Notes a batch that was stored. The latest returned batch ends the wait, and so does one behind it.

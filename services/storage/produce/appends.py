@@ -26,6 +26,7 @@ from libs.commitlog.model.errors import LogWriteError
 from libs.commitlog.partition_log.log import BatchMeta
 from libs.commitlog.producers.producer_state import Duplicate
 from libs.rpc.call import Call
+from libs.rpc.envelope import EMPTY
 from libs.runtime.children import Children
 from libs.telemetry.logs import fields
 from libs.transactions.marker_numbers import MarkerNumbers
@@ -62,6 +63,7 @@ from services.storage.produce.batch_validation import BatchValidation
 from services.storage.produce.deferred_appends import DeferredAppend, DeferredAppends
 from services.storage.produce.internal_topic_ownership import Owners, is_owners
 from services.storage.produce.produce_timeouts import ProduceTimeouts
+from services.storage.produce.returning_batches import ReturningBatches
 from services.storage.produce.transaction_verification import TransactionVerification, VerifiedBatch
 from services.storage.produce.validation_job import PendingBatch
 
@@ -71,6 +73,8 @@ INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
+TEMPORARY = frozenset((int(ErrorCode.NOT_ENOUGH_REPLICAS), KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT))
+"""Refusals of a leader that may take the next batch. For the others the gateway keeps the order, or no retry helps."""
 
 WaitedBatch = PendingBatch | VerifiedBatch
 
@@ -105,7 +109,8 @@ class Appends:
         self._loop = asyncio.get_running_loop()
         self._timeouts = ProduceTimeouts(self._loop, meters)
         self.marker_numbers = MarkerNumbers()
-        self.verification = TransactionVerification(coordinators, self._stage_later, self._refuse_later)
+        self._returning = ReturningBatches()
+        self.verification = TransactionVerification(coordinators, self._stage_later, self._refuse_later, self._returning)
         self._dirty: list[Partition] = []
         self._turn_ms = -1  # wall time of this turn, -1 between turns
         self._turn_time = 0.0
@@ -150,7 +155,7 @@ class Appends:
                 append = DeferredAppend(key, request, slot, epoch, revision_of(body), payload[start:end])
                 if not self._deferred.defer(append, admitted):
                     refusal = admitted if isinstance(admitted, Refusal) else Refusal(NOT_LEADER_OR_FOLLOWER)
-                    self._refuse(key, request, slot, refusal)
+                    self._refuse(key, request, slot, refusal, payload[start:end])
 
     def begin_request(self, call: Call, partitions: int, timeout_s: float) -> AppendCall:
         """Begins a request whose batches this node builds itself. All in-sync replicas acknowledge them."""
@@ -202,9 +207,22 @@ class Appends:
             partition.traffic.failed_produces += 1
             request.settle(slot, refused_batch(error, partition.log.log_start_offset))
 
-    def _refuse(self, key: Key, request: AppendCall, slot: int, refusal: Refusal) -> None:
+    def _refuse(self, key: Key, request: AppendCall, slot: int, refusal: Refusal, batch: memoryview = EMPTY) -> None:
+        """Refuses a batch that is in no log. `batch`: its producer sends it again, before those that are on their way."""
         self._partitions.traffic_of(key).failed_produces += 1
+        if refusal.error in TEMPORARY:
+            self._comes_again(key, batch)
         request.settle(slot, refused_as(refusal))
+
+    def _overtakes(self, partition: Partition, header: BatchHeader) -> bool:
+        """Whether batches before this one are to come again. Sequences of a known producer show that themselves."""
+        is_known = partition.log.producers.knows(header.producer_id)
+        return not is_known and self._returning.precede(partition.key, header, self._turn_time)
+
+    def _comes_again(self, key: Key, batch: memoryview) -> None:
+        partition = self._partitions.by_key.get(key)
+        if partition is not None:
+            self._returning.remember_batch(key, batch, self._loop.time(), knows=partition.log.producers.knows)
 
     def _stage(
         self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader | None = None
@@ -224,6 +242,10 @@ class Appends:
             if self.verification and self.verification.must_wait(partition, header):
                 self._verify(partition, request, slot, view, header)
                 return
+            if self._returning and self._overtakes(partition, header):
+                overtakes = BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "batches before it are to come again")
+                self._refuse_sequence(partition, request, slot, refused_batch(overtakes, partition.log_start_offset))
+                return
             try:
                 verdict = producers.check(header)
             except BatchError as error:
@@ -232,16 +254,16 @@ class Appends:
             if type(verdict) is Duplicate:
                 self._answer_duplicate(partition, request, slot, verdict)
                 return
-            if header.attributes & TRANSACTIONAL and not producers.in_transaction(header):
+            begins = header.attributes & TRANSACTIONAL and not producers.in_transaction(header)
+            if begins and not self.verification.is_granted(partition, header):
                 is_known = producers.knows(header.producer_id)
-                if not is_known and self.verification.overtakes(partition, header):
-                    raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "batches before it are to come again")
-                if not self.verification.is_granted(partition, header):
-                    if not is_known and request.produce_version >= FIRST_THAT_ADDS and header.base_sequence:
-                        reason = "a transaction of an unknown producer begins with 0"
-                        raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)
-                    self._verify(partition, request, slot, view, header)
-                    return
+                if not is_known and request.produce_version >= FIRST_THAT_ADDS and header.base_sequence:
+                    reason = "a transaction of an unknown producer begins with 0"
+                    raise BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)
+                self._verify(partition, request, slot, view, header)
+                return
+            if self._returning:
+                self._returning.forget(partition.key, header.producer_id)
             producers.record_stamped(header, base, max_timestamp)
         self._put(partition, request, slot, view, base + header.last_offset_delta + 1, max_timestamp, time_ms)
 
@@ -352,7 +374,7 @@ class Appends:
             partition.log.append(buffers, batches)
         except LogWriteError as error:
             partition.sync.room.append_failed(error, partition)
-            self._write_failed(partition, staged)
+            self._write_failed(partition, staged, buffers)
             if error.fatal:
                 partition.sync.fail(error)
             return
@@ -360,7 +382,7 @@ class Appends:
             # A bug of ours. The log's content is unknown until the next start opens it again.
             log.exception("append failed", extra=fields(partition=partition))
             partition.offline = True
-            self._write_failed(partition, staged)
+            self._write_failed(partition, staged, buffers)
             return
         traffic = partition.traffic
         start = batches[0].base_offset
@@ -377,12 +399,14 @@ class Appends:
         if partition.parked or self._readers_wait(partition.key):
             partition.sync.mark_urgent()
 
-    def _write_failed(self, partition: Partition, staged: list[Staged]) -> None:
+    def _write_failed(self, partition: Partition, staged: list[Staged], buffers: list[memoryview]) -> None:
         """Refuses staged appends after a failed write. The log and the producers' state are as before, so a retry is no
         duplicate."""
         partition.next_offset = partition.log.log_end_offset
         partition.traffic.failed_produces += len(staged)
         answer = refused(KAFKA_STORAGE_ERROR, "the write to disk failed")
+        for batch in buffers:
+            self._comes_again(partition.key, batch)
         for append in staged:
             append.refuse(answer)
 
@@ -441,7 +465,7 @@ class Appends:
         self.end_turn()
 
     def _refuse_later(self, batch: WaitedBatch, refusal: Refusal) -> None:
-        self._refuse(batch.partition.key, batch.request, batch.slot, refusal)
+        self._refuse(batch.partition.key, batch.request, batch.slot, refusal, batch.view)
 
     def _validation_timed_out(self, batch: PendingBatch) -> None:
         self._meters.expired_produces += 1
@@ -451,6 +475,7 @@ class Appends:
         """Forgets a partition that has left this node."""
         self.owners.forget(key)
         self.marker_numbers.forget(key)
+        self._returning.forget_partition(key)
 
     def recheck(self) -> None:
         """Looks at deferred appends again, after a new image or the opening of a partition. They go on, or are refused."""
@@ -461,7 +486,7 @@ class Appends:
             if isinstance(admitted, Partition):
                 self._settle_or_stage(admitted, append.request, append.slot, append.view, append.leader_epoch)
             else:
-                self._refuse(append.key, append.request, append.slot, admitted)
+                self._refuse(append.key, append.request, append.slot, admitted, append.view)
         self.end_turn()
 
     def stop(self) -> None:

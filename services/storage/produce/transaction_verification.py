@@ -30,7 +30,7 @@ from libs.wire.record_batches.batches import BatchHeader
 from services.storage.core.produce.admission import Refusal
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.pending_append import AppendCall
-from services.storage.produce.returning_batches import ReturningBatches
+from services.storage.produce.returning_batches import FOR_EVER, Place, ReturningBatches
 
 WAITING_BYTES_MAX: Final = 64 << 20
 
@@ -73,9 +73,12 @@ Refuse = Callable[[VerifiedBatch, Refusal], None]
 
 
 class TransactionVerification:
-    """The batches that wait. `stage` takes those of one producer that belong to its transaction, `refuse` one that does not."""
+    """The batches that wait. `stage` takes those of one producer that belong to its transaction, `refuse` one that does not.
 
-    def __init__(self, coordinators: TransactionCoordinators, stage: Stage, refuse: Refuse) -> None:
+    `returning` is told of those that are to come again.
+    """
+
+    def __init__(self, coordinators: TransactionCoordinators, stage: Stage, refuse: Refuse, returning: ReturningBatches) -> None:
         self.coordinators = coordinators
         self._stage = stage
         self._refuse = refuse
@@ -83,7 +86,7 @@ class TransactionVerification:
         self._granted: tuple[Key, int, int] | None = None
         """Partition, producer id and epoch of the batches that `stage` has at the moment."""
         self._bytes = 0
-        self._returning = ReturningBatches()
+        self._returning = returning
 
     def __bool__(self) -> bool:
         """Whether any batch waits."""
@@ -97,11 +100,6 @@ class TransactionVerification:
         """Whether the coordinator has just said that the batch belongs to its transaction."""
         return self._granted == (partition.key, header.producer_id, header.producer_epoch)
 
-    def overtakes(self, partition: Partition, header: BatchHeader) -> bool:
-        """Whether batches before this one are to come again. A partition that does not know their producer would take it, and
-        then they are out of order for ever."""
-        return self._returning.precede(partition.key, header)
-
     def take(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader) -> Refusal | None:
         """Has a transactional batch wait. The refusal of one that cannot."""
         size = len(view)
@@ -111,7 +109,7 @@ class TransactionVerification:
         key = partition.key, header.producer_id
         if self._bytes + size > WAITING_BYTES_MAX:
             if key not in self._verifications:
-                self._returning.remember(partition.key, header)
+                self._remember(partition.key, header)
             return Refusal(NOT_ENOUGH_REPLICAS, "too many batches wait for their transaction coordinators")
         if size <= COPIED_BYTES_MAX:
             view = memoryview(bytearray(view))
@@ -181,7 +179,7 @@ class TransactionVerification:
         key = verification.partition.key, asked.producer_id
         if error:
             if error in UNAVAILABLE or error == CONCURRENT:
-                self._returning.remember(key[0], first.header)
+                self._remember(key[0], first.header)
             message = f"the transaction coordinator answers {ErrorCode(error).name}" if error in [*ErrorCode] else None
             refusal = Refusal(int(clients_error(error, verification.client)), message)
             self._refuse_some(verification, refusal, lambda epoch: epoch == asked.producer_epoch)
@@ -189,7 +187,7 @@ class TransactionVerification:
             del self._verifications[key]
             self._returning.forget(*key)
             if first.request.cancelled:
-                self._returning.remember(key[0], first.header)  # `stage` leaves it out
+                self._remember(key[0], first.header)  # `stage` leaves it out
             self._granted = (*key, asked.producer_epoch)
             try:
                 self._stage(self._out(verification))
@@ -206,6 +204,10 @@ class TransactionVerification:
         for batch in batches:
             if is_refused(batch.header.producer_epoch):
                 self._refuse(batch, refusal)
+
+    def _remember(self, partition: Key, first: BatchHeader) -> None:
+        """Notes the first of a producer's refused batches, until a marker ends its transaction."""
+        self._returning.remember(partition, first.producer_id, Place(first.producer_epoch, first.base_sequence, FOR_EVER))
 
     def _out(self, verification: _Verification) -> list[VerifiedBatch]:
         if verification.question is not None:

@@ -6,7 +6,6 @@ disk as it is) and other work of the same process may happen. Errors are asked f
 
 import errno
 import os
-import posixpath
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -400,7 +399,7 @@ class SimulatedDisk:
 
     def _name_of(self, fd: int) -> str:
         file = self._open[fd]
-        return next((path for path, inode in _named(self.root, "") if inode is file), "(unlinked)")
+        return _path_of(file, self.root, "") or "(unlinked)"
 
     def _opened(self, file: SimFile) -> int:
         self._next_fd += 1
@@ -434,16 +433,22 @@ class SimulatedDisk:
 
 
 def _reachable(directory: SimDirectory) -> list[SimFile | SimDirectory]:
-    return [directory, *(inode for _, inode in _named(directory, ""))]
-
-
-def _named(directory: SimDirectory, path: str) -> list[tuple[str, SimFile | SimDirectory]]:
-    found: list[tuple[str, SimFile | SimDirectory]] = []
-    for name, inode in directory.entries.items():
-        found.append((posixpath.join(path, name), inode))
+    found: list[SimFile | SimDirectory] = [directory]
+    for inode in directory.entries.values():
         if isinstance(inode, SimDirectory):
-            found += _named(inode, posixpath.join(path, name))
+            found += _reachable(inode)
+        else:
+            found.append(inode)
     return found
+
+
+def _path_of(file: SimFile, directory: SimDirectory, path: str) -> str | None:
+    for name, inode in directory.entries.items():
+        if inode is file:
+            return path + name
+        if isinstance(inode, SimDirectory) and (found := _path_of(file, inode, f"{path}{name}/")) is not None:
+            return found
+    return None
 
 
 def _room(name: str) -> int:

@@ -128,6 +128,14 @@ DIFFERENCES: Final = (
         unseen="no scenario has so many",
     ),
     Difference(
+        "produce-refused-first",
+        ApiKey.PRODUCE,
+        "The first batch of an idempotent producer is refused for now, for instance with NOT_ENOUGH_REPLICAS. Later batches, "
+        "already on their way, answer NOT_LEADER_OR_FOLLOWER or OUT_OF_ORDER_SEQUENCE_NUMBER for up to 5 s, until the first "
+        "comes again. Kafka stores them, and then the first is out of order for ever.",
+        unseen="a single broker has enough replicas: tests/storage/test_refused_batches.py",
+    ),
+    Difference(
         "produce-endpoint-hints",
         ApiKey.PRODUCE,
         "When a gateway joined or left, the next answer to an idempotent producer names leader and endpoints (KIP-951), even "

@@ -132,6 +132,18 @@ def test_a_marker_that_was_written_twice_is_none_of_the_next_transaction(scene: 
     assert any("transfers-1 lacks markers" in what for what in scene.unfinished)
 
 
+def test_a_marker_behind_new_batches_is_of_a_transaction_whose_decision_is_not_known_yet(scene: Scene) -> None:
+    scene.is_now(State.ONGOING, State.PREPARE_COMMIT)
+    scene.have(COMMIT, HERE, THERE)
+    for place in (HERE, THERE):
+        scene.ledger.written(place, PRODUCER_ID, 0.0)
+    scene.have(COMMIT, HERE, THERE)
+    scene.is_now(State.COMPLETE_COMMIT, State.ONGOING, State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+    scene.check(MISSING_S_MAX + 1)
+    assert scene.violations == []
+    assert scene.unfinished == []
+
+
 def test_a_transaction_that_stays_open_is_noticed_once(scene: Scene) -> None:
     scene.is_now(State.ONGOING)
     scene.check(LONG_S)

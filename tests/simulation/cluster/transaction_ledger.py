@@ -29,6 +29,14 @@ class Ended(NamedTuple):
         return cls(prepared.producer.producer_id, prepared.producer.epoch, prepared.state is State.PREPARE_ABORT)
 
 
+class _Seen(NamedTuple):
+    """A marker in a partition, and when it was seen. `ended_one`: batches of a transaction were before it."""
+
+    at: float
+    end: Ended
+    ended_one: bool
+
+
 @dataclass(slots=True)
 class _Ends:
     """The ends of one producer's transactions in one partition."""
@@ -36,23 +44,24 @@ class _Ends:
     decided: list[Ended] = field(default_factory=list)
     done: int = 0
     """So many of the decided ones have their marker."""
-    markers: list[tuple[float, Ended]] = field(default_factory=list)
-    """Markers that no known decision explains, and when they were seen."""
+    markers: list[_Seen] = field(default_factory=list)
+    """Those that no known decision explains."""
 
     def explain(self) -> None:
-        while self.markers and (done := self._explained(self.markers[0][1])) is not None:
+        while self.markers and (done := self._explained(self.markers[0])) is not None:
             self.done = done
             del self.markers[0]
 
-    def _explained(self, marker: Ended) -> int | None:
-        """The number of decisions that are done with that marker. A marker may be written twice."""
-        if self.done < len(self.decided) and self.decided[self.done] == marker:
+    def _explained(self, marker: _Seen) -> int | None:
+        """The number of decisions that are done with that marker. One that ended no transaction may be written twice."""
+        if self.done < len(self.decided) and self.decided[self.done] == marker.end:
             return self.done + 1
-        return self.done if self.done and self.decided[self.done - 1] == marker else None
+        is_repeated = not marker.ended_one and self.done and self.decided[self.done - 1] == marker.end
+        return self.done if is_repeated else None
 
     def done_with(self, markers: Sequence[Ended]) -> int:
         """The number of decisions that are done once these markers count, too."""
-        ahead = _Ends(self.decided, self.done, [*self.markers, *((0.0, marker) for marker in markers)])
+        ahead = _Ends(self.decided, self.done, [*self.markers, *(_Seen(0.0, marker, ended_one=False) for marker in markers)])
         ahead.explain()
         return ahead.done
 
@@ -107,17 +116,17 @@ class Ledger:
         self._open.setdefault((place, producer_id), now)
 
     def marked(self, place: str, marker: Ended, now: float) -> None:
-        self._open.pop((place, marker.producer_id), None)
+        ended_one = self._open.pop((place, marker.producer_id), None) is not None
         ends = self._ends.setdefault((place, marker.producer_id), _Ends())
-        ends.markers.append((now, marker))
+        ends.markers.append(_Seen(now, marker, ended_one))
         ends.explain()
 
     def check(self, now: float, markers_at: MarkersAt) -> None:
         """Judges what is known by now."""
         for (place, _), ends in self._ends.items():
             ends.explain()
-            if ends.markers and now - ends.markers[0][0] > MISSING_S_MAX:
-                self._violation(f"{place} has {ends.markers.pop(0)[1]}, and nobody has decided that")
+            if ends.markers and now - ends.markers[0].at > MISSING_S_MAX:
+                self._violation(f"{place} has {ends.markers.pop(0).end}, and nobody has decided that")
         self._completed = [one for one in self._completed if not self._is_proven(one, markers_at)]
         for name, since in list(self._since.items()):
             transaction = self.transactions[name]
@@ -137,7 +146,7 @@ class Ledger:
         yield from (f"{one.transactional_id} is complete, and may lack markers" for one in self._completed)
         for (place, _), ends in self._ends.items():
             if ends.markers or ends.done < len(ends.decided):
-                yield f"{place} lacks markers for {ends.decided[ends.done :]}, and has {ends.markers}"
+                yield f"{place} lacks markers for {ends.decided[ends.done :]}, and has {[seen.end for seen in ends.markers]}"
 
     def _is_proven(self, completed: _Completed, markers_at: MarkersAt) -> bool:
         """Whether a complete transaction is known to have all its markers, or to lack one."""

@@ -77,6 +77,31 @@ def test_only_a_value_that_is_one_json_object_is_parsed(spark: SparkSession) -> 
     assert [row.offset for row in dead_letters(parsed).orderBy("offset").collect()] == list(range(4, len(values)))
 
 
+def test_a_number_that_would_wrap_around_in_a_timestamp_is_a_dead_letter(spark: SparkSession) -> None:
+    schema = ValueSchema("json", "at TIMESTAMP, all ARRAY<STRUCT<at: TIMESTAMP>>, by MAP<STRING, TIMESTAMP>, n LONG, s STRING")
+    largest = 9_223_372_036_854
+    right = [
+        b'{"at": 1732752000, "n": %d}' % 2**62,
+        b'{"at": %d}' % largest,
+        b'{"at": %d, "s": "%d"}' % (-largest, largest + 1),
+        b'{"at": "2024-11-28T00:00:00Z", "all": [{"at": %d}, {}], "by": {"a": null}}' % largest,
+    ]
+    wrong = [
+        b'{"at": 1732752000000000}',
+        b'{"at": %d}' % (largest + 1),
+        b'{"at": %d}' % (-largest - 1),
+        b'{"all": [{"at": 0}, {"at": %d}]}' % 2**62,
+        b'{"by": {"a": 0, "b": %d}}' % 2**62,
+        b'{"at": %d}' % 10**30,
+    ]
+    parsed = with_parsed(rows_of(spark, [(b"k", value) for value in [*right, *wrong]]), schema, parsed_type(spark, schema))
+    dead = dead_letters(parsed).orderBy("offset").collect()
+    assert [row.offset for row in dead] == list(range(len(right), len(right) + len(wrong)))
+    assert "too large for a TIMESTAMP" in dead[0].reason
+    seconds = parsed.selectExpr("offset", "unix_seconds(parsed.at) at").orderBy("offset").collect()
+    assert [row.at for row in seconds] == [1732752000, largest, -largest, 1732752000, *[None] * len(wrong)]
+
+
 @FEW
 @given(records=st.lists(st.tuples(KEYS, VALUES), max_size=30))
 def test_each_value_is_parsed_or_a_dead_letter_or_a_tombstone(

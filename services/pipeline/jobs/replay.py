@@ -84,7 +84,7 @@ class RunningReplay:
     def _begin(self, options: SinkOptions) -> tuple[ReplayMarks, int]:
         """The marks and the first chunk that may be incomplete. Raises PipelineError if the marks name other topics."""
         ledger = options.ledger_topic
-        marks = read_marks(self._files)
+        marks = read_marks(self._job, self._files)
         if marks is not None:
             refuse_other_topics(self._job, marks, ledger, self._targets(), self._topic_ids(ledger))
             if marks.is_done:

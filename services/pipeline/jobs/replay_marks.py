@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.replay import ReplayJob
+from services.pipeline.jobs.replay_plan import damaged
 from services.pipeline.spark.files import Files
 
 FILE = "replay-marks.json"
@@ -31,9 +32,15 @@ class ReplayMarks:
         return ReplayMarks(self.ledger, self.ids, is_done=True)
 
 
-def read_marks(files: Files) -> ReplayMarks | None:
-    """None: the replay has written nothing yet, or was begun by a version that left no marks."""
-    return ReplayMarks(**json.loads(files.read(FILE))) if files.exists(FILE) else None
+def read_marks(job: ReplayJob, files: Files) -> ReplayMarks | None:
+    """None: the replay has written nothing yet, or was begun by a version that left no marks. Raises PipelineError."""
+    if not files.exists(FILE):
+        return None
+    try:
+        found = json.loads(files.read(FILE))
+        return ReplayMarks(str(found["ledger"]), dict(found["ids"]), bool(found["is_done"]))
+    except (ValueError, TypeError, KeyError):
+        raise damaged(job, files.full(FILE)) from None
 
 
 def write_marks(files: Files, marks: ReplayMarks) -> None:

@@ -41,23 +41,35 @@ class ReplayPlan:
 def plan_of(job: ReplayJob, files: Files, rows: DataFrame) -> ReplayPlan:
     """The plan in the checkpoint, or a new one.
 
-    Raises PipelineError for the checkpoint of another replay, and for a slice that fails on a row, say by a cast.
+    Raises PipelineError for the checkpoint of another replay, a damaged plan, and a slice that fails on a row, say by a cast.
     """
     facts = _facts(job)
     if not files.exists(FILE):
         with refused_by_spark(job.name, "the slice"):
             chunks_of_rows = _chunks(job, rows)
-        plan = {"job": facts, "plan_id": str(uuid.uuid4()), "tasks": job.tasks, "chunks": chunks_of_rows}
-        files.create(FILE, json.dumps(plan))
-    found = json.loads(files.read(FILE))
+        first = {"job": facts, "plan_id": str(uuid.uuid4()), "tasks": job.tasks, "chunks": chunks_of_rows}
+        files.create(FILE, json.dumps(first))
+    try:
+        found = json.loads(files.read(FILE))
+        planned: Mapping[str, Any] = dict(found["job"])
+        chunks = tuple(tuple(OffsetRange(*part) for part in chunk) for chunk in found["chunks"])
+        plan = ReplayPlan(str(found["plan_id"]), int(found["tasks"]), chunks)
+    except (ValueError, TypeError, KeyError):
+        raise damaged(job, files.full(FILE)) from None
     for name, value in facts.items():
-        if found["job"].get(name) != value:
+        if planned.get(name) != value:
             raise PipelineError(
-                f"{job.name}: the checkpoint {job.checkpoint} is of another replay: its {name} is {found['job'].get(name)!r}, "
+                f"{job.name}: the checkpoint {job.checkpoint} is of another replay: its {name} is {planned.get(name)!r}, "
                 f"not {value!r}; give this one a checkpoint of its own"
             )
-    chunks = tuple(tuple(OffsetRange(*part) for part in chunk) for chunk in found["chunks"])
-    return ReplayPlan(found["plan_id"], found["tasks"], chunks)
+    return plan
+
+
+def damaged(job: ReplayJob, path: str) -> PipelineError:
+    return PipelineError(
+        f"{job.name}: {path} is damaged: it is not what a replay wrote there; put it back, or give the job a new checkpoint, "
+        "with which it writes all of its rows again"
+    )
 
 
 def slice_of(rows: DataFrame, wanted: LakeSlice, name: str) -> DataFrame:

@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition
-from libs.telemetry.durations import Durations
+from libs.telemetry.durations import BATCH_BUCKETS, Durations
 from services.pipeline.observing.lag import Lag
 
 ROWS = CounterDefinition(
@@ -65,7 +65,7 @@ class StreamMeters:
     def __init__(self, job: str) -> None:
         self.job = job
         self.rows = self.bytes = self.dead_letters = self.commit_failures = 0
-        self.batches = Durations()
+        self.batches = Durations(BATCH_BUCKETS)
         self.lags: dict[str, Lag] = {}
         """By topic."""
 

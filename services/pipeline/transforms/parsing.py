@@ -6,10 +6,11 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StructField, StructType
 
 from services.pipeline.protobuf.confluent_frame import HEADER_BYTES
 from services.pipeline.spark.value_schema import ValueSchema
+from services.pipeline.transforms.json_times import DIGITS_MIN, has_times, overflows, times_as_text
 from services.pipeline.transforms.protobuf_values import message_type, with_decoded
 
 PARSE_ERROR = "parse_error"
@@ -23,6 +24,7 @@ _STRICT = {
     "allowSingleQuotes": "false",
     "allowNonNumericNumbers": "false",
 }
+_OVERFLOW = "a number is too large for a TIMESTAMP, which counts seconds"
 _DEAD_LETTER_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "ingest_time", "date")
 
 
@@ -105,7 +107,18 @@ def _json(rows: DataFrame, ddl: str) -> DataFrame:
         .when(F.trim("_text") == "", F.lit("not JSON"))
         .when(F.col(f"_whole.{_CORRUPT}").isNotNull() | ~F.coalesce(is_one, F.lit(False)), F.lit(f"no JSON object of {ddl}"))
     )
+    fields = StructType.fromDDL(ddl)
+    if has_times(fields):
+        reason = reason.when(_has_overflowed(framed, fields), F.lit(_OVERFLOW))
     return found.withColumn("_reason", reason)
+
+
+def _has_overflowed(framed: Column, fields: StructType) -> Column:
+    """Whether a number was too large for a TIMESTAMP. Only texts with so long numbers are read again."""
+    element = StructType([*times_as_text(fields).fields, StructField(_MARK, IntegerType())])
+    as_text = F.from_json(framed, StructType([StructField(_MARK, ArrayType(element))]), _STRICT)
+    first = F.get(as_text[_MARK], F.lit(0))
+    return framed.rlike(f"[0-9]{{{DIGITS_MIN}}}") & overflows(first, fields)
 
 
 def _avro(rows: DataFrame, schema: str) -> DataFrame:

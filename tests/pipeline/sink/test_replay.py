@@ -56,6 +56,14 @@ def test_a_chunk_that_has_changed_since_the_plan_is_refused_before_a_row_is_writ
     assert written(bootstrap, topic) == []
     (tmp_path / "rows").rename(tmp_path / "changed")
     (tmp_path / "planned").rename(tmp_path / "rows")
+    (plan,) = tmp_path.glob("**/replay.json")
+    sound = plan.read_text()
+    plan.with_name(".replay.json.crc").unlink()
+    for text in ("{", "[]", "{}", sound.replace('"chunks"', '"chunk"')):
+        plan.write_text(text)
+        with pytest.raises(PipelineError, match=r"again: .*/replay\.json is damaged: it is not what a replay wrote there"):
+            run_jobs(spark, bootstrap, tmp_path, job)
+    plan.write_text(sound)
     run_jobs(spark, bootstrap, tmp_path, job)
     assert written(bootstrap, topic) == contents(ROWS)
 

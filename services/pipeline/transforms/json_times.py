@@ -1,0 +1,57 @@
+"""Whole numbers in JSON that are too large for a TIMESTAMP.
+
+Spark takes a number for seconds. It keeps microseconds in 64 bits, and those of a larger number wrap around without an error:
+a column of a producer's microseconds would be wrong times. So such values are read once more, with text in place of times.
+"""
+
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
+
+SECONDS_MAX = 9_223_372_036_854
+DIGITS_MIN = len(str(SECONDS_MAX))
+
+
+def has_times(found: DataType) -> bool:
+    match found:
+        case StructType():
+            return any(has_times(field.dataType) for field in found.fields)
+        case ArrayType():
+            return has_times(found.elementType)
+        case MapType():
+            return has_times(found.valueType)
+    return isinstance(found, TimestampType)
+
+
+def times_as_text(found: DataType) -> Any:
+    """The same type, with a string for each TIMESTAMP."""
+    match found:
+        case StructType():
+            return StructType([StructField(field.name, times_as_text(field.dataType)) for field in found.fields])
+        case ArrayType():
+            return ArrayType(times_as_text(found.elementType))
+        case MapType():
+            return MapType(found.keyType, times_as_text(found.valueType))
+        case TimestampType():
+            return StringType()
+    return found
+
+
+def overflows(column: Column, found: DataType) -> Column:
+    """Whether a time is too large, in a column of the type `times_as_text(found)`."""
+    no = F.lit(False)
+    match found:
+        case StructType():
+            too_large = [overflows(column[one.name], one.dataType) for one in found.fields if has_times(one.dataType)]
+            either = no
+            for each in too_large:
+                either = either | each
+            return either
+        case ArrayType():
+            return F.coalesce(F.exists(column, lambda element: overflows(element, found.elementType)), no)
+        case MapType():
+            return F.coalesce(F.exists(F.map_values(column), lambda value: overflows(value, found.valueType)), no)
+    is_whole = column.rlike(f"^-?[0-9]{{{DIGITS_MIN},}}$")
+    return F.coalesce(is_whole & (F.abs(column.try_cast("decimal(38,0)")) > SECONDS_MAX), no)

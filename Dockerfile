@@ -48,10 +48,12 @@ RUN --mount=type=bind,source=services,target=/services module=$(echo "${SERVICE:
         exit 1; \
     fi \
     && printf '#!/bin/sh\nexec /opt/penstock/bin/python -m services.%s "$@"\n' "$module" > /usr/local/bin/service \
+    && printf '#!/bin/sh\nexec get /readyz\n' > /usr/local/bin/is-ready \
     && if [ "$module" = pipeline ]; then \
+        printf '#!/bin/sh\n# A driver serves nobody. It works while it runs.\nkill -0 1\n' > /usr/local/bin/is-ready; \
         sed -i '2i [ "$1" = executor ] \&\& exec /opt/penstock/bin/python -m services.pipeline.spark.executor' /usr/local/bin/service; \
     fi \
-    && chmod 755 /usr/local/bin/service
+    && chmod 755 /usr/local/bin/service /usr/local/bin/is-ready
 COPY --from=dependencies /opt/penstock /opt/penstock
 COPY libs /opt/penstock/lib/python3.11/site-packages/libs
 COPY services /opt/penstock/lib/python3.11/site-packages/services
@@ -71,7 +73,7 @@ VOLUME /var/lib/penstock
 EXPOSE 9300 9600
 STOPSIGNAL SIGTERM
 # Whether it serves, not whether it lives: Docker restarts no container for its health, and `docker compose up --wait` waits for it.
-HEALTHCHECK --interval=5s --timeout=3s --start-period=120s --retries=3 CMD ["get", "/readyz"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=120s --retries=3 CMD ["is-ready"]
 ENTRYPOINT ["service"]
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="penstock/${SERVICE}" \

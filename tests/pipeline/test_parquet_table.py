@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pandas
+import pyarrow.dataset
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -10,6 +12,7 @@ from pyspark.sql import functions as F
 from services.pipeline.errors import PipelineError
 from services.pipeline.lake import commit_log
 from services.pipeline.lake.commit_log import Entry, State
+from services.pipeline.lake.local_files import committed_files
 from services.pipeline.lake.parquet_table import STAGING, ParquetTable
 from services.pipeline.lake.table import facts_of_commits, read_table, refuse_changed_files
 from services.pipeline.spark.files import Files
@@ -53,6 +56,29 @@ def test_a_writer_whose_staged_files_were_cleaned_away_stops(spark: SparkSession
     opened(spark, tmp_path).remove_leftovers()
     with pytest.raises(PipelineError, match="another process has begun to write"):
         old.move_into_place(staged)
+
+
+def test_readers_without_spark_see_the_committed_batches_and_no_more(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_log, "SNAPSHOT_EVERY", 4)
+    with pytest.raises(PipelineError, match="holds no Parquet table of the lake"):
+        committed_files(str(tmp_path))
+    table = opened(spark, tmp_path)
+    for batch in range(6):
+        table.append(rows(spark, 2 * batch, 2), batch, {})
+    table.move_into_place(table.stage(rows(spark, 100), "b000000000006"))
+    files = committed_files(str(tmp_path))
+    assert len(list(tmp_path.glob("topic=t/*/*.parquet"))) > len(files)
+    found = pyarrow.dataset.dataset(files, partitioning="hive").to_table()
+    assert sorted(found["offset"].to_pylist()) == list(range(12)) == offsets(spark, tmp_path)
+    assert set(found["topic"].to_pylist()) == {"t"}
+    frame = pandas.read_parquet(files)
+    assert sorted(frame["offset"]) == list(range(12))
+    assert sorted(map(str, frame["date"].unique())) == ["2026-05-27", "2026-05-28"]
+    Path(files[0]).write_bytes(b"")
+    with pytest.raises(PipelineError, match=r"is damaged: topic=t/.* has 0 bytes"):
+        committed_files(str(tmp_path))
 
 
 def test_a_slow_cleaner_removes_nothing_of_a_newer_writer(spark: SparkSession, tmp_path: Path) -> None:

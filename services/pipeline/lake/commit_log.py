@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.spark.files import Files
@@ -90,6 +90,21 @@ def decode(text: str) -> tuple[int, Entry, State | None]:
     return number, Entry(add=add, remove=remove, deleted=deleted, **values), State(**snapshot) if snapshot else None
 
 
+class LogFiles(Protocol):
+    """The files of a table, as far as a reader of its log needs them. Paths are relative to `folder`."""
+
+    @property
+    def folder(self) -> str: ...
+
+    def full(self, path: str) -> str: ...
+
+    def names(self, path: str) -> list[str]:
+        """Names of what lies in a folder, sorted; none if it does not exist. Hidden files are left out."""
+        ...
+
+    def read(self, path: str) -> str: ...
+
+
 def read_entries(files: Files, after: int = -1) -> Iterable[tuple[int, Entry]]:
     """Entries behind that number, in order."""
     for number in _numbers(files):
@@ -97,7 +112,7 @@ def read_entries(files: Files, after: int = -1) -> Iterable[tuple[int, Entry]]:
             yield number, _read(files, number)[0]
 
 
-def read_state(files: Files) -> State:
+def read_state(files: LogFiles) -> State:
     """The table as it is now. Raises PipelineError if the log lacks an entry, or has one that is damaged."""
     behind: dict[int, Entry] = {}
     state = State()
@@ -153,7 +168,7 @@ def damage(state: State, present: Mapping[str, int]) -> str | None:
     return f"is damaged: {path} has {present[path]} bytes, and {state.files[path]} when it was committed{more}"
 
 
-def _numbers(files: Files) -> list[int]:
+def _numbers(files: LogFiles) -> list[int]:
     names = [name for name in files.names(LOG) if name.endswith(".json")]
     for name in names:
         if not _NAME.fullmatch(name):
@@ -161,7 +176,7 @@ def _numbers(files: Files) -> list[int]:
     return [int(name.removesuffix(".json")) for name in names]
 
 
-def _read(files: Files, number: int) -> tuple[Entry, State | None]:
+def _read(files: LogFiles, number: int) -> tuple[Entry, State | None]:
     try:
         stored, entry, snapshot = decode(files.read(file_of(number)))
     except (AttributeError, KeyError, TypeError, ValueError):

@@ -34,7 +34,7 @@ class Files:
         except (Py4JJavaError, IllegalArgumentException) as error:
             text = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
             raise PipelineError(f"Spark cannot use the path {folder!r}: {text.strip().splitlines()[0]}") from None
-        self.folder = self._system.makeQualified(root).toString()
+        self.folder: str = self._system.makeQualified(root).toString()
 
     def full(self, path: str) -> str:
         return f"{self.folder}/{path}"

@@ -4,9 +4,13 @@ For OUT_OF_ORDER_SEQUENCE_NUMBER of a batch that is not its oldest, librdkafka b
 batches again, even those that an earlier leader had stored.
 """
 
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.records import Topic
 from libs.wire.errors import ErrorCode
 from services.gateway.core.returned_batches import PRODUCERS_MAX, TIMEOUT_S, Producer, ReturnedBatches
-from tests.gateway.conftest import Rig
+from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
 from tests.gateway.produce_requests import ask, ask_in_turn, error_of, idempotent, plain
 from tests.support.polling import until
 
@@ -70,6 +74,56 @@ async def test_a_batch_that_is_taken_back_from_a_former_leader_does_not_overtake
     assert [await error_of(client, number) for number in range(3)] == [0, 0, 0]
 
 
+async def test_a_batch_that_waits_for_a_leader_does_not_overtake_a_returned_one_that_came_again(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    former, leader = rig.nodes[1], rig.nodes[2]
+    await ask_in_turn(client, former, *map(idempotent, range(2)))
+    former.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    former.release(0)
+    assert await error_of(client, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    await rig.lead(0, -1, 1)
+    parked = gateway.data_path.appends.parked
+    await until(lambda: bool(parked))
+    bytes_of_one = parked.bytes
+    ask(client, 0, idempotent(0))
+    await until(lambda: parked.bytes > bytes_of_one)
+    await rig.lead(0, 2, 2)
+    assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await error_of(client, 0) == 0
+    assert len(leader.appends) == 1
+
+
+@pytest.mark.parametrize(("error", "in_log"), [(ErrorCode.INVALID_RECORD, False), (ErrorCode.REQUEST_TIMED_OUT, True)])
+async def test_a_batch_that_is_in_the_log_or_never_comes_again_holds_up_no_later_one(
+    rig: Rig, error: ErrorCode, in_log: bool
+) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.refuse_with, node.in_log = error, in_log
+    ask(client, 0, idempotent(0))
+    assert await error_of(client, 0) == error
+    node.refuse_with = 0
+    ask(client, 1, idempotent(1))
+    assert await error_of(client, 1) == 0
+
+
+async def test_a_batch_for_a_partition_that_is_new_here_is_not_overtaken(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    ask(client, 0, idempotent(0), partition=3)
+    assert await error_of(client, 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await rig.put(keys.topic(TOPIC), Topic(TOPIC, TOPIC_ID.hex(), 4))
+    await rig.lead(3, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    ask(client, 1, idempotent(1), partition=3)
+    assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for number in range(2):
+        ask(client, number, idempotent(number), partition=3)
+        assert await error_of(client, number) == 0
+
+
 async def test_a_batch_that_was_on_its_way_when_an_earlier_one_was_returned_is_returned_too(rig: Rig) -> None:
     gateway = await rig.start()
     client = await rig.client(1)
@@ -117,13 +171,36 @@ def test_the_earliest_of_several_counts() -> None:
 def test_no_batch_overtakes_a_returned_one_until_that_is_sent_again() -> None:
     returned = ReturnedBatches()
     returned.add(PRODUCER, 4, 0.0)
-    assert returned.overtakes(PRODUCER, 5, 1.0)
-    assert not returned.overtakes(PRODUCER, 4, 1.0), "the returned one itself"
-    assert not returned.overtakes(PRODUCER, 5, 1.0), "behind it"
+    assert returned.overtakes(PRODUCER, 5, 2, 1.0)
+    assert not returned.overtakes(PRODUCER, 4, 3, 1.0), "the returned one itself"
+    assert returned.overtakes(PRODUCER, 5, 2, 1.0), "it was sent before that"
+    assert not returned.overtakes(PRODUCER, 5, 4, 1.0), "it was sent behind that"
     assert returned.has_earlier(PRODUCER, 5, 1.0), "until it is stored"
     returned.add(PRODUCER, 4, 1.0)
-    assert returned.overtakes(PRODUCER, 5, 1.0), "returned once more"
-    assert not returned.overtakes(PRODUCER, 5, 1.1 + TIMEOUT_S), "given up"
+    assert returned.overtakes(PRODUCER, 5, 5, 1.0), "returned once more"
+    assert not returned.overtakes(PRODUCER, 5, 5, 1.1 + TIMEOUT_S), "given up"
+
+
+def test_where_the_leader_knows_the_producer_its_log_tells_what_is_out_of_sequence() -> None:
+    for stored in (True, False):
+        returned = ReturnedBatches()
+        if stored:
+            for sequence in (4, 5):
+                returned.add(PRODUCER, sequence, 0.0)
+            returned.stored(PRODUCER, 4)
+        else:
+            returned.add(PRODUCER, 4, 0.0, in_log=True)
+        returned.add(PRODUCER, 5, 0.0)
+        assert not returned.overtakes(PRODUCER, 6, 1, 0.0)
+        assert returned.has_earlier(PRODUCER, 6, 0.0)
+
+
+def test_an_error_that_is_final_holds_nothing_up() -> None:
+    returned = ReturnedBatches()
+    returned.add(PRODUCER, 4, 0.0, comes_again=False)
+    assert not returned.overtakes(PRODUCER, 5, 1, 0.0)
+    returned.add(PRODUCER, 5, 0.0)
+    assert returned.overtakes(PRODUCER, 6, 2, 0.0)
 
 
 def test_the_wait_ends_with_the_latest_or_one_behind_it() -> None:
@@ -160,8 +237,10 @@ def test_a_producer_that_never_sends_it_again_learns_that_it_is_out_of_order() -
     returned = ReturnedBatches()
     returned.add(PRODUCER, 3, 10.0)
     assert returned.has_earlier(PRODUCER, 4, 10.0 + TIMEOUT_S)
+    returned.add(PRODUCER._replace(producer_id=8), 3, 10.1 + TIMEOUT_S)
     assert not returned.has_earlier(PRODUCER, 4, 10.1 + TIMEOUT_S)
-    assert not returned
+    assert not returned.has_earlier(PRODUCER._replace(producer_id=8), 4, 11.0 + 2 * TIMEOUT_S)
+    assert not returned, "whoever is gone leaves nothing"
 
 
 def test_the_oldest_are_forgotten_beyond_the_bound() -> None:

@@ -318,6 +318,29 @@ async def test_more_than_may_wait_is_refused(
     assert (await answer(first)).base_offset == 0
 
 
+async def test_a_batch_of_a_new_producer_that_could_not_be_opened_is_not_overtaken(
+    cluster: StorageCluster, children: HeldChildren, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await cluster.topic("t", record_validation="full")
+    sent = [send(cluster, topic, closed(b"%d" % sequence, (7, 0, sequence))) for sequence in range(2)]
+    await until(lambda: len(hosted_line(cluster, topic)) == 2)
+    children.jobs[0].die()
+    await until(lambda: len(children.jobs) > 1)
+    children.jobs[1].die()
+    await until(lambda: len(children.jobs) > 2)
+    children.release()
+    answers = [(await answer(each)).error for each in sent]
+    assert answers == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    with monkeypatch.context() as nothing_waits:
+        nothing_waits.setattr("services.storage.produce.batch_validation.WAITING_BYTES_MAX", 1)
+        refused = await answer(send(cluster, topic, closed(b"x", (8, 0, 0))))
+    assert refused.error == ErrorCode.REQUEST_TIMED_OUT
+    overtaking = await answer(send(cluster, topic, closed(b"y", (8, 0, 1))))
+    assert overtaking.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for producer in (7, 8):
+        assert [(await answer(send(cluster, topic, closed(b"z", (producer, 0, at))))).error for at in range(2)] == [0, 0]
+
+
 async def test_a_child_that_is_killed_costs_nobody_an_answer(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> None:
     cluster = StorageCluster(tmp_path, short_dir, disk)
     processes = []

@@ -59,6 +59,18 @@ async def test_other_producers_and_epochs_wait_for_nothing(cluster: StorageClust
     assert await send(cluster, topic, 1, epoch=1) == 0
 
 
+async def test_a_batch_that_was_given_up_is_not_the_first_of_later_refusals(
+    cluster: StorageCluster, topic: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(returning_batches, "TIMEOUT_S", 0.0)
+    need_replicas(cluster, topic, 2)
+    assert await send(cluster, topic, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    monkeypatch.setattr(returning_batches, "TIMEOUT_S", 60.0)
+    assert await send(cluster, topic, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    need_replicas(cluster, topic, 1)
+    assert await send(cluster, topic, 1) == 0
+
+
 async def test_a_batch_that_was_given_up_is_waited_for_only_so_long(
     cluster: StorageCluster, topic: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

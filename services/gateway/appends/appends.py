@@ -40,6 +40,9 @@ UNKNOWN_TOPIC_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
 REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 OUT_OF_ORDER_SEQUENCE_NUMBER = int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
+COMES_AGAIN = frozenset(int(code) for code in (*(code for code in ErrorCode if code.retriable), ErrorCode.MESSAGE_TOO_LARGE))
+"""Errors after which a client sends the same records again. Java's splits a batch that is too large."""
+
 PARK_S_MAX = 5.0
 """The longest time that a batch waits for a leader."""
 FORMER_LEADER_TIMEOUT_S = 0.25
@@ -94,6 +97,11 @@ class Appends:
             self._staged[key] = [batch]
         else:
             staged.append(batch)
+
+    def returned(self, batch: Batch, error: int) -> None:
+        """Notes a batch that never was among these, and was answered with an error."""
+        if identity := batch.producer:
+            self.returned_batches.add(*identity, self._loop.time(), comes_again=error in COMES_AGAIN)
 
     def flush(self) -> None:
         """Sends the staged batches. Called at the end of a turn."""
@@ -288,12 +296,13 @@ class Appends:
             if result.error == OUT_OF_ORDER_SEQUENCE_NUMBER and self.returned_batches.has_earlier(producer, sequence, now):
                 result = Appended(NOT_LEADER_OR_FOLLOWER)
             elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:
-                self.returned_batches.add(producer, sequence, now)
+                in_log = result.in_log and result.error != NOT_LEADER_OR_FOLLOWER  # of the next leader nobody knows
+                self.returned_batches.add(producer, sequence, now, comes_again=result.error in COMES_AGAIN, in_log=in_log)
         batch.failed(result)
 
     def _returned_too(self, batch: Batch) -> bool:
         """Whether the batch was answered with an error, since one before it was, which the client has not sent again yet."""
-        if (identity := batch.producer) is None or not self.returned_batches.overtakes(*identity, self._loop.time()):
+        if (identity := batch.producer) is None or not self.returned_batches.overtakes(*identity, batch.order, self._loop.time()):
             return False
         batch.failed(Appended(NOT_LEADER_OR_FOLLOWER))
         return True

@@ -13,6 +13,7 @@ from services.gateway.exchange.exchange import Exchange
 from services.gateway.produce.produce_response import respond
 
 VALID_ACKS = (-1, 0, 1)
+UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class PendingProduce:
@@ -108,6 +109,8 @@ class PendingProduce:
                     assert route is not None
                     assert records is not None
                     batches.append(Batch(self, len(results), route, index, records, next(data_path.orders)))
+                elif route is not None and records is not None and error == UNKNOWN_TOPIC_OR_PARTITION:
+                    data_path.appends.returned(Batch(self, len(results), route, index, records, next(data_path.orders)), error)
                 produced = ProducedPartition(index, error)
                 partitions.append(produced)
                 results.append(produced)
@@ -119,7 +122,7 @@ class PendingProduce:
         if route.internal or route.name in INTERNAL_TOPICS:  # only its coordinator writes there; storage refuses it, too
             return int(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if route.partition(index) is None:
-            return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return UNKNOWN_TOPIC_OR_PARTITION
         if not records:
             return int(ErrorCode.INVALID_RECORD)  # no batch at all
         if len(records) >= HEADER_SIZE:

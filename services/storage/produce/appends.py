@@ -109,7 +109,7 @@ class Appends:
         self._loop = asyncio.get_running_loop()
         self._timeouts = ProduceTimeouts(self._loop, meters)
         self.marker_numbers = MarkerNumbers()
-        self._returning = ReturningBatches()
+        self._returning = ReturningBatches(self._loop.time)
         self.verification = TransactionVerification(coordinators, self._stage_later, self._refuse_later, self._returning)
         self._dirty: list[Partition] = []
         self._turn_ms = -1  # wall time of this turn, -1 between turns
@@ -154,7 +154,11 @@ class Appends:
             else:
                 append = DeferredAppend(key, request, slot, epoch, revision_of(body), payload[start:end])
                 if not self._deferred.defer(append, admitted):
-                    refusal = admitted if isinstance(admitted, Refusal) else Refusal(NOT_LEADER_OR_FOLLOWER)
+                    if isinstance(admitted, Refusal):
+                        refusal = admitted
+                    else:  # there was no room for it to wait behind others
+                        refusal = Refusal(NOT_LEADER_OR_FOLLOWER)
+                        self._comes_again(key, payload[start:end])
                     self._refuse(key, request, slot, refusal, payload[start:end])
 
     def begin_request(self, call: Call, partitions: int, timeout_s: float) -> AppendCall:
@@ -204,8 +208,7 @@ class Appends:
             else:
                 self._stage(partition, request, slot, view)
         except BatchError as error:
-            partition.traffic.failed_produces += 1
-            request.settle(slot, refused_batch(error, partition.log.log_start_offset))
+            self._refuse_batch(partition, request, slot, view, error)
 
     def _refuse(self, key: Key, request: AppendCall, slot: int, refusal: Refusal, batch: memoryview = EMPTY) -> None:
         """Refuses a batch that is in no log. `batch`: its producer sends it again, before those that are on their way."""
@@ -214,15 +217,20 @@ class Appends:
             self._comes_again(key, batch)
         request.settle(slot, refused_as(refusal))
 
+    def _refuse_batch(self, partition: Partition, request: AppendCall, slot: int, batch: memoryview, error: BatchError) -> None:
+        partition.traffic.failed_produces += 1
+        if error.code in TEMPORARY:
+            self._comes_again(partition.key, batch)
+        request.settle(slot, refused_batch(error, partition.log.log_start_offset))
+
     def _overtakes(self, partition: Partition, header: BatchHeader) -> bool:
         """Whether batches before this one are to come again. Sequences of a known producer show that themselves."""
-        is_known = partition.log.producers.knows(header.producer_id)
-        return not is_known and self._returning.precede(partition.key, header, self._turn_time)
+        return self._returning.precede(partition.key, header) and not partition.log.producers.knows(header.producer_id)
 
     def _comes_again(self, key: Key, batch: memoryview) -> None:
         partition = self._partitions.by_key.get(key)
         if partition is not None:
-            self._returning.remember_batch(key, batch, self._loop.time(), knows=partition.log.producers.knows)
+            self._returning.remember_batch(key, batch, knows=partition.log.producers.knows)
 
     def _stage(
         self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader | None = None
@@ -458,8 +466,7 @@ class Appends:
                 view, header = batch.result()
                 self._stage(admitted, batch.request, batch.slot, view, header)
             except BatchError as error:
-                admitted.traffic.failed_produces += 1
-                batch.request.settle(batch.slot, refused_batch(error, admitted.log.log_start_offset))
+                self._refuse_batch(admitted, batch.request, batch.slot, batch.view, error)
             except Exception:
                 log.exception("append not answered", extra=fields(partition=admitted))
         self.end_turn()
@@ -475,7 +482,6 @@ class Appends:
         """Forgets a partition that has left this node."""
         self.owners.forget(key)
         self.marker_numbers.forget(key)
-        self._returning.forget_partition(key)
 
     def recheck(self) -> None:
         """Looks at deferred appends again, after a new image or the opening of a partition. They go on, or are refused."""

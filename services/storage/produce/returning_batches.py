@@ -12,11 +12,13 @@ from libs.wire.record_batches.batches import MAX_SEQUENCE, BatchHeader
 from services.storage.partition.partition import Key
 
 PRODUCERS_MAX: Final = 10_000
-"""Most producers of a node that are remembered. The partition where nothing was refused for longest forgets first."""
-TIMEOUT_S: Final = 5.0
-"""A producer that gave a batch up never sends it again. After so long a later one is taken. The gateway waits as long
-(`services/gateway/core/returned_batches.py`)."""
-FOR_EVER: Final = float("inf")
+"""Most producers of a node that are remembered. The one that was refused longest ago is forgotten first."""
+TIMEOUT_S: Final = 4.0
+"""A producer that gave a batch up never sends it again. After so long since the last refusal a later one is taken.
+
+Less than in `services/gateway/core/returned_batches.py`: so long does the gateway tell clients of another refusal than
+OUT_OF_ORDER_SEQUENCE_NUMBER, which ends some of them.
+"""
 
 
 class Place(NamedTuple):
@@ -28,59 +30,54 @@ class Place(NamedTuple):
 
 
 class ReturningBatches:
-    """The producers of which a batch is to come again. Times are those of the event loop."""
+    """The producers of which a batch is to come again; true if there are any. `time` is that of the event loop.
 
-    def __init__(self) -> None:
-        self._places: dict[Key, dict[int, Place]] = {}
-        self._count = 0
+    Nobody need forget them: a partition that knows a producer by now does not ask, and all expire.
+    """
 
-    def __len__(self) -> int:
-        """The number of producers, over all partitions."""
-        return self._count
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._places: dict[tuple[Key, int], Place] = {}
+        """The one that expires next comes first."""
 
-    def remember(self, partition: Key, producer_id: int, place: Place) -> None:
-        """Notes a refused batch. An earlier one of the same epoch, or one of a newer epoch, stays the first."""
-        producers = self._places.pop(partition, {})
-        known = producers.pop(producer_id, None)
-        if known is not None:
-            if known.epoch > place.epoch or (known.epoch == place.epoch and _is_before(known.sequence, place.sequence)):
-                place = known._replace(expires_at=max(known.expires_at, place.expires_at))
-        else:
-            self._count += 1
-        producers[producer_id] = place
-        self._places[partition] = producers
-        if self._count > PRODUCERS_MAX:
-            oldest = next(iter(self._places))
-            self.forget(oldest, next(iter(self._places[oldest])))
+    def __bool__(self) -> bool:
+        return bool(self._places)
 
-    def remember_batch(self, partition: Key, batch: memoryview, now: float, *, knows: Callable[[int], bool]) -> None:
+    def remember(self, partition: Key, producer_id: int, epoch: int, sequence: int) -> None:
+        """Notes a refused batch. An earlier one of the same epoch stays the first, and so does any of a newer epoch."""
+        self._expire()
+        at = partition, producer_id
+        known = self._places.get(at)
+        if known is not None and known.epoch > epoch:
+            return
+        if known is not None and known.epoch == epoch and _is_before(known.sequence, sequence):
+            sequence = known.sequence
+        self._places.pop(at, None)
+        self._places[at] = Place(epoch, sequence, self._time() + TIMEOUT_S)
+        if len(self._places) > PRODUCERS_MAX:
+            del self._places[next(iter(self._places))]
+
+    def remember_batch(self, partition: Key, batch: memoryview, *, knows: Callable[[int], bool]) -> None:
         """Notes a refused batch as it came, unless it has no sequence, or the partition knows its producer."""
         if len(batch) < HEADER_SIZE:
             return
         producer_id, epoch, sequence = PRODUCER.unpack_from(batch, PRODUCER_ID_AT)
         if producer_id >= 0 and sequence >= 0 and not knows(producer_id):
-            self.remember(partition, producer_id, Place(epoch, sequence, now + TIMEOUT_S))
+            self.remember(partition, producer_id, epoch, sequence)
 
     def forget(self, partition: Key, producer_id: int) -> None:
-        producers = self._places.get(partition)
-        if producers is not None and producers.pop(producer_id, None) is not None:
-            self._count -= 1
-            if not producers:
-                del self._places[partition]
+        self._places.pop((partition, producer_id), None)
 
-    def forget_partition(self, partition: Key) -> None:
-        self._count -= len(self._places.pop(partition, ()))
-
-    def clear(self) -> None:
-        self._places.clear()
-        self._count = 0
-
-    def precede(self, partition: Key, header: BatchHeader, now: float) -> bool:
+    def precede(self, partition: Key, header: BatchHeader) -> bool:
         """Whether batches before this one are to come again."""
-        place = self._places.get(partition, {}).get(header.producer_id)
-        if place is None or place.epoch != header.producer_epoch or place.expires_at < now:
-            return False
-        return _is_before(place.sequence, header.base_sequence)
+        self._expire()
+        place = self._places.get((partition, header.producer_id))
+        return place is not None and place.epoch == header.producer_epoch and _is_before(place.sequence, header.base_sequence)
+
+    def _expire(self) -> None:
+        now = self._time()
+        while self._places and self._places[first := next(iter(self._places))].expires_at < now:
+            del self._places[first]
 
 
 def _is_before(sequence: int, other: int) -> bool:

@@ -30,7 +30,7 @@ from libs.wire.record_batches.batches import BatchHeader
 from services.storage.core.produce.admission import Refusal
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.pending_append import AppendCall
-from services.storage.produce.returning_batches import FOR_EVER, Place, ReturningBatches
+from services.storage.produce.returning_batches import ReturningBatches
 
 WAITING_BYTES_MAX: Final = 64 << 20
 
@@ -135,7 +135,6 @@ class TransactionVerification:
     def drop(self, partition: Partition) -> list[VerifiedBatch]:
         """Takes the batches of a partition out. The caller answers them."""
         batches: list[VerifiedBatch] = []
-        self._returning.forget_partition(partition.key)
         for key, verification in list(self._verifications.items()):
             if verification.partition is partition:
                 del self._verifications[key]
@@ -146,7 +145,6 @@ class TransactionVerification:
         """Takes all batches out. The caller answers them."""
         dropped = [batch for each in self._verifications.values() for batch in self._out(each)]
         self._verifications.clear()
-        self._returning.clear()
         return dropped
 
     def close(self) -> None:
@@ -206,8 +204,8 @@ class TransactionVerification:
                 self._refuse(batch, refusal)
 
     def _remember(self, partition: Key, first: BatchHeader) -> None:
-        """Notes the first of a producer's refused batches, until a marker ends its transaction."""
-        self._returning.remember(partition, first.producer_id, Place(first.producer_epoch, first.base_sequence, FOR_EVER))
+        """Notes the first of a producer's refused batches."""
+        self._returning.remember(partition, first.producer_id, first.producer_epoch, first.base_sequence)
 
     def _out(self, verification: _Verification) -> list[VerifiedBatch]:
         if verification.question is not None:

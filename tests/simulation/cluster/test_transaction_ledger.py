@@ -144,6 +144,21 @@ def test_a_marker_behind_new_batches_is_of_a_transaction_whose_decision_is_not_k
     assert scene.unfinished == []
 
 
+def test_a_marker_that_was_written_twice_takes_no_decision_from_equal_ones_behind_it(scene: Scene) -> None:
+    for _ in range(3):
+        scene.is_now(State.ONGOING, State.PREPARE_ABORT, State.COMPLETE_ABORT)
+    for repeated in (2, 1, 1):
+        scene.ledger.written(HERE, PRODUCER_ID, 0.0)
+        scene.have(ABORT, *[HERE] * repeated, THERE)
+    scene.check(MISSING_S_MAX + 1)
+    assert scene.violations == []
+    assert scene.unfinished == []
+    scene.ledger.written(HERE, PRODUCER_ID, 0.0)
+    scene.have(ABORT, HERE)
+    scene.check(MISSING_S_MAX + 1)
+    assert scene.violations == [f"transfers-0 has {ABORT}, and nobody has decided that"]
+
+
 def test_a_transaction_that_stays_open_is_noticed_once(scene: Scene) -> None:
     scene.is_now(State.ONGOING)
     scene.check(LONG_S)

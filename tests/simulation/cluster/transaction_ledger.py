@@ -47,21 +47,31 @@ class _Ends:
     markers: list[_Seen] = field(default_factory=list)
     """Those that no known decision explains."""
 
+    bare: int = 0
+    """So many of the last done decisions, which are all equal, are explained by a marker that ended no transaction. It may have
+    been a former one, written twice."""
+
     def explain(self) -> None:
-        while self.markers and (done := self._explained(self.markers[0])) is not None:
-            self.done = done
+        while self.markers and self._takes(self.markers[0]):
             del self.markers[0]
 
-    def _explained(self, marker: _Seen) -> int | None:
-        """The number of decisions that are done with that marker. One that ended no transaction may be written twice."""
+    def _takes(self, marker: _Seen) -> bool:
+        """Whether decisions explain the marker. One that ended no transaction may be written twice."""
+        repeats = bool(self.done) and self.decided[self.done - 1] == marker.end
         if self.done < len(self.decided) and self.decided[self.done] == marker.end:
-            return self.done + 1
-        is_repeated = not marker.ended_one and self.done and self.decided[self.done - 1] == marker.end
-        return self.done if is_repeated else None
+            self.done += 1
+            self.bare = self.bare + (not marker.ended_one) if repeats else 0
+            return True
+        if repeats and marker.ended_one and self.bare:
+            self.bare -= 1
+            return True
+        return repeats and not marker.ended_one
 
     def done_with(self, markers: Sequence[Ended]) -> int:
         """The number of decisions that are done once these markers count, too."""
-        ahead = _Ends(self.decided, self.done, [*self.markers, *(_Seen(0.0, marker, ended_one=False) for marker in markers)])
+        ahead = _Ends(
+            self.decided, self.done, [*self.markers, *(_Seen(0.0, marker, ended_one=False) for marker in markers)], self.bare
+        )
         ahead.explain()
         return ahead.done
 

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
 SECONDS_MAX = 9_223_372_036_854
-DIGITS_MIN = len(str(SECONDS_MAX))
+MAY_OVERFLOW = "[0-9]{14}|9[2-9][0-9]{11}"
+"""What a text with a larger number has. Milliseconds of today have thirteen digits, and begin with 1."""
 
 
 def has_times(found: DataType) -> bool:
@@ -53,5 +54,5 @@ def overflows(column: Column, found: DataType) -> Column:
             return F.coalesce(F.exists(column, lambda element: overflows(element, found.elementType)), no)
         case MapType():
             return F.coalesce(F.exists(F.map_values(column), lambda value: overflows(value, found.valueType)), no)
-    is_whole = column.rlike(f"^-?[0-9]{{{DIGITS_MIN},}}$")
+    is_whole = column.rlike("^-?[0-9]+$")
     return F.coalesce(is_whole & (F.abs(column.try_cast("decimal(38,0)")) > SECONDS_MAX), no)

@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StructF
 
 from services.pipeline.protobuf.confluent_frame import HEADER_BYTES
 from services.pipeline.spark.value_schema import ValueSchema
-from services.pipeline.transforms.json_times import DIGITS_MIN, has_times, overflows, times_as_text
+from services.pipeline.transforms.json_times import MAY_OVERFLOW, has_times, overflows, times_as_text
 from services.pipeline.transforms.protobuf_values import message_type, with_decoded
 
 PARSE_ERROR = "parse_error"
@@ -114,11 +114,11 @@ def _json(rows: DataFrame, ddl: str) -> DataFrame:
 
 
 def _has_overflowed(framed: Column, fields: StructType) -> Column:
-    """Whether a number was too large for a TIMESTAMP. Only texts with so long numbers are read again."""
+    """Whether a number was too large for a TIMESTAMP. Only texts with such numbers are read again."""
     element = StructType([*times_as_text(fields).fields, StructField(_MARK, IntegerType())])
     as_text = F.from_json(framed, StructType([StructField(_MARK, ArrayType(element))]), _STRICT)
     first = F.get(as_text[_MARK], F.lit(0))
-    return framed.rlike(f"[0-9]{{{DIGITS_MIN}}}") & overflows(first, fields)
+    return framed.rlike(MAY_OVERFLOW) & overflows(first, fields)
 
 
 def _avro(rows: DataFrame, schema: str) -> DataFrame:

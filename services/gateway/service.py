@@ -4,7 +4,6 @@ It implements `GatewayState`, the only view of it that handlers have.
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -117,7 +116,7 @@ class Gateway:
             meters=self.meters,
             answers=self.meters.answers,
             delayed_requests=DelayedRequests(),
-            orders=itertools.count(),
+            orders=self._appends.orders,
             now=now,
         )
         limits = ConnectionLimits(shares.connections_max, config.connections_per_ip_max)

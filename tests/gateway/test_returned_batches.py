@@ -9,7 +9,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.records import Topic
 from libs.wire.errors import ErrorCode
-from services.gateway.core.returned_batches import PRODUCERS_MAX, TIMEOUT_S, Producer, ReturnedBatches
+from services.gateway.core.returned_batches import CROSSING_S, PRODUCERS_MAX, TIMEOUT_S, Producer, ReturnedBatches
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
 from tests.gateway.produce_requests import ask, ask_in_turn, error_of, idempotent, plain
 from tests.support.polling import until
@@ -161,24 +161,32 @@ async def test_a_batch_without_a_producer_id_is_nobodys_to_wait_for(rig: Rig) ->
 
 def test_the_earliest_of_several_counts() -> None:
     returned = ReturnedBatches()
-    returned.add(PRODUCER, 4, 0.0)
-    returned.add(PRODUCER, 3, 0.0)
-    returned.add(PRODUCER, 9, 0.0)
+    returned.add(PRODUCER, 4, 0, 0.0)
+    returned.add(PRODUCER, 3, 0, 0.0)
+    returned.add(PRODUCER, 9, 0, 0.0)
     assert returned.has_earlier(PRODUCER, 4, 1.0)
     assert not returned.has_earlier(PRODUCER, 3, 1.0)
 
 
 def test_no_batch_overtakes_a_returned_one_until_that_is_sent_again() -> None:
     returned = ReturnedBatches()
-    returned.add(PRODUCER, 4, 0.0)
-    assert returned.overtakes(PRODUCER, 5, 2, 1.0)
+    returned.add(PRODUCER, 4, 2, 0.0)
+    assert returned.overtakes(PRODUCER, 5, 1, 1.0)
     assert not returned.overtakes(PRODUCER, 4, 3, 1.0), "the returned one itself"
     assert returned.overtakes(PRODUCER, 5, 2, 1.0), "it was sent before that"
     assert not returned.overtakes(PRODUCER, 5, 4, 1.0), "it was sent behind that"
     assert returned.has_earlier(PRODUCER, 5, 1.0), "until it is stored"
-    returned.add(PRODUCER, 4, 1.0)
-    assert returned.overtakes(PRODUCER, 5, 5, 1.0), "returned once more"
-    assert not returned.overtakes(PRODUCER, 5, 5, 1.1 + TIMEOUT_S), "given up"
+    returned.add(PRODUCER, 4, 5, 1.0)
+    assert returned.overtakes(PRODUCER, 5, 4, 1.0), "returned once more"
+    assert not returned.overtakes(PRODUCER, 5, 4, 1.1 + TIMEOUT_S), "given up"
+
+
+def test_what_overtakes_a_returned_batch_was_sent_before_its_client_knew() -> None:
+    returned = ReturnedBatches()
+    returned.add(PRODUCER, 4, 2, 0.0)
+    for order, now, overtakes in ((2, 0.0, True), (3, CROSSING_S + 0.1, False), (1, CROSSING_S + 0.1, True)):
+        assert returned.overtakes(PRODUCER, 9, order, now) == overtakes
+    assert returned.has_earlier(PRODUCER, 12, CROSSING_S + TIMEOUT_S), "what was returned since is to come again"
 
 
 def test_where_the_leader_knows_the_producer_its_log_tells_what_is_out_of_sequence() -> None:
@@ -186,28 +194,28 @@ def test_where_the_leader_knows_the_producer_its_log_tells_what_is_out_of_sequen
         returned = ReturnedBatches()
         if stored:
             for sequence in (4, 5):
-                returned.add(PRODUCER, sequence, 0.0)
+                returned.add(PRODUCER, sequence, 1, 0.0)
             returned.stored(PRODUCER, 4)
         else:
-            returned.add(PRODUCER, 4, 0.0, in_log=True)
-        returned.add(PRODUCER, 5, 0.0)
-        assert not returned.overtakes(PRODUCER, 6, 1, 0.0)
+            returned.add(PRODUCER, 4, 1, 0.0, in_log=True)
+        returned.add(PRODUCER, 5, 1, 0.0)
+        assert not returned.overtakes(PRODUCER, 6, 0, 0.0)
         assert returned.has_earlier(PRODUCER, 6, 0.0)
 
 
 def test_an_error_that_is_final_holds_nothing_up() -> None:
     returned = ReturnedBatches()
-    returned.add(PRODUCER, 4, 0.0, comes_again=False)
-    assert not returned.overtakes(PRODUCER, 5, 1, 0.0)
-    returned.add(PRODUCER, 5, 0.0)
-    assert returned.overtakes(PRODUCER, 6, 2, 0.0)
+    returned.add(PRODUCER, 4, 1, 0.0, comes_again=False)
+    assert not returned.overtakes(PRODUCER, 5, 0, 0.0)
+    returned.add(PRODUCER, 5, 1, 0.0)
+    assert returned.overtakes(PRODUCER, 6, 0, 0.0)
 
 
 def test_the_wait_ends_with_the_latest_or_one_behind_it() -> None:
     for last in (9, 10):
         returned = ReturnedBatches()
-        returned.add(PRODUCER, 4, 0.0)
-        returned.add(PRODUCER, 9, 0.0)
+        returned.add(PRODUCER, 4, 0, 0.0)
+        returned.add(PRODUCER, 9, 0, 0.0)
         for sequence in (3, 4, 8):
             returned.stored(PRODUCER, sequence)
             assert returned.has_earlier(PRODUCER, 11, 1.0), sequence
@@ -217,8 +225,8 @@ def test_the_wait_ends_with_the_latest_or_one_behind_it() -> None:
 
 def test_sequences_begin_anew_after_the_greatest() -> None:
     returned = ReturnedBatches()
-    returned.add(PRODUCER, 2**31 - 1, 0.0)
-    returned.add(PRODUCER, 0, 0.0)
+    returned.add(PRODUCER, 2**31 - 1, 0, 0.0)
+    returned.add(PRODUCER, 0, 0, 0.0)
     assert returned.has_earlier(PRODUCER, 5, 1.0)
     returned.stored(PRODUCER, 2**31 - 1)
     assert returned.has_earlier(PRODUCER, 5, 1.0), "0 is the latest"
@@ -228,16 +236,16 @@ def test_sequences_begin_anew_after_the_greatest() -> None:
 
 def test_another_epoch_or_partition_waits_for_nothing() -> None:
     returned = ReturnedBatches()
-    returned.add(PRODUCER, 3, 0.0)
+    returned.add(PRODUCER, 3, 0, 0.0)
     assert not returned.has_earlier(PRODUCER._replace(epoch=1), 4, 0.0)
     assert not returned.has_earlier(PRODUCER._replace(key=(b"topic", 1)), 4, 0.0)
 
 
 def test_a_producer_that_never_sends_it_again_learns_that_it_is_out_of_order() -> None:
     returned = ReturnedBatches()
-    returned.add(PRODUCER, 3, 10.0)
+    returned.add(PRODUCER, 3, 0, 10.0)
     assert returned.has_earlier(PRODUCER, 4, 10.0 + TIMEOUT_S)
-    returned.add(PRODUCER._replace(producer_id=8), 3, 10.1 + TIMEOUT_S)
+    returned.add(PRODUCER._replace(producer_id=8), 3, 0, 10.1 + TIMEOUT_S)
     assert not returned.has_earlier(PRODUCER, 4, 10.1 + TIMEOUT_S)
     assert not returned.has_earlier(PRODUCER._replace(producer_id=8), 4, 11.0 + 2 * TIMEOUT_S)
     assert not returned, "whoever is gone leaves nothing"
@@ -246,6 +254,6 @@ def test_a_producer_that_never_sends_it_again_learns_that_it_is_out_of_order() -
 def test_the_oldest_are_forgotten_beyond_the_bound() -> None:
     returned = ReturnedBatches()
     for producer_id in range(PRODUCERS_MAX + 1):
-        returned.add(PRODUCER._replace(producer_id=producer_id), 3, 0.0)
+        returned.add(PRODUCER._replace(producer_id=producer_id), 3, 0, 0.0)
     assert not returned.has_earlier(PRODUCER._replace(producer_id=0), 4, 0.0)
     assert returned.has_earlier(PRODUCER._replace(producer_id=PRODUCERS_MAX), 4, 0.0)

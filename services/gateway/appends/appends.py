@@ -7,6 +7,7 @@ may be stopped or cut off, and its connection may look sound for minutes.
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Sequence
 
@@ -27,7 +28,7 @@ from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.gateway.appends.batch import Batch, Produce
 from services.gateway.appends.in_flight_append import InFlightAppend
-from services.gateway.core.returned_batches import ReturnedBatches
+from services.gateway.core.returned_batches import Producer, ReturnedBatches
 from services.gateway.core.routing import Routes
 from services.gateway.meters import Meters
 from services.gateway.peers.storage_nodes import Nodes, StorageNode
@@ -69,6 +70,8 @@ class Appends:
         self._meters = meters
         self._parked: ParkedQueues[tuple[bytes, int], Batch] = ParkedQueues(parked_bytes_max)
         self.returned_batches = ReturnedBatches()
+        self.orders = itertools.count()
+        """Each batch that is received has the next order."""
         self._staged: dict[tuple[bytes, int, int, int], list[Batch]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -101,7 +104,11 @@ class Appends:
     def returned(self, batch: Batch, error: int) -> None:
         """Notes a batch that never was among these, and was answered with an error."""
         if identity := batch.producer:
-            self.returned_batches.add(*identity, self._loop.time(), comes_again=error in COMES_AGAIN)
+            self._returned(identity, error, in_log=False)
+
+    def _returned(self, identity: tuple[Producer, int], error: int, *, in_log: bool) -> None:
+        comes_again = error in COMES_AGAIN
+        self.returned_batches.add(*identity, next(self.orders), self._loop.time(), comes_again=comes_again, in_log=in_log)
 
     def flush(self) -> None:
         """Sends the staged batches. Called at the end of a turn."""
@@ -297,7 +304,7 @@ class Appends:
                 result = Appended(NOT_LEADER_OR_FOLLOWER)
             elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:
                 in_log = result.in_log and result.error != NOT_LEADER_OR_FOLLOWER  # of the next leader nobody knows
-                self.returned_batches.add(producer, sequence, now, comes_again=result.error in COMES_AGAIN, in_log=in_log)
+                self._returned(identity, result.error, in_log=in_log)
         batch.failed(result)
 
     def _returned_too(self, batch: Batch) -> bool:

@@ -10,10 +10,12 @@ from typing import NamedTuple
 PRODUCERS_MAX = 10_000
 TIMEOUT_S = 5.0
 """A producer that gave the batch up never sends it again. After so long it gets OUT_OF_ORDER_SEQUENCE_NUMBER."""
+CROSSING_S = 1.0
+"""So long may a batch be on its way that its client sent before it heard the answer. A later one without the returned batch comes
+from a client that has sent it again through another gateway."""
 
-EVERY = -1
-"""An order below all."""
-
+NONE = (-1, 0.0, None)
+"""Of a batch that holds up none: `returned_before`, `crossing_until`, `resent`."""
 _SEQUENCES = 1 << 31
 
 
@@ -26,15 +28,22 @@ class Producer(NamedTuple):
 
 
 class ReturnedRange(NamedTuple):
-    """The first sequences of the earliest and of the latest returned batch."""
+    """The returned batches of a producer. `first` and `last`: the first sequences of the earliest and of the latest one.
+
+    Orders are those in which this gateway received all batches.
+    """
 
     first: int
     last: int
     expires_at: float
-    passing_order: int | None
-    """Batches of a higher order may be sent: the first was sent again with this order. None: it was not."""
+    returned_before: int
+    """An order. Batches below it were here when the last one was returned."""
+    crossing_until: float
+    """Batches that arrive by then were sent before the client knew."""
+    resent: int | None
+    """The order in which the first was sent again; None: it was not."""
     is_producer_known: bool
-    """Whether the leader knows the producer. Then its log tells what is out of sequence, and all may be sent."""
+    """Whether the leader knows the producer. Then its log tells what is out of sequence."""
 
 
 class ReturnedBatches:
@@ -47,21 +56,29 @@ class ReturnedBatches:
     def __bool__(self) -> bool:
         return bool(self._returned)
 
-    def add(self, producer: Producer, sequence: int, now: float, *, comes_again: bool = True, in_log: bool = False) -> None:
-        """Notes a batch that was answered with an error. `comes_again`: clients retry after that error. `in_log`: the leader has
-        the batch, and answered before its followers had it."""
+    def add(
+        self, producer: Producer, sequence: int, before: int, now: float, *, comes_again: bool = True, in_log: bool = False
+    ) -> None:
+        """Notes a batch that was answered with an error. `before`: the next batch that is received has this order at least.
+
+        `comes_again`: clients retry after that error. `in_log`: the leader has the batch.
+        """
         self._expire(now)
         first = last = sequence
-        passing_order, is_producer_known = None if comes_again else EVERY, in_log
         known = self._returned.pop(producer, None)
         if known is not None:
-            first = sequence if _is_before(sequence, known.first) else known.first
-            last = sequence if _is_before(known.last, sequence) else known.last
-            is_producer_known |= known.is_producer_known
-            passing_order = None if comes_again else known.passing_order
+            first, last = _earlier(sequence, known.first), _later(sequence, known.last)
+            in_log |= known.is_producer_known
         elif len(self._returned) >= PRODUCERS_MAX:
             del self._returned[next(iter(self._returned))]
-        self._returned[producer] = ReturnedRange(first, last, now + TIMEOUT_S, passing_order, is_producer_known)
+        returned_before, crossing_until, resent = before, now + CROSSING_S, None
+        if not comes_again:
+            returned_before, crossing_until, resent = (
+                (known.returned_before, known.crossing_until, known.resent) if known else NONE
+            )
+        self._returned[producer] = ReturnedRange(
+            first, last, now + TIMEOUT_S, returned_before, crossing_until, resent, is_producer_known=in_log
+        )
 
     def has_earlier(self, producer: Producer, sequence: int, now: float) -> bool:
         """Whether the producer still has to send a batch before this one again."""
@@ -70,20 +87,25 @@ class ReturnedBatches:
         return known is not None and _is_before(known.first, sequence)
 
     def overtakes(self, producer: Producer, sequence: int, order: int, now: float) -> bool:
-        """Whether a batch, about to be sent, would overtake a returned one. `order`: in which clients sent all batches.
+        """Whether a batch, about to be sent, would overtake a returned one. It is noted then: it must be returned, too.
 
-        A leader that does not know the producer would store it. Then the returned batch is out of order for ever.
+        A leader that does not know the producer would store it, and the returned batch would be out of order for ever.
         """
         self._expire(now)
         known = self._returned.get(producer)
         if known is None or known.is_producer_known:
             return False
-        if known.passing_order is not None and known.passing_order < order:
+        if not _is_before(known.first, sequence):
+            self._returned[producer] = known._replace(resent=order)
             return False
-        if _is_before(known.first, sequence):
-            return True
-        self._returned[producer] = known._replace(passing_order=order)
-        return False
+        if known.resent is not None:
+            overtakes = order < known.resent
+        else:
+            overtakes = order < known.returned_before or now < known.crossing_until
+        if overtakes:
+            del self._returned[producer]
+            self._returned[producer] = known._replace(last=_later(sequence, known.last), expires_at=now + TIMEOUT_S)
+        return overtakes
 
     def _expire(self, now: float) -> None:
         while self._returned and self._returned[first := next(iter(self._returned))].expires_at < now:
@@ -106,3 +128,11 @@ class ReturnedBatches:
 def _is_before(sequence: int, other: int) -> bool:
     """Whether a sequence comes before another one. After the greatest, sequences start again at 0."""
     return 0 < (other - sequence) % _SEQUENCES < _SEQUENCES // 2
+
+
+def _earlier(sequence: int, other: int) -> int:
+    return sequence if _is_before(sequence, other) else other
+
+
+def _later(sequence: int, other: int) -> int:
+    return sequence if _is_before(other, sequence) else other

@@ -91,13 +91,15 @@ class Rig:
         await self.put(keys.member("storage", node.node_id), member)
         await self.gateway.wait_for_revision(self.store.keyspace.revision, 5)
 
-    async def lead(self, index: int, leader: int, epoch: int = 0, followers: tuple[int, ...] = ()) -> None:
+    async def lead(
+        self, index: int, leader: int, epoch: int = 0, followers: tuple[int, ...] = (), *, topic_id: bytes = TOPIC_ID
+    ) -> None:
         node = self.nodes.get(leader)
         state = _state(leader, node.incarnation if node else 0, epoch)
         replicas = tuple(Replica(follower, "") for follower in followers)
         in_sync = tuple(InSync(follower, 1) for follower in followers)
         state = dataclasses.replace(state, replicas=state.replicas + replicas, isr=state.isr + in_sync)
-        await self.put(keys.partition(TOPIC_ID, index), state)
+        await self.put(keys.partition(topic_id, index), state)
 
     async def client(self, broker_id: int = 0, *, address: str = "") -> RawClient:
         """A client that is connected to a broker id's port; 0: the bootstrap port."""

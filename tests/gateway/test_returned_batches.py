@@ -11,10 +11,11 @@ from libs.cluster.records import Topic
 from libs.wire.errors import ErrorCode
 from services.gateway.core.returned_batches import CROSSING_S, PRODUCERS_MAX, TIMEOUT_S, Producer, ReturnedBatches
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
+from tests.gateway.kafka_client import PRODUCE, produce_body
 from tests.gateway.produce_requests import ask, ask_in_turn, error_of, idempotent, plain
 from tests.support.polling import until
 
-PRODUCER = Producer((b"topic", 0), 7, 0)
+PRODUCER = Producer(("topic", 0), 7, 0)
 
 
 async def test_a_batch_behind_a_returned_one_is_returned_too(rig: Rig) -> None:
@@ -94,33 +95,49 @@ async def test_a_batch_that_waits_for_a_leader_does_not_overtake_a_returned_one_
     assert len(leader.appends) == 1
 
 
-@pytest.mark.parametrize(("error", "in_log"), [(ErrorCode.INVALID_RECORD, False), (ErrorCode.REQUEST_TIMED_OUT, True)])
-async def test_a_batch_that_is_in_the_log_or_never_comes_again_holds_up_no_later_one(
-    rig: Rig, error: ErrorCode, in_log: bool
-) -> None:
+async def test_a_batch_that_never_comes_again_holds_up_no_later_one(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
-    node.refuse_with, node.in_log = error, in_log
+    node.refuse_with = ErrorCode.INVALID_RECORD
     ask(client, 0, idempotent(0))
-    assert await error_of(client, 0) == error
+    assert await error_of(client, 0) == ErrorCode.INVALID_RECORD
     node.refuse_with = 0
     ask(client, 1, idempotent(1))
     assert await error_of(client, 1) == 0
 
 
-async def test_a_batch_for_a_partition_that_is_new_here_is_not_overtaken(rig: Rig) -> None:
+async def test_a_batch_that_only_a_failed_leader_had_is_not_overtaken(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    former, leader = rig.nodes[1], rig.nodes[2]
+    await ask_in_turn(client, former, *map(idempotent, range(2)))
+    former.refuse_with, former.in_log = ErrorCode.KAFKA_STORAGE_ERROR, True
+    former.release(0)
+    assert await error_of(client, 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    await rig.lead(0, 2, 1)
+    assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not leader.appends
+
+
+@pytest.mark.parametrize("topic", [TOPIC, "new"])
+async def test_a_batch_for_a_partition_that_is_new_here_is_not_overtaken(rig: Rig, topic: str) -> None:
     gateway = await rig.start()
     client = await rig.client(1)
-    ask(client, 0, idempotent(0), partition=3)
+    topic_id = TOPIC_ID if topic == TOPIC else bytes(range(16))
+
+    def send(number: int) -> None:
+        client.ask(PRODUCE, 9, produce_body(9, [(topic, [(3, idempotent(number))])], timeout_ms=20_000), correlation_id=number)
+
+    send(0)
     assert await error_of(client, 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    await rig.put(keys.topic(TOPIC), Topic(TOPIC, TOPIC_ID.hex(), 4))
-    await rig.lead(3, 1)
+    await rig.put(keys.topic(topic), Topic(topic, topic_id.hex(), 4))
+    await rig.lead(3, 1, topic_id=topic_id)
     await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
-    ask(client, 1, idempotent(1), partition=3)
+    send(1)
     assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     for number in range(2):
-        ask(client, number, idempotent(number), partition=3)
+        send(number)
         assert await error_of(client, number) == 0
 
 
@@ -190,17 +207,25 @@ def test_what_overtakes_a_returned_batch_was_sent_before_its_client_knew() -> No
 
 
 def test_where_the_leader_knows_the_producer_its_log_tells_what_is_out_of_sequence() -> None:
-    for stored in (True, False):
-        returned = ReturnedBatches()
-        if stored:
-            for sequence in (4, 5):
-                returned.add(PRODUCER, sequence, 1, 0.0)
-            returned.stored(PRODUCER, 4)
-        else:
-            returned.add(PRODUCER, 4, 1, 0.0, in_log=True)
-        returned.add(PRODUCER, 5, 1, 0.0)
-        assert not returned.overtakes(PRODUCER, 6, 0, 0.0)
-        assert returned.has_earlier(PRODUCER, 6, 0.0)
+    returned = ReturnedBatches()
+    for sequence in (4, 5):
+        returned.add(PRODUCER, sequence, 1, 0.0)
+    returned.stored(PRODUCER, 4)
+    returned.add(PRODUCER, 5, 1, 0.0)
+    assert not returned.overtakes(PRODUCER, 6, 0, 0.0)
+    assert returned.has_earlier(PRODUCER, 6, 0.0)
+
+
+def test_a_batch_that_was_out_of_order_behind_a_returned_one_is_returned_too() -> None:
+    returned = ReturnedBatches()
+    returned.add(PRODUCER, 4, 1, 0.0)
+    returned.add_behind(PRODUCER, 6)
+    returned.stored(PRODUCER, 4)
+    assert returned.has_earlier(PRODUCER, 7, 0.0), "6 is to come again"
+    assert not returned.has_earlier(PRODUCER, 7, TIMEOUT_S + 0.1), "the first may be given up"
+    returned.add(PRODUCER, 6, 1, TIMEOUT_S + 0.1)
+    returned.stored(PRODUCER, 6)
+    assert not returned
 
 
 def test_an_error_that_is_final_holds_nothing_up() -> None:
@@ -238,7 +263,7 @@ def test_another_epoch_or_partition_waits_for_nothing() -> None:
     returned = ReturnedBatches()
     returned.add(PRODUCER, 3, 0, 0.0)
     assert not returned.has_earlier(PRODUCER._replace(epoch=1), 4, 0.0)
-    assert not returned.has_earlier(PRODUCER._replace(key=(b"topic", 1)), 4, 0.0)
+    assert not returned.has_earlier(PRODUCER._replace(partition=("topic", 1)), 4, 0.0)
 
 
 def test_a_producer_that_never_sends_it_again_learns_that_it_is_out_of_order() -> None:

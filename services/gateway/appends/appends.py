@@ -26,7 +26,7 @@ from libs.rpc.schema import unpack
 from libs.runtime.parked_queues import COPIED_BYTES_MAX, ParkedQueues
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
-from services.gateway.appends.batch import Batch, Produce
+from services.gateway.appends.batch import Batch, Produce, producer_of
 from services.gateway.appends.in_flight_append import InFlightAppend
 from services.gateway.core.returned_batches import Producer, ReturnedBatches
 from services.gateway.core.routing import Routes
@@ -101,14 +101,14 @@ class Appends:
         else:
             staged.append(batch)
 
-    def returned(self, batch: Batch, error: int) -> None:
-        """Notes a batch that never was among these, and was answered with an error."""
-        if identity := batch.producer:
-            self._returned(identity, error, in_log=False)
+    def returned(self, topic: str, partition: int, records: memoryview, error: int) -> None:
+        """Notes records that never were a batch of these, and were answered with an error."""
+        if identity := producer_of(topic, partition, records):
+            self._returned(identity, error)
 
-    def _returned(self, identity: tuple[Producer, int], error: int, *, in_log: bool) -> None:
+    def _returned(self, identity: tuple[Producer, int], error: int) -> None:
         comes_again = error in COMES_AGAIN
-        self.returned_batches.add(*identity, next(self.orders), self._loop.time(), comes_again=comes_again, in_log=in_log)
+        self.returned_batches.add(*identity, next(self.orders), self._loop.time(), comes_again=comes_again)
 
     def flush(self) -> None:
         """Sends the staged batches. Called at the end of a turn."""
@@ -302,9 +302,9 @@ class Appends:
             now = self._loop.time()
             if result.error == OUT_OF_ORDER_SEQUENCE_NUMBER and self.returned_batches.has_earlier(producer, sequence, now):
                 result = Appended(NOT_LEADER_OR_FOLLOWER)
+                self.returned_batches.add_behind(producer, sequence)
             elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:
-                in_log = result.in_log and result.error != NOT_LEADER_OR_FOLLOWER  # of the next leader nobody knows
-                self._returned(identity, result.error, in_log=in_log)
+                self._returned(identity, result.error)
         batch.failed(result)
 
     def _returned_too(self, batch: Batch) -> bool:

@@ -60,7 +60,11 @@ class Batch:
     @property
     def producer(self) -> tuple[Producer, int] | None:
         """The producer and the batch's first sequence. None: the batch has no producer id."""
-        if len(self.records) < HEADER_SIZE:
-            return None
-        producer_id, epoch, sequence = PRODUCER.unpack_from(self.records, PRODUCER_ID_AT)
-        return (Producer(self.key, producer_id, epoch), sequence) if producer_id >= 0 else None
+        return producer_of(self.topic.name, self.partition, self.records)
+
+
+def producer_of(topic: str, partition: int, records: memoryview | bytes) -> tuple[Producer, int] | None:
+    if len(records) < HEADER_SIZE:
+        return None
+    producer_id, epoch, sequence = PRODUCER.unpack_from(records, PRODUCER_ID_AT)
+    return (Producer((topic, partition), producer_id, epoch), sequence) if producer_id >= 0 else None

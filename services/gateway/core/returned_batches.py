@@ -22,7 +22,8 @@ _SEQUENCES = 1 << 31
 class Producer(NamedTuple):
     """A producer id and epoch, in one partition."""
 
-    key: tuple[bytes, int]
+    partition: tuple[str, int]
+    """The topic's name and the index. A gateway may not know the topic's id yet."""
     producer_id: int
     epoch: int
 
@@ -43,7 +44,7 @@ class ReturnedRange(NamedTuple):
     resent: int | None
     """The order in which the first was sent again; None: it was not."""
     is_producer_known: bool
-    """Whether the leader knows the producer. Then its log tells what is out of sequence."""
+    """Whether a batch was stored since. Then the log of each later leader tells what is out of sequence."""
 
 
 class ReturnedBatches:
@@ -56,19 +57,18 @@ class ReturnedBatches:
     def __bool__(self) -> bool:
         return bool(self._returned)
 
-    def add(
-        self, producer: Producer, sequence: int, before: int, now: float, *, comes_again: bool = True, in_log: bool = False
-    ) -> None:
+    def add(self, producer: Producer, sequence: int, before: int, now: float, *, comes_again: bool = True) -> None:
         """Notes a batch that was answered with an error. `before`: the next batch that is received has this order at least.
 
-        `comes_again`: clients retry after that error. `in_log`: the leader has the batch.
+        `comes_again`: clients retry after that error.
         """
         self._expire(now)
         first = last = sequence
+        is_producer_known = False
         known = self._returned.pop(producer, None)
         if known is not None:
             first, last = _earlier(sequence, known.first), _later(sequence, known.last)
-            in_log |= known.is_producer_known
+            is_producer_known = known.is_producer_known
         elif len(self._returned) >= PRODUCERS_MAX:
             del self._returned[next(iter(self._returned))]
         returned_before, crossing_until, resent = before, now + CROSSING_S, None
@@ -77,7 +77,7 @@ class ReturnedBatches:
                 (known.returned_before, known.crossing_until, known.resent) if known else NONE
             )
         self._returned[producer] = ReturnedRange(
-            first, last, now + TIMEOUT_S, returned_before, crossing_until, resent, is_producer_known=in_log
+            first, last, now + TIMEOUT_S, returned_before, crossing_until, resent, is_producer_known
         )
 
     def has_earlier(self, producer: Producer, sequence: int, now: float) -> bool:
@@ -85,6 +85,12 @@ class ReturnedBatches:
         self._expire(now)
         known = self._returned.get(producer)
         return known is not None and _is_before(known.first, sequence)
+
+    def add_behind(self, producer: Producer, sequence: int) -> None:
+        """Notes a batch that was out of order behind a returned one. It prolongs nothing: that one may be given up."""
+        known = self._returned.get(producer)
+        if known is not None:
+            self._returned[producer] = known._replace(last=_later(sequence, known.last))
 
     def overtakes(self, producer: Producer, sequence: int, order: int, now: float) -> bool:
         """Whether a batch, about to be sent, would overtake a returned one. It is noted then: it must be returned, too.
@@ -96,7 +102,8 @@ class ReturnedBatches:
         if known is None or known.is_producer_known:
             return False
         if not _is_before(known.first, sequence):
-            self._returned[producer] = known._replace(resent=order)
+            if sequence == known.first:
+                self._returned[producer] = known._replace(resent=order)
             return False
         if known.resent is not None:
             overtakes = order < known.resent

@@ -109,8 +109,9 @@ class PendingProduce:
                     assert route is not None
                     assert records is not None
                     batches.append(Batch(self, len(results), route, index, records, next(data_path.orders)))
-                elif route is not None and records is not None and error == UNKNOWN_TOPIC_OR_PARTITION:
-                    data_path.appends.returned(Batch(self, len(results), route, index, records, next(data_path.orders)), error)
+                elif records is not None and error == UNKNOWN_TOPIC_OR_PARTITION:
+                    name = route.name if route is not None else topic.name
+                    data_path.appends.returned(name or "", index, records, error)
                 produced = ProducedPartition(index, error)
                 partitions.append(produced)
                 results.append(produced)

@@ -228,9 +228,9 @@ class Appends:
         return self._returning.precede(partition.key, header) and not partition.log.producers.knows(header.producer_id)
 
     def _comes_again(self, key: Key, batch: memoryview) -> None:
-        partition = self._partitions.by_key.get(key)
-        if partition is not None:
-            self._returning.remember_batch(key, batch, knows=partition.log.producers.knows)
+        partition = self._partitions.by_key.get(key)  # None: it is being opened
+        knows = partition.log.producers.knows if partition is not None else lambda _: False
+        self._returning.remember_batch(key, batch, knows=knows)
 
     def _stage(
         self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader | None = None

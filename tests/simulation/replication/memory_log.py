@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
+from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.segments.reading import Slice
 from libs.commitlog.segments.segment_batches import BatchMeta
 from tests.simulation.replication.simulator import Simulator
@@ -31,9 +32,9 @@ class MemoryLog:
     uses."""
 
     log_start_offset = next_start_offset = 0
-    producers = None
 
     def __init__(self, batches: list[bytes], durable: int, epochs: Sequence[tuple[int, int]]) -> None:
+        self.producers = ProducerState()
         self.batches = batches
         self.durable_offset = durable
         self.durable_epochs = [entry for entry in epochs if entry[1] <= len(batches)]

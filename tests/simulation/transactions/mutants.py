@@ -20,7 +20,9 @@ SEEDS = range(100)
 M = Mutant
 MUTANTS: dict[str, Mutant] = {
     # leaders
-    "a leader does not verify": M(Appends._stage, "if not self.verification.is_granted(partition, header):", "if False:"),
+    "a leader does not verify": M(
+        Appends._stage, "if begins and not self.verification.is_granted(partition, header):", "if False:"
+    ),
     "a failed write leaves the producers as they are": M(
         ProducerState.revert, "for producer_id, entry, _ in reversed(self._journal):", "for producer_id, entry, _ in ():"
     ),

@@ -77,11 +77,16 @@ class TransactionCoordinator:
 
     def _machine(self, index: int, journal: Journal) -> ObservedMachine[Request, Reply]:
         machine = TransactionMachine(journal, lambda: self.settings.current)
-        return ObservedMachine(machine, journal, partial(self._committed, index))
+        observed: ObservedMachine[Request, Reply] = ObservedMachine(
+            machine, journal, lambda events, _: self._committed(index, observed, events)
+        )
+        return observed
 
-    def _committed(self, index: int, events: Sequence[object], now_ms: int) -> None:
+    def _committed(self, index: int, machine: ObservedMachine[Request, Reply], events: Sequence[object]) -> None:
+        """An append may be answered when the shard has another owner epoch, here or elsewhere. That owner has found in the log
+        what was prepared, and has perhaps completed it: its markers would end the producer's next transaction."""
         driver = self.shards.owned.get(index)
-        if driver is not None:
+        if driver is not None and driver.machine is machine:
             prepared = [event.prepared for event in events if isinstance(event, WriteMarkers)]
             self.meters.prepared(prepared)
             self.markers.write(index, driver.owner_epoch, prepared)

@@ -165,6 +165,36 @@ async def test_markers_are_not_begun_anew_before_the_end_of_their_transaction_is
     assert is_open(node, data)
 
 
+async def test_an_answer_to_a_former_owner_epoch_begins_no_markers_of_the_next(
+    node: StorageCluster, topic: bytes, data: bytes, owner: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The append that prepares a transaction is answered when the same process owns the shard anew, and has completed it. The
+    producer keeps its epoch, so markers would end its next transaction."""
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    assert await client.add(DATA, 0) == [0]
+    assert (await produce(node, data, client.producer, 0)).error == 0
+    late: list[Callable[[], None]] = []
+    append = StorageLog.append
+
+    def answered_late(log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None]) -> Cancel:
+        if late:
+            return append(log, planned, now_ms, on_result)
+        return append(log, planned, now_ms, lambda outcome: late.append(lambda: on_result(outcome)))
+
+    monkeypatch.setattr(StorageLog, "append", answered_late)
+    ending = asyncio.ensure_future(client.end(commit=True))
+    await until(lambda: bool(late))
+    await take_all(node, topic, owner, 2)
+    await until(lambda: not open_transactions(owner.running, 0) and not len(owner.running.markers))
+    assert await client.add(DATA, 0) == [0]
+    assert (await produce(node, data, client.producer, 1)).error == 0
+    late[0]()
+    assert len(owner.running.markers) == 0
+    assert is_open(node, data)
+    await ending
+
+
 async def test_a_client_that_ends_in_the_old_way_what_its_leader_added(
     node: StorageCluster, data: bytes, owner: Coordinator
 ) -> None:

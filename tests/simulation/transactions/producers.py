@@ -270,7 +270,7 @@ class Producer(Process):
         """The response to a request, which is sent until there is one. Raises Fenced."""
         writer = Writer()
         codec.write_request(writer, request, version)
-        label, old = self._label, key != ApiKey.INIT_PRODUCER_ID and not self.generation.raises_epoch
+        label, old = self._label, not self.generation.raises_epoch
         while True:
             error, response = await self._ask(int(key), version, bytes(writer.buffer), lambda: not old or self._label == label)
             if not error:

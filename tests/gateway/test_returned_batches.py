@@ -11,7 +11,7 @@ from libs.cluster.records import Topic
 from libs.wire.errors import ErrorCode
 from services.gateway.core.returned_batches import CROSSING_S, PRODUCERS_MAX, TIMEOUT_S, Producer, ReturnedBatches
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
-from tests.gateway.kafka_client import PRODUCE, produce_body
+from tests.gateway.kafka_client import PRODUCE, RawClient, produce_body
 from tests.gateway.produce_requests import ask, ask_in_turn, error_of, idempotent, plain
 from tests.support.polling import until
 
@@ -59,14 +59,20 @@ async def test_the_answer_to_an_earlier_batch_ends_no_wait(rig: Rig) -> None:
     ]
 
 
+async def refuse_the_first_of_two(rig: Rig, client: RawClient, error: ErrorCode) -> None:
+    """Node 1 still has the second."""
+    node = rig.nodes[1]
+    await ask_in_turn(client, node, *map(idempotent, range(2)))
+    node.refuse_with = error
+    node.release(0)
+    assert await error_of(client, 0) == error
+
+
 async def test_a_batch_that_is_taken_back_from_a_former_leader_does_not_overtake_a_returned_one(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
-    former, leader = rig.nodes[1], rig.nodes[2]
-    await ask_in_turn(client, former, *map(idempotent, range(2)))
-    former.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
-    former.release(0)
-    assert await error_of(client, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    leader = rig.nodes[2]
+    await refuse_the_first_of_two(rig, client, ErrorCode.NOT_ENOUGH_REPLICAS)
     await rig.lead(0, 2, 1)
     assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not leader.appends
@@ -78,11 +84,8 @@ async def test_a_batch_that_is_taken_back_from_a_former_leader_does_not_overtake
 async def test_a_batch_that_waits_for_a_leader_does_not_overtake_a_returned_one_that_came_again(rig: Rig) -> None:
     gateway = await rig.start()
     client = await rig.client(1)
-    former, leader = rig.nodes[1], rig.nodes[2]
-    await ask_in_turn(client, former, *map(idempotent, range(2)))
-    former.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
-    former.release(0)
-    assert await error_of(client, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    leader = rig.nodes[2]
+    await refuse_the_first_of_two(rig, client, ErrorCode.NOT_ENOUGH_REPLICAS)
     await rig.lead(0, -1, 1)
     parked = gateway.data_path.appends.parked
     await until(lambda: bool(parked))
@@ -110,11 +113,9 @@ async def test_a_batch_that_never_comes_again_holds_up_no_later_one(rig: Rig) ->
 async def test_a_batch_that_only_a_failed_leader_had_is_not_overtaken(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
-    former, leader = rig.nodes[1], rig.nodes[2]
-    await ask_in_turn(client, former, *map(idempotent, range(2)))
-    former.refuse_with, former.in_log = ErrorCode.KAFKA_STORAGE_ERROR, True
-    former.release(0)
-    assert await error_of(client, 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    leader = rig.nodes[2]
+    rig.nodes[1].in_log = True
+    await refuse_the_first_of_two(rig, client, ErrorCode.KAFKA_STORAGE_ERROR)
     await rig.lead(0, 2, 1)
     assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not leader.appends

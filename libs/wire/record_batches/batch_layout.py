@@ -10,8 +10,6 @@ SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
 CRC_START = 21  # the CRC covers everything from the attributes on; offsets and leader epoch lie before it
 
 CRC_AT, ATTRIBUTES_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT = 17, 21, 35, 43
-PRODUCER = struct.Struct(">qhi")
-"""Producer id, producer epoch and base sequence, at PRODUCER_ID_AT."""
 FLAGS_AT = ATTRIBUTES_AT + 1
 """The low byte of the attributes, which has the codec and the flags."""
 
@@ -20,6 +18,23 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
+
+
+_PRODUCER = struct.Struct(">qhi")
+_SEQUENCES = 1 << 31
+
+
+def producer_in(batch: memoryview | bytes) -> tuple[int, int, int] | None:
+    """Producer id, producer epoch and base sequence of a batch that nobody has checked. None: it has no producer id."""
+    if len(batch) < HEADER_SIZE:
+        return None
+    found = _PRODUCER.unpack_from(batch, PRODUCER_ID_AT)
+    return found if found[0] >= 0 else None
+
+
+def is_before(sequence: int, other: int) -> bool:
+    """Whether a sequence comes before another one. After the greatest, sequences start again at 0."""
+    return 0 < (other - sequence) % _SEQUENCES < _SEQUENCES // 2
 
 
 class Codec(IntEnum):

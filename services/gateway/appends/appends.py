@@ -101,15 +101,6 @@ class Appends:
         else:
             staged.append(batch)
 
-    def returned(self, topic: str, partition: int, records: memoryview, error: int) -> None:
-        """Notes records that never were a batch of these, and were answered with an error."""
-        if identity := producer_of(topic, partition, records):
-            self._returned(identity, error)
-
-    def _returned(self, identity: tuple[Producer, int], error: int) -> None:
-        comes_again = error in COMES_AGAIN
-        self.returned_batches.add(*identity, next(self.orders), self._loop.time(), comes_again=comes_again)
-
     def flush(self) -> None:
         """Sends the staged batches. Called at the end of a turn."""
         if self._staged:
@@ -306,6 +297,15 @@ class Appends:
             elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:
                 self._returned(identity, result.error)
         batch.failed(result)
+
+    def returned(self, topic: str, partition: int, records: memoryview, error: int) -> None:
+        """Notes records that never were a batch of these, and were answered with an error."""
+        if identity := producer_of(topic, partition, records):
+            self._returned(identity, error)
+
+    def _returned(self, identity: tuple[Producer, int], error: int) -> None:
+        comes_again = error in COMES_AGAIN
+        self.returned_batches.add(*identity, next(self.orders), self._loop.time(), comes_again=comes_again)
 
     def _returned_too(self, batch: Batch) -> bool:
         """Whether the batch was answered with an error, since one before it was, which the client has not sent again yet."""

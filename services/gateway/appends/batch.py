@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from libs.rpc.contracts.storage import Appended
-from libs.wire.record_batches.batch_layout import HEADER_SIZE, PRODUCER, PRODUCER_ID_AT
+from libs.wire.record_batches.batch_layout import producer_in
 from services.gateway.core.returned_batches import Producer
 from services.gateway.core.routing import TopicRoute
 
@@ -64,7 +64,8 @@ class Batch:
 
 
 def producer_of(topic: str, partition: int, records: memoryview | bytes) -> tuple[Producer, int] | None:
-    if len(records) < HEADER_SIZE:
+    found = producer_in(records)
+    if found is None:
         return None
-    producer_id, epoch, sequence = PRODUCER.unpack_from(records, PRODUCER_ID_AT)
-    return (Producer((topic, partition), producer_id, epoch), sequence) if producer_id >= 0 else None
+    producer_id, epoch, sequence = found
+    return Producer((topic, partition), producer_id, epoch), sequence

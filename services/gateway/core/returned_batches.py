@@ -7,16 +7,14 @@ An OUT_OF_ORDER_SEQUENCE_NUMBER would make librdkafka begin a new epoch and stor
 
 from typing import NamedTuple
 
+from libs.wire.record_batches.batch_layout import is_before
+
 PRODUCERS_MAX = 10_000
 TIMEOUT_S = 5.0
 """A producer that gave the batch up never sends it again. After so long it gets OUT_OF_ORDER_SEQUENCE_NUMBER."""
 CROSSING_S = 1.0
 """So long may a batch be on its way that its client sent before it heard the answer. A later one without the returned batch comes
 from a client that has sent it again through another gateway."""
-
-NONE = (-1, 0.0, None)
-"""Of a batch that holds up none: `returned_before`, `crossing_until`, `resent`."""
-_SEQUENCES = 1 << 31
 
 
 class Producer(NamedTuple):
@@ -36,14 +34,14 @@ class ReturnedRange(NamedTuple):
 
     first: int
     last: int
-    expires_at: float
-    returned_before: int
+    expires_at: float = 0.0
+    returned_before: int = -1
     """An order. Batches below it were here when the last one was returned."""
-    crossing_until: float
+    crossing_until: float = 0.0
     """Batches that arrive by then were sent before the client knew."""
-    resent: int | None
+    resent: int | None = None
     """The order in which the first was sent again; None: it was not."""
-    is_producer_known: bool
+    is_producer_known: bool = False
     """Whether a batch was stored since. Then the log of each later leader tells what is out of sequence."""
 
 
@@ -63,28 +61,21 @@ class ReturnedBatches:
         `comes_again`: clients retry after that error.
         """
         self._expire(now)
-        first = last = sequence
-        is_producer_known = False
         known = self._returned.pop(producer, None)
-        if known is not None:
-            first, last = _earlier(sequence, known.first), _later(sequence, known.last)
-            is_producer_known = known.is_producer_known
-        elif len(self._returned) >= PRODUCERS_MAX:
-            del self._returned[next(iter(self._returned))]
-        returned_before, crossing_until, resent = before, now + CROSSING_S, None
-        if not comes_again:
-            returned_before, crossing_until, resent = (
-                (known.returned_before, known.crossing_until, known.resent) if known else NONE
-            )
-        self._returned[producer] = ReturnedRange(
-            first, last, now + TIMEOUT_S, returned_before, crossing_until, resent, is_producer_known
-        )
+        if known is None:
+            known = ReturnedRange(sequence, sequence)
+            if len(self._returned) >= PRODUCERS_MAX:
+                del self._returned[next(iter(self._returned))]
+        if comes_again:
+            known = known._replace(returned_before=before, crossing_until=now + CROSSING_S, resent=None)
+        first = sequence if is_before(sequence, known.first) else known.first
+        self._returned[producer] = known._replace(first=first, last=_later(sequence, known.last), expires_at=now + TIMEOUT_S)
 
     def has_earlier(self, producer: Producer, sequence: int, now: float) -> bool:
         """Whether the producer still has to send a batch before this one again."""
         self._expire(now)
         known = self._returned.get(producer)
-        return known is not None and _is_before(known.first, sequence)
+        return known is not None and is_before(known.first, sequence)
 
     def add_behind(self, producer: Producer, sequence: int) -> None:
         """Notes a batch that was out of order behind a returned one. It prolongs nothing: that one may be given up."""
@@ -101,7 +92,7 @@ class ReturnedBatches:
         known = self._returned.get(producer)
         if known is None or known.is_producer_known:
             return False
-        if not _is_before(known.first, sequence):
+        if not is_before(known.first, sequence):
             if sequence == known.first:
                 self._returned[producer] = known._replace(resent=order)
             return False
@@ -126,20 +117,11 @@ class ReturnedBatches:
         known = self._returned.get(producer)
         if known is None:
             return
-        if _is_before(sequence, known.last):
+        if is_before(sequence, known.last):
             self._returned[producer] = known._replace(is_producer_known=True)
         else:
             del self._returned[producer]
 
 
-def _is_before(sequence: int, other: int) -> bool:
-    """Whether a sequence comes before another one. After the greatest, sequences start again at 0."""
-    return 0 < (other - sequence) % _SEQUENCES < _SEQUENCES // 2
-
-
-def _earlier(sequence: int, other: int) -> int:
-    return sequence if _is_before(sequence, other) else other
-
-
 def _later(sequence: int, other: int) -> int:
-    return sequence if _is_before(other, sequence) else other
+    return sequence if is_before(other, sequence) else other

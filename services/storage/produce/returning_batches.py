@@ -7,8 +7,8 @@ is on its way would be stored before the refused ones, which would then be out o
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from libs.wire.record_batches.batch_layout import HEADER_SIZE, PRODUCER, PRODUCER_ID_AT
-from libs.wire.record_batches.batches import MAX_SEQUENCE, BatchHeader
+from libs.wire.record_batches.batch_layout import is_before, producer_in
+from libs.wire.record_batches.batches import BatchHeader
 from services.storage.partition.partition import Key
 
 PRODUCERS_MAX: Final = 10_000
@@ -50,7 +50,7 @@ class ReturningBatches:
         known = self._places.get(at)
         if known is not None and known.epoch > epoch:
             return
-        if known is not None and known.epoch == epoch and _is_before(known.sequence, sequence):
+        if known is not None and known.epoch == epoch and is_before(known.sequence, sequence):
             sequence = known.sequence
         self._places.pop(at, None)
         self._places[at] = Place(epoch, sequence, self._time() + TIMEOUT_S)
@@ -59,10 +59,11 @@ class ReturningBatches:
 
     def remember_batch(self, partition: Key, batch: memoryview, *, knows: Callable[[int], bool]) -> None:
         """Notes a refused batch as it came, unless it has no sequence, or the partition knows its producer."""
-        if len(batch) < HEADER_SIZE:
+        found = producer_in(batch)
+        if found is None:
             return
-        producer_id, epoch, sequence = PRODUCER.unpack_from(batch, PRODUCER_ID_AT)
-        if producer_id >= 0 and sequence >= 0 and not knows(producer_id):
+        producer_id, epoch, sequence = found
+        if sequence >= 0 and not knows(producer_id):
             self.remember(partition, producer_id, epoch, sequence)
 
     def forget(self, partition: Key, producer_id: int) -> None:
@@ -72,13 +73,9 @@ class ReturningBatches:
         """Whether batches before this one are to come again."""
         self._expire()
         place = self._places.get((partition, header.producer_id))
-        return place is not None and place.epoch == header.producer_epoch and _is_before(place.sequence, header.base_sequence)
+        return place is not None and place.epoch == header.producer_epoch and is_before(place.sequence, header.base_sequence)
 
     def _expire(self) -> None:
         now = self._time()
         while self._places and self._places[first := next(iter(self._places))].expires_at < now:
             del self._places[first]
-
-
-def _is_before(sequence: int, other: int) -> bool:
-    return 0 < ((other - sequence) & MAX_SEQUENCE) < MAX_SEQUENCE // 2

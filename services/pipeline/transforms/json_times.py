@@ -4,11 +4,15 @@ Spark takes a number for seconds. It keeps microseconds in 64 bits, and those of
 a column of a producer's microseconds would be wrong times. So such values are read once more, with text in place of times.
 """
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, TimestampType
+
+from services.pipeline.transforms.value_types import nullable
 
 SECONDS_MAX = 9_223_372_036_854
 MAY_OVERFLOW = "[0-9]{14}|9[2-9][0-9]{11}"
@@ -28,16 +32,7 @@ def has_times(found: DataType) -> bool:
 
 def times_as_text(found: DataType) -> Any:
     """The same type, with a string for each TIMESTAMP."""
-    match found:
-        case StructType():
-            return StructType([StructField(field.name, times_as_text(field.dataType)) for field in found.fields])
-        case ArrayType():
-            return ArrayType(times_as_text(found.elementType))
-        case MapType():
-            return MapType(found.keyType, times_as_text(found.valueType))
-        case TimestampType():
-            return StringType()
-    return found
+    return nullable(found, lambda simple: StringType() if isinstance(simple, TimestampType) else simple)
 
 
 def overflows(column: Column, found: DataType) -> Column:
@@ -46,10 +41,7 @@ def overflows(column: Column, found: DataType) -> Column:
     match found:
         case StructType():
             too_large = [overflows(column[one.name], one.dataType) for one in found.fields if has_times(one.dataType)]
-            either = no
-            for each in too_large:
-                either = either | each
-            return either
+            return reduce(or_, too_large, no)
         case ArrayType():
             return F.coalesce(F.exists(column, lambda element: overflows(element, found.elementType)), no)
         case MapType():

@@ -2,16 +2,16 @@
 
 import json
 import secrets
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, IntegerType, StructField, StructType
 
 from services.pipeline.protobuf.confluent_frame import HEADER_BYTES
 from services.pipeline.spark.value_schema import ValueSchema
 from services.pipeline.transforms.json_times import MAY_OVERFLOW, has_times, overflows, times_as_text
 from services.pipeline.transforms.protobuf_values import message_type, with_decoded
+from services.pipeline.transforms.value_types import nullable
 
 PARSE_ERROR = "parse_error"
 _CORRUPT = "_corrupt"
@@ -51,18 +51,6 @@ def parsed_type(spark: SparkSession, schema: ValueSchema) -> StructType:
     if schema.format == "protobuf":
         return message_type(schema)
     return nullable(_parsed(spark.createDataFrame([], "value binary"), schema).schema["_parsed"].dataType)
-
-
-def nullable(found: DataType) -> Any:
-    """The same type, with nulls allowed everywhere."""
-    match found:
-        case StructType():
-            return StructType([StructField(field.name, nullable(field.dataType), True) for field in found.fields])
-        case ArrayType():
-            return ArrayType(nullable(found.elementType), True)
-        case MapType():
-            return MapType(found.keyType, nullable(found.valueType), True)
-    return found
 
 
 def dead_letters(parsed_rows: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ and is reported with its place; 2: the arguments are wrong. See docs/inspect.md.
 """
 
 import argparse
+import io
 import json
 import logging
 import os
@@ -104,6 +105,8 @@ def _refuse(reason: str) -> int:
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack a dash, or a character of a path
+        sys.stdout.reconfigure(errors="backslashreplace")
     logging.disable()  # what the log would say of damage to itself, findings say
     try:
         code = main(sys.argv[1:])

@@ -18,7 +18,7 @@ def host_id() -> str:
 
 def boot_id() -> str:
     """Another for each start of the kernel, whose page cache lives as long."""
-    return _BOOT_ID.read_text().strip()
+    return _BOOT_ID.read_text(encoding="utf-8").strip()
 
 
 def own_version() -> str:

@@ -35,7 +35,7 @@ def disk_id(device: int, disks: Path = DISKS) -> str:
     directory = Path(os.path.realpath(disks / name))
     for holder in (directory, directory.parent):  # a partition is a directory in that of its disk
         try:
-            return f"disk {name} {int((holder / 'diskseq').read_text())}"
+            return f"disk {name} {int((holder / 'diskseq').read_text(encoding='utf-8'))}"
         except (OSError, ValueError):
             continue
     return ""

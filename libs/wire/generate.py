@@ -36,11 +36,11 @@ def main() -> int:
     for api_key, (first, last) in GENERATED.items():
         path = MESSAGES / f"{api_key.name.lower()}.py"
         text = _formatted(module_text(api_key, first, last))
-        if path.exists() and path.read_text() == text:
+        if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(path.name)
         if not check:
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
     if stale:
         print(("out of date: " if check else "wrote: ") + ", ".join(stale))
     return 1 if check and stale else 0
@@ -281,7 +281,9 @@ def _formatted(text: str) -> str:
     """The module as ruff formats it: unused imports removed, lines wrapped."""
     for command in (["format"], ["check", "--fix", "--exit-zero"], ["format"]):
         arguments = ["ruff", *command, "--quiet", "--stdin-filename", str(MESSAGES / "generated.py"), "-"]
-        text = subprocess.run([sys.executable, "-m", *arguments], input=text, capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            [sys.executable, "-m", *arguments], input=text, capture_output=True, encoding="utf-8", check=True
+        ).stdout
     return text
 
 

@@ -4,6 +4,7 @@ and `to-kafka`."""
 import argparse
 import errno
 import fcntl
+import io
 import json
 import os
 import sys
@@ -36,7 +37,7 @@ def say(line: str) -> None:
 
 def set_up(*, development: bool) -> None:
     (ROOT / ".tools").mkdir(exist_ok=True)
-    with open(ROOT / ".tools" / "setup.lock", "w") as lock:
+    with open(ROOT / ".tools" / "setup.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         python = set_up_python(ROOT, development=development, say=say)
         only_safe = bool(os.environ.get("CI") or os.environ.get("PENSTOCK_REQUIRE_ALL"))
@@ -49,7 +50,7 @@ def cluster_of(run: RunDirectory, shape: Shape) -> Cluster:
 
 def set_up_for_pipeline() -> None:
     (ROOT / ".tools").mkdir(exist_ok=True)
-    with open(ROOT / ".tools" / "pipeline.lock", "w") as lock:
+    with open(ROOT / ".tools" / "pipeline.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         set_up_pipeline(ROOT, say=say)
 
@@ -373,4 +374,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack a character of a path
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))

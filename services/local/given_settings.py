@@ -34,4 +34,4 @@ def warn_of_settings(cluster: Cluster, root: Path, say: Callable[[str], None]) -
 
 def known_settings(root: Path) -> set[str]:
     """The settings of all services, by the page that is made from them, and the variables of tests."""
-    return {*re.findall(r"`(PENSTOCK_\w+)`", (root / "docs" / "settings.md").read_text()), *OF_TESTS}
+    return {*re.findall(r"`(PENSTOCK_\w+)`", (root / "docs" / "settings.md").read_text(encoding="utf-8")), *OF_TESTS}

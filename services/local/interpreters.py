@@ -82,7 +82,7 @@ def loop_seconds(python: str) -> float | None:
 def _output(python: str, program: str) -> str:
     """What the program prints; empty if the interpreter cannot run it."""
     try:
-        done = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-        return done.stdout.strip()
+        done = subprocess.run([python, "-c", program], capture_output=True, timeout=TIMEOUT_S, check=True)
+        return os.fsdecode(done.stdout).strip()  # a path, in whatever bytes its folder has
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -30,7 +30,7 @@ def replace(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
     os.environ.clear()  # the C library lets go of the strings that lie there
     os.environ.update(environment)
     try:
-        with open("/proc/self/stat") as stat:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as stat:
             fields = stat.read().rpartition(")")[2].split()
         arguments_at, arguments_end, variables_at, variables_end = map(int, fields[FIRST_BOUND : FIRST_BOUND + 4])
         with open("/proc/self/mem", "r+b", buffering=0) as memory:

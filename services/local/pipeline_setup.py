@@ -20,7 +20,7 @@ def pipeline_python(root: Path) -> Path:
 def set_up_pipeline(root: Path, *, say: Callable[[str], None]) -> Path:
     """Returns the Python to run the pipeline with. The first time it downloads about 600 MB."""
     folder, python = pipeline_folder(root), pipeline_python(root)
-    packages = (root / "services" / "pipeline" / "spark" / "packages.py").read_text()
+    packages = (root / "services" / "pipeline" / "spark" / "packages.py").read_text(encoding="utf-8")
     fingerprint = fingerprint_of(root) + packages
     stamp = folder / "pipeline.stamp"
     if is_stamped(stamp, fingerprint) and python.exists():
@@ -34,5 +34,5 @@ def set_up_pipeline(root: Path, *, say: Callable[[str], None]) -> Path:
     run_logged(install, root, folder / "setup.log", lambda line: tell_progress(line, say))
     say("pipeline: resolving the Java packages of services/pipeline/spark/packages.py from Maven")
     run_logged([str(python), "-m", "services.pipeline.spark.resolving"], root, folder / "resolving.log", ignore)
-    stamp.write_text(fingerprint)
+    stamp.write_text(fingerprint, encoding="utf-8")
     return python

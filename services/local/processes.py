@@ -60,7 +60,7 @@ def age_s(pid: int) -> float | None:
     """The time since it started, also while the host slept: at least so long, since the kernel rounds a start down to a tick.
     None for a process that is gone."""
     try:
-        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        fields = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
     return time.clock_gettime(time.CLOCK_BOOTTIME) - (int(fields[STARTED_FIELD]) + 1) / os.sysconf("SC_CLK_TCK")
@@ -81,14 +81,14 @@ def find_by_argument(wanted: Callable[[str], bool]) -> list[tuple[int, str]]:
 
 def read_pid(file: Path) -> int | None:
     try:
-        return int(file.read_text())
+        return int(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
 
 
 def write_pid(file: Path, pid: int) -> None:
     beside = file.with_suffix(".tmp")
-    beside.write_text(f"{pid}\n")
+    beside.write_text(f"{pid}\n", encoding="utf-8")
     beside.replace(file)
 
 
@@ -145,7 +145,7 @@ def _wait(handles: set[int], timeout_s: float) -> set[int]:
 def memory_bytes(pid: int) -> int | None:
     """Proportional set size: what is shared with other processes counts once over all of them."""
     try:
-        lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+        lines = (PROC / str(pid) / "smaps_rollup").read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), None)

@@ -51,21 +51,21 @@ def set_up_python(root: Path, *, development: bool, say: Callable[[str], None]) 
     # Otherwise the first start would compile everything once per process, all at the same time.
     run_logged([str(venv_python(root)), "-m", "compileall", "-q", "libs", "services"], root, None, ignore)
     for stamp in covering if development else stamps[1:]:
-        stamp.write_text(fingerprint)
+        stamp.write_text(fingerprint, encoding="utf-8")
     return venv_python(root)
 
 
 def fingerprint_of(root: Path) -> str:
     """Changes when an installation would: settings of linters, in the same file, do not count."""
-    pyproject = tomllib.loads((root / "pyproject.toml").read_text())
+    pyproject = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     facts = [pyproject["project"], pyproject["build-system"], pyproject["tool"]["setuptools"], sys.version, str(root)]
-    constraints = (root / "constraints.txt").read_text()
+    constraints = (root / "constraints.txt").read_text(encoding="utf-8")
     return hashlib.sha256((json.dumps(facts, sort_keys=True) + constraints).encode()).hexdigest()
 
 
 def is_stamped(stamp: Path, fingerprint: str) -> bool:
     try:
-        return stamp.read_text() == fingerprint
+        return stamp.read_text(encoding="utf-8") == fingerprint
     except FileNotFoundError:
         return False
 
@@ -85,14 +85,20 @@ def run_logged(argv: Sequence[str], root: Path, log: Path | None, on_line: Calla
     """Runs to the end, a line at a time; shows the last lines if it fails."""
     lines = []
     with subprocess.Popen(
-        argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        argv,
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",  # pip speaks as the locale does
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line)
             on_line(line.strip())
     if log is not None:
-        log.write_text("".join(lines))
+        log.write_text("".join(lines), encoding="utf-8")
     if process.returncode != 0:
         output = "".join(lines)
         hints = [f"\n{hint}" for sign, hint in HINTS.items() if sign in output]

@@ -4,6 +4,7 @@ The work needs the libraries, so `python -m services.controller.recovery` does i
 """
 
 import itertools
+import os
 import shutil
 import signal
 import subprocess
@@ -116,7 +117,16 @@ def run_module(module: str, arguments: Sequence[str], *, python: Path, root: Pat
     """The output of `python -m MODULE`. Raises LauncherError with what it said if it fails."""
     argv = [str(python), "-m", module, *arguments]
     try:
-        done = subprocess.run(argv, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_WITHIN_S)
+        done = subprocess.run(
+            argv,
+            cwd=root,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=COMMAND_WITHIN_S,
+        )
     except subprocess.TimeoutExpired as error:
         raise LauncherError(f"{' '.join(argv[1:4])} took more than {COMMAND_WITHIN_S:.0f} s, and was killed") from error
     if done.returncode != 0:

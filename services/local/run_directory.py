@@ -95,7 +95,7 @@ class RunDirectory:
                 f"{self.path} has the rest of a `make from-kafka` that was interrupted: give that command again, or `make wipe`"
             )
         try:
-            return Shape(**json.loads(self._shape_file.read_text()))
+            return Shape(**json.loads(self._shape_file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as reason:
@@ -136,7 +136,7 @@ class RunDirectory:
 
     def _read_places(self) -> dict[str, dict[str, str]]:
         try:
-            places: dict[str, dict[str, str]] = json.loads(self._places_file.read_text())
+            places: dict[str, dict[str, str]] = json.loads(self._places_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except ValueError as reason:
@@ -157,7 +157,7 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """One launcher at a time: two at once would start everything twice."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self._lock_file, "w") as lock:
+        with open(self._lock_file, "w", encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -206,7 +206,7 @@ def _remove(path: Path) -> None:
 
 def _is_locked(file: Path) -> bool:
     try:
-        with open(file) as lock:
+        with open(file, encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -217,7 +217,7 @@ def _is_locked(file: Path) -> bool:
 
 def _write(file: Path, content: object) -> None:
     beside = file.with_suffix(".tmp")
-    with open(beside, "w") as written:
+    with open(beside, "w", encoding="utf-8") as written:
         written.write(json.dumps(content) + "\n")
         written.flush()
         os.fsync(written.fileno())

@@ -49,7 +49,7 @@ def start(wanted: Sequence[Prepared], *, directory: Path) -> dict[str, int]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # a service that is not started so tells the same in its log
             start_new_session=True,
-            text=True,
+            encoding="utf-8",
         )
     except OSError:
         return {}

@@ -5,6 +5,7 @@ all end.
 """
 
 import argparse
+import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -121,4 +122,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack a character of a path
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main())

@@ -12,7 +12,7 @@ def cpu_s(pid: int) -> float:
     total = 0
     for task in os.listdir(PROC / str(pid) / "task"):
         try:
-            total += int((PROC / str(pid) / "task" / task / "schedstat").read_text().split()[0])
+            total += int((PROC / str(pid) / "task" / task / "schedstat").read_text(encoding="utf-8").split()[0])
         except (FileNotFoundError, ProcessLookupError):
             continue  # a thread that ended meanwhile
     return total / 1e9

@@ -21,7 +21,10 @@ def started() -> "tuple[float, subprocess.Popen[str]]":
     """The seconds from the start of a process to its announcement, and the process."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", "dev", "--port", "0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "penstock", "dev", "--port", "0"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
     )
     assert process.stdout is not None
     if not process.stdout.readline().startswith("bootstrap.servers="):

@@ -137,11 +137,11 @@ async def _describe(cluster: StorageCluster, count: int) -> None:
 
 
 def _mappings() -> float:
-    return float(len(Path("/proc/self/maps").read_text().splitlines()))
+    return float(len(Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()))
 
 
 def _rss_kb() -> float:
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
     return float(fields["VmRSS"].split()[0])
 
 

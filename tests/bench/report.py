@@ -56,16 +56,16 @@ def main(arguments: list[str]) -> int:
     if len(arguments) not in (1, 2):
         print(__doc__, file=sys.stderr)
         return 2
-    lines = Path(arguments[0]).read_text().splitlines()
+    lines = Path(arguments[0]).read_text(encoding="utf-8").splitlines()
     made = table(json.loads(line) for line in lines if line.startswith("{"))
     if len(arguments) == 1:
         print(made)
         return 0
     page = Path(arguments[1])
-    before, _, rest = page.read_text().partition(BEGIN)
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     assert end, f"{page} has no {BEGIN} … {END}"
-    page.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
+    page.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
     return 0
 
 

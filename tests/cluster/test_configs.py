@@ -197,7 +197,7 @@ def test_a_config_without_effect_is_accepted_kept_and_described_as_such() -> Non
 
 def test_nothing_reads_a_config_without_effect() -> None:
     code = "".join(
-        path.read_text()
+        path.read_text(encoding="utf-8")
         for top in ("libs", "services")
         for path in (ROOT / top).rglob("*.py")
         if path.parent not in (ROOT / "libs" / "cluster" / "configs", KAFKAS_OWN) and A_CLIENT not in path.parents

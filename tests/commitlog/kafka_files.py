@@ -40,7 +40,7 @@ def give(written: Path, partition: Path) -> None:
     """Puts our files under the broker's own partition.metadata, with a line as ours have it. Files that Kafka does not know are
     included."""
     metadata = partition / "partition.metadata"
-    metadata.write_text(f"{metadata.read_text().rstrip()}\ncrc32c: 1\n")
+    metadata.write_text(f"{metadata.read_text(encoding='utf-8').rstrip()}\ncrc32c: 1\n", encoding="utf-8")
     for file in partition.iterdir():
         if file.name != "partition.metadata":
             file.unlink()

@@ -157,6 +157,6 @@ for offset in range(0, end, 7):
 
 
 def test_a_process_whose_files_are_cut_under_it_lives_on(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", CUT_IN_USE, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", CUT_IN_USE, str(tmp_path)], capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stderr}"
     assert set(done.stdout.split()) <= {"LogDamaged", "OSError"}

@@ -121,7 +121,7 @@ def wait_until_cleaned(broker: KafkaBroker, ends: dict[str, int]) -> None:
     while any(cleaned_to.get(name, 0) < end for name, end in ends.items()):
         assert time.monotonic() < deadline, f"{cleaned_to}\n{broker.log()[-5000:]}"
         time.sleep(0.1)
-        lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
+        lines = checkpoint.read_text(encoding="utf-8").splitlines() if checkpoint.exists() else []
         cleaned_to = {fields[0]: int(fields[2]) for line in lines[2:] if len(fields := line.split()) == 3}
 
 

@@ -25,7 +25,7 @@ def open_directory(path: Path, new_id: bytes = ID, node_id: int = 1) -> LogDirec
 def test_a_directory_keeps_its_identity(tmp_path: Path) -> None:
     open_directory(tmp_path).close()
     assert open_directory(tmp_path, OTHER).directory_id == ID
-    lines = (tmp_path / "meta.properties").read_text().splitlines()
+    lines = (tmp_path / "meta.properties").read_text(encoding="utf-8").splitlines()
     assert lines == ["directory.id=AAECAwQFBgcICQoLDA0ODw", "node.id=1", "version=1"]
 
 
@@ -86,7 +86,7 @@ def test_partitions_are_listed_with_their_topic_ids(tmp_path: Path) -> None:
     (tmp_path / "damaged-1" / "partition.metadata").write_bytes(b"?")
     listed = directory.list_partitions()
     assert [(p.topic, p.partition, p.topic_id) for p in listed] == [("a", 12, OTHER), ("a-b", 3, ID)]
-    metadata = (tmp_path / "a-12" / "partition.metadata").read_text()
+    metadata = (tmp_path / "a-12" / "partition.metadata").read_text(encoding="utf-8")
     assert metadata == "version: 0\ntopic_id: EBESExQVFhcYGRobHB0eHw\ncrc32c: 1048905244\n"
 
 
@@ -104,7 +104,7 @@ def test_a_flipped_bit_makes_no_partition_another_topics(tmp_path: Path) -> None
 def test_a_partition_that_kafka_made_has_no_checksum_and_is_believed(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     metadata = Path(directory.create_partition("a", 0, ID)) / "partition.metadata"
-    metadata.write_text("".join(metadata.read_text().splitlines(keepends=True)[:2]))
+    metadata.write_text("".join(metadata.read_text(encoding="utf-8").splitlines(keepends=True)[:2]), encoding="utf-8")
     assert [partition.topic_id for partition in directory.list_partitions()] == [ID]
 
 
@@ -188,7 +188,7 @@ def test_content_that_a_crash_left_in_the_spare_file_is_not_written_again(tmp_pa
 def test_checkpoints_are_kafkas_text(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     directory.write_checkpoint(RECOVERY_POINTS, {("t", 1): 5, ("a", 0): 2**40})
-    assert (tmp_path / RECOVERY_POINTS).read_text().startswith(f"0\n3\na 0 {2**40}\nt 1 5\n")
+    assert (tmp_path / RECOVERY_POINTS).read_text(encoding="utf-8").startswith(f"0\n3\na 0 {2**40}\nt 1 5\n")
     assert directory.read_checkpoint(RECOVERY_POINTS) == {("t", 1): 5, ("a", 0): 2**40}
 
 

@@ -104,7 +104,7 @@ def test_the_epoch_file_and_the_snapshot_are_kafkas(tmp_path: Path) -> None:
     )
     log.roll()
     sync(log)
-    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n3 0\n7 2\n"
+    assert (tmp_path / "leader-epoch-checkpoint").read_text(encoding="utf-8") == "0\n2\n3 0\n7 2\n"
     snapshot = (tmp_path / f"{3:020d}.snapshot").read_bytes()
     assert struct.unpack(">hIi", snapshot[:10])[::2] == (1, 1)
     assert struct.unpack(">qhiqiqiq", snapshot[10:]) == (9, 1, 4, 2, 0, 1000, -1, -1)

@@ -152,9 +152,9 @@ def extend(path: Path, tail: bytes) -> None:
 
 
 def replace(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert old in text
-    path.write_text(text.replace(old, new, 1))
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
 FIRST = f"t-0/{0:020d}"
@@ -241,7 +241,7 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         f"{HIGH_WATERMARKS}: is ignored by the next start: its checksum says that it was changed",
     ),
     "the directory was retired": (
-        lambda logs: (logs / ".retired").write_text("EIO on sync"),
+        lambda logs: (logs / ".retired").write_text("EIO on sync", encoding="utf-8"),
         "its disk was checked: EIO on sync",
     ),
     "a transaction index is garbled": (

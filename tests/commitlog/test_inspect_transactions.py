@@ -26,7 +26,7 @@ def make(path: Path) -> Path:
     end(log, 3, commit=False)
     produce(log, 4)
     log.close(clean=True)
-    (path / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    (path / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", encoding="utf-8")
     return path
 
 
@@ -83,7 +83,7 @@ def test_a_missing_index_is_missed(partition: Path) -> None:
 
 def test_entries_that_no_sync_round_has_written_yet_are_not_missed(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0")
-    (tmp_path / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    (tmp_path / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", encoding="utf-8")
     append_some(log, 1)
     sync(log, resume_point=True)
     produce(log, 1)

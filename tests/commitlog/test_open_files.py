@@ -49,7 +49,7 @@ def held(path: Path) -> tuple[int, int]:
             descriptors += os.readlink(f"/proc/self/fd/{name}").startswith(f"{path}/")
         except FileNotFoundError:
             pass
-    mappings = re.findall(rf" {re.escape(str(path))}/", Path("/proc/self/maps").read_text())
+    mappings = re.findall(rf" {re.escape(str(path))}/", Path("/proc/self/maps").read_text(encoding="utf-8"))
     return descriptors, len(mappings)
 
 

@@ -39,7 +39,9 @@ ELSEWHERE = {
 @pytest.mark.parametrize("scenario", ELSEWHERE)
 def test_every_scenario_has_its_test(scenario: str, root: Path) -> None:
     file, name = ELSEWHERE[scenario].split("::")
-    assert re.search(rf"^(async )?def {name}\(", (root / "tests" / file).read_text(), re.MULTILINE), ELSEWHERE[scenario]
+    assert re.search(rf"^(async )?def {name}\(", (root / "tests" / file).read_text(encoding="utf-8"), re.MULTILINE), ELSEWHERE[
+        scenario
+    ]
 
 
 def test_kafka_10101_a_recovery_point_is_no_further_than_what_was_synced_nor_than_the_end(tmp_path: Path) -> None:

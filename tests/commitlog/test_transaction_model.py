@@ -62,7 +62,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp(prefix="transactions-"))
         self.path = self.root / "t-0"
         self.path.mkdir()
-        (self.path / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+        (self.path / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", encoding="utf-8")
         self.history: list[Batch] = []  # batches that retention took included
         self.start = 0
         self.high_watermark = 0

@@ -36,7 +36,7 @@ def metadata_log(directory: Path, values: list[bytes]) -> None:
     """A `__cluster_metadata-0` with these values of records, a batch each."""
     at = directory / "__cluster_metadata-0"
     at.mkdir(parents=True, exist_ok=True)
-    (at / "partition.metadata").write_text(f"version: 0\ntopic_id: {encode_id(METADATA_TOPIC)}")
+    (at / "partition.metadata").write_text(f"version: 0\ntopic_id: {encode_id(METADATA_TOPIC)}", encoding="utf-8")
     batches = [build_batch([Record(None, value, 0)], base_offset=i, leader_epoch=1) for i, value in enumerate(values)]
     (at / f"{0:020d}.log").write_bytes(b"".join(bytes(batch) for batch in batches))
 
@@ -47,12 +47,12 @@ def log_directory(
     """A log directory with the partition orders-0, and with a metadata log unless `values` is []."""
     path.mkdir(parents=True)
     lines = {"version": "1", "node.id": str(node_id), "cluster.id": CLUSTER, "directory.id": encode_id(directory_id)}
-    (path / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    (path / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in lines.items()), encoding="utf-8")
     (path / "orders-0").mkdir()
-    (path / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {encode_id(ORDERS)}")
+    (path / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {encode_id(ORDERS)}", encoding="utf-8")
     (path / "orders-0" / f"{0:020d}.log").write_bytes(b"")
     if clean:
-        (path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":12}')
+        (path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":12}', encoding="utf-8")
     if values != []:
         metadata_log(path, a_topic() if values is None else values)
     return path

@@ -41,7 +41,7 @@ def data(tmp_path: Path) -> Path:
     (data / "logs" / "t-0" / f"{5:020d}.snapshot").write_bytes(format_snapshot({99_999: producers[12]}))
     (data / "logs" / "t-0" / f"{10:020d}.snapshot").write_bytes(format_snapshot(producers))
     write_moves(FS, str(data / "logs" / "u-1"), 2)
-    (data / IMAGE_FILE).write_text("what was saved\n")
+    (data / IMAGE_FILE).write_text("what was saved\n", encoding="utf-8")
     directory.close()
     return data
 
@@ -108,7 +108,7 @@ def test_copies_of_disks_from_another_host_serve_as_the_disks_do(
     (data / IMAGE_FILE).unlink()
     assert main(["collect", str(data)]) == 0
     file = tmp_path / "node-3.json"
-    file.write_text(capsys.readouterr().out)
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
     assert decode(NodeHoldings, file.read_bytes()) == read(data)
     said = []
     for source in (str(data), f"{data}={data / 'logs'}", str(file)):

@@ -89,7 +89,7 @@ def test_kafkas_own_metadata_are_set_aside_where_neither_looks(tmp_path: Path) -
 def test_server_properties_name_the_directories(tmp_path: Path) -> None:
     first, second = log_directory(tmp_path / "a"), log_directory(tmp_path / "b", values=[])
     file = tmp_path / "server.properties"
-    file.write_text(f"# a comment\nnode.id=1\nlog.dirs = {first}, {second}\n")
+    file.write_text(f"# a comment\nnode.id=1\nlog.dirs = {first}, {second}\n", encoding="utf-8")
     assert kafka_node(FS, str(file)).log_dirs == (str(first), str(second))
 
 
@@ -97,7 +97,7 @@ def test_the_directory_that_server_properties_name_for_metadata_counts(tmp_path:
     """A log directory may still hold the metadata of a former life."""
     data = log_directory(tmp_path / "data", values=[METADATA_4_2])
     metadata = log_directory(tmp_path / "metadata")
-    (tmp_path / "server.properties").write_text(f"log.dirs={data}\nmetadata.log.dir={metadata}\n")
+    (tmp_path / "server.properties").write_text(f"log.dirs={data}\nmetadata.log.dir={metadata}\n", encoding="utf-8")
     values, _ = adopted(tmp_path / "server.properties")
     assert keys.topic("orders") in values
 
@@ -162,7 +162,7 @@ def test_directories_that_no_kafka_formatted_are_refused(tmp_path: Path, capsys:
     assert "has no meta.properties" in refusal(capsys, tmp_path)
     assert "is no directory" in refusal(capsys, tmp_path / "none")
     old = log_directory(tmp_path / "old")
-    (old / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n")
+    (old / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n", encoding="utf-8")
     assert "not that of a broker under KRaft" in refusal(capsys, old)
 
 
@@ -240,7 +240,7 @@ def test_a_directory_that_is_given_twice_is_refused(tmp_path: Path, capsys: pyte
 def controller(path: Path, properties: str) -> Path:
     """The server.properties of a controller without logs of topics. A controller marks no clean stop."""
     metadata = log_directory(path / "metadata", node_id=100, clean=False, values=a_topic())
-    (path / "controller.properties").write_text(f"process.roles=controller\n{properties.format(metadata)}\n")
+    (path / "controller.properties").write_text(f"process.roles=controller\n{properties.format(metadata)}\n", encoding="utf-8")
     return path / "controller.properties"
 
 

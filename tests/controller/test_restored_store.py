@@ -161,6 +161,6 @@ def test_what_the_controller_advises_after_a_restoration_gives_each_partition_a_
 
 def test_the_page_that_the_advice_names_says_what_helps_where_a_node_is_lost() -> None:
     page, _, heading = WAY_OUT.rpartition(": ")[2].partition(", ")
-    section = (ROOT / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = (ROOT / page).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     assert "kafka-leader-election --election-type unclean" in section
     assert "delete the topic" in section

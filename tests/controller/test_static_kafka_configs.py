@@ -22,7 +22,7 @@ def broker(path: Path, properties: str, *, node_id: int = 1, values: list[bytes]
     """The server.properties of a stopped broker."""
     file = path / f"server-{node_id}.properties"
     data = log_directory(path / f"data-{node_id}", node_id=node_id, directory_id=bytes([node_id + 6]) * 16, values=values)
-    file.write_text(f"log.dirs={data}\n{properties}\n")
+    file.write_text(f"log.dirs={data}\n{properties}\n", encoding="utf-8")
     return str(file)
 
 

@@ -37,7 +37,7 @@ def backup(path: Path, state: PartitionState) -> Path:
 def formatted(path: Path, cluster_id: str = CLUSTER) -> Path:
     """A metadata.log.dir as `kafka-storage.sh format` leaves it."""
     path.mkdir()
-    (path / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={cluster_id}\n")
+    (path / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={cluster_id}\n", encoding="utf-8")
     head = build_batch([Record(b"\x00\x00\x00\x03", bytes(11))], base_offset=0, leader_epoch=0, control=True)
     levels = build_batch([Record(None, METADATA_4_2)], base_offset=1, leader_epoch=0)
     foot = build_batch([Record(b"\x00\x00\x00\x04", bytes(3))], base_offset=2, leader_epoch=0, control=True)
@@ -82,7 +82,7 @@ def test_kafka_gets_topics_partitions_configs_and_registrations(tmp_path: Path, 
 def test_the_registration_and_the_clean_stop_have_one_epoch(tmp_path: Path) -> None:
     assert give(tmp_path) == 0
     epoch = read_back(tmp_path).brokers[1].epoch
-    assert (tmp_path / "data" / ".kafka_cleanshutdown").read_text() == f'{{"version": 0, "brokerEpoch": {epoch}}}'
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").read_text(encoding="utf-8") == f'{{"version": 0, "brokerEpoch": {epoch}}}'
 
 
 def test_a_second_time_replaces_the_first(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Command:
 
     @property
     def logged(self) -> str:
-        return self._log.read_text()
+        return self._log.read_text(encoding="utf-8")
 
     def end(self, number: signal.Signals) -> int:
         """Its exit code after a signal."""
@@ -37,13 +37,13 @@ def running(folder: Path, *arguments: str, environment: dict[str, str] | None = 
     """`penstock dev --port 0` with `arguments`, and its temporary files below `folder`."""
     folder.mkdir(exist_ok=True)
     log = folder / "stderr"
-    with log.open("w") as stderr:
+    with log.open("w", encoding="utf-8") as stderr:
         process = subprocess.Popen(
             [*COMMAND, "--port", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            text=True,
+            encoding="utf-8",
             env=os.environ | {"TMPDIR": str(folder)} | (environment or {}),
         )
     late = Timer(START_S_MAX, process.kill)
@@ -52,7 +52,7 @@ def running(folder: Path, *arguments: str, environment: dict[str, str] | None = 
         with process:
             assert process.stdout is not None
             announced = re.fullmatch(r"bootstrap\.servers=(\S+)\n", process.stdout.readline())
-            assert announced is not None, log.read_text()
+            assert announced is not None, log.read_text(encoding="utf-8")
             yield Command(process, announced[1], log)
             process.kill()
     finally:
@@ -62,7 +62,9 @@ def running(folder: Path, *arguments: str, environment: dict[str, str] | None = 
 
 def refused(*arguments: str) -> str:
     """What the command says instead of starting."""
-    ended = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=START_S_MAX, stdin=subprocess.DEVNULL)
+    ended = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, encoding="utf-8", timeout=START_S_MAX, stdin=subprocess.DEVNULL
+    )
     assert ended.returncode != 0
     assert ended.stdout == ""
     return ended.stderr

@@ -34,10 +34,10 @@ def test_a_start_removes_a_temporary_folder_whose_process_was_killed(temporary: 
 def test_a_start_removes_no_data_folder_whatever_its_name_is(temporary: Path) -> None:
     data = temporary / "penstock-dev-orders"
     open_data_folder(str(data)).close()
-    (data / "metadata").write_text("all that there is")
+    (data / "metadata").write_text("all that there is", encoding="utf-8")
     aged(data)
     open_data_folder("").close()
-    assert (data / "metadata").read_text() == "all that there is"
+    assert (data / "metadata").read_text(encoding="utf-8") == "all that there is"
 
 
 def test_a_start_leaves_the_temporary_folder_of_another_process_that_runs() -> None:

@@ -49,7 +49,7 @@ def settings() -> str:
 
 
 def page() -> str:
-    return _TABLE.sub(lambda found: f"{found[1]}\n{table()}\n{found[2]}", PAGE.read_text())
+    return _TABLE.sub(lambda found: f"{found[1]}\n{table()}\n{found[2]}", PAGE.read_text(encoding="utf-8"))
 
 
 def table() -> str:
@@ -61,7 +61,7 @@ def values() -> Iterator[tuple[str, str, str]]:
     """Each value that has a comment: its path, its default as values.yaml has it, the comment."""
     path: list[str] = []
     text = ""
-    for line in VALUES.read_text().splitlines():
+    for line in VALUES.read_text(encoding="utf-8").splitlines():
         if comment := _COMMENT.match(line):
             text = comment["text"]
         elif found := _LINE.match(line):

@@ -6,6 +6,7 @@
 3. No private attribute of another module's object: `other._field` only where this module defines `_field`. Tests and planted bugs
    have such uses; their number can only fall.
 4. No module imports from a `test_*` module. What tests share lies in a module that is named for what it is.
+5. Text is read and written in an encoding that the code names (`tests/docs/text_encodings.py`).
 
 `python -m tests.docs.house_rules` prints what breaks them, and fails if anything does. `--reaches` prints what rule 3 counts in
 tests/.
@@ -16,6 +17,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from tests.docs.text_encodings import unnamed_encodings
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPS = ("libs", "services")
@@ -36,7 +39,7 @@ def modules(tops: Iterable[str] = TOPS) -> dict[str, ast.Module]:
     for top in tops:
         for path in sorted((ROOT / top).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            trees[name.removesuffix(".__init__")] = ast.parse(path.read_text())
+            trees[name.removesuffix(".__init__")] = ast.parse(path.read_text(encoding="utf-8"))
     return trees
 
 
@@ -168,6 +171,8 @@ def broken() -> Iterable[str]:
         yield f"tests use {len(reaches)} private attributes of others' objects, and TEST_REACHES is {TEST_REACHES}: {way_out}"
     for imported in imports_of_tests(tests):
         yield f"import from a test module: {imported}"
+    for call in unnamed_encodings({**trees, **tests, **modules(("charts", ".ci"))}):
+        yield f"no encoding is named, so a locale chooses it: {call}"
 
 
 def is_file(name: str) -> bool:

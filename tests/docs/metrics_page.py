@@ -79,7 +79,7 @@ def definitions() -> dict[str, list[Definition]]:
     """By service: the metrics that its modules define, in the order of the files."""
     found: dict[str, list[Definition]] = {}
     for path in sorted((ROOT / "services").rglob("*.py")):
-        if "libs.telemetry.definitions" not in path.read_text():
+        if "libs.telemetry.definitions" not in path.read_text(encoding="utf-8"):
             continue
         module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
         service = path.relative_to(ROOT / "services").parts[0]

@@ -23,12 +23,12 @@ TABLE = re.compile(r"^(\w*TRANSITIONS)\b", re.MULTILINE)
 
 def tables() -> set[str]:
     """`path:NAME` of every table of transitions."""
-    found = ((path, TABLE.findall(path.read_text())) for path in sorted(TABLES.rglob("*.py")))
+    found = ((path, TABLE.findall(path.read_text(encoding="utf-8"))) for path in sorted(TABLES.rglob("*.py")))
     return {f"{path.relative_to(ROOT)}:{name}" for path, names in found for name in names}
 
 
 def drawn() -> set[str]:
-    asked = (match for page in sorted(PAGES.glob("*.md")) for match in ASKED.finditer(page.read_text()))
+    asked = (match for page in sorted(PAGES.glob("*.md")) for match in ASKED.finditer(page.read_text(encoding="utf-8")))
     return {f"{match['module']}.py:{match['table']}" for match in asked}
 
 
@@ -69,12 +69,16 @@ def main() -> int:
     missing = sorted(tables() - drawn())
     for table in missing:
         print(f"no page draws {table}")
-    stale = [page for page in sorted(PAGES.glob("*.md")) if with_pictures(page.read_text()) != page.read_text()]
+    stale = [
+        page
+        for page in sorted(PAGES.glob("*.md"))
+        if with_pictures(page.read_text(encoding="utf-8")) != page.read_text(encoding="utf-8")
+    ]
     for page in stale:
         if check:
             print(f"out of date: {page.name}; run python -m tests.docs.pictures")
         else:
-            page.write_text(with_pictures(page.read_text()))
+            page.write_text(with_pictures(page.read_text(encoding="utf-8")), encoding="utf-8")
             print(f"wrote: {page.name}")
     return 1 if missing or (check and stale) else 0
 

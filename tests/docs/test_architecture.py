@@ -23,7 +23,7 @@ MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)?)\b")
 
 @cache
 def text_of(page: str) -> str:
-    return (ROOT / page).read_text()
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
 @cache
@@ -37,7 +37,7 @@ def code_of(page: str) -> str:
 def names_in(path: Path) -> frozenset[str]:
     """`function`, `Class` and `Class.method` of a module."""
     names: set[str] = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         if isinstance(node, ast.ClassDef):

@@ -5,11 +5,11 @@ from tests.docs.settings_page import configs, docs_of
 
 
 def test_the_chart_knows_the_settings_of_the_services() -> None:
-    assert SETTINGS.read_text() == settings(), "run python -m tests.docs.chart_page"
+    assert SETTINGS.read_text(encoding="utf-8") == settings(), "run python -m tests.docs.chart_page"
 
 
 def test_the_table_of_values_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run python -m tests.docs.chart_page"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.docs.chart_page"
 
 
 def test_each_value_of_the_chart_says_what_it_is() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.requirements import ROOT
 
-PERFORMANCE = (ROOT / "docs" / "performance.md").read_text()
-COMPARISON = (ROOT / "docs" / "use" / "comparison.md").read_text()
+PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+COMPARISON = (ROOT / "docs" / "use" / "comparison.md").read_text(encoding="utf-8")
 MEASURED = re.compile(r"^\| (?P<case>[\w() -]+) \|[^|]+\|[^|]+\| \*\*(?P<ratio>[\d.]+)\*\*", re.MULTILINE)
 QUOTED = re.compile(r"^\| [^|]+ \| `(?P<case>[^`]+)` \| (?P<ratio>[^|]+) \|$", re.MULTILINE)
 

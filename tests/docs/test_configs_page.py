@@ -13,7 +13,7 @@ SENTENCE_WORDS_MAX = 25
 
 
 def test_the_page_of_configs_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run python -m tests.docs.configs_page"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.docs.configs_page"
 
 
 @pytest.mark.parametrize("table", [TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS], ids=["topics", "brokers", "groups"])

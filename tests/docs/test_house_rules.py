@@ -6,6 +6,7 @@ import pytest
 
 from tests.docs import house_rules
 from tests.docs.house_rules import broken, circles, folders, imports, imports_of_tests, private_reaches
+from tests.docs.text_encodings import unnamed_encodings
 
 
 def trees(**sources: str) -> dict[str, ast.Module]:
@@ -55,3 +56,39 @@ def test_an_import_from_a_test_module_is_found_in_code_and_in_the_text_of_progra
         "tests:2: test_house_rules",
         "tests:3: tests.a.test_c",
     ]
+
+
+TEXT_OF_A_LOCALE = """
+path.read_text()
+path.write_text("x")
+path.read_text(errors="replace")
+open(name)
+open(name, "w")
+path.open("a")
+os.fdopen(fd, "w")
+gzip.open(name, "rt")
+tempfile.TemporaryFile("w+")
+subprocess.run(argv, text=True)
+f"{path.read_text()}"
+"""
+NAMED_OR_BINARY = """
+path.read_text("utf-8")
+path.write_text("x", encoding="utf-8")
+open(name, "rb")
+open(name, "w", -1, "utf-8")
+path.open("wb")
+gzip.open(name)
+tempfile.TemporaryFile()
+tarfile.open(name, "w")
+Log.open(directory)
+store.open("events")
+subprocess.run(argv, encoding="utf-8")
+subprocess.run(argv, text=False)
+web.Response(text=answer)
+"""
+
+
+def test_text_whose_encoding_a_locale_would_choose_is_found() -> None:
+    found = list(unnamed_encodings(trees(a=TEXT_OF_A_LOCALE)))
+    assert len(found) == len(TEXT_OF_A_LOCALE.split("\n")) - 2
+    assert list(unnamed_encodings(trees(a=NAMED_OR_BINARY))) == []

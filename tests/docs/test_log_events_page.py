@@ -15,7 +15,7 @@ ADVICE = {event: advice for section in SECTIONS.values() for event, advice in se
 
 
 def test_the_page_of_log_events_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run python -m tests.docs.log_events_page"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.docs.log_events_page"
 
 
 def test_every_line_has_a_row() -> None:
@@ -51,10 +51,10 @@ def test_advice_is_in_short_sentences() -> None:
 
 
 def test_links_of_the_page_lead_somewhere() -> None:
-    for target, anchor in set(re.findall(r"\]\(([^)#:]+)#?([^)]*)\)", PAGE.read_text())):
+    for target, anchor in set(re.findall(r"\]\(([^)#:]+)#?([^)]*)\)", PAGE.read_text(encoding="utf-8"))):
         linked = PAGE.parent / target
         assert linked.exists(), target
-        headings = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
+        headings = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
         anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
         assert not anchor or anchor in anchors, f"{target}#{anchor}"
 
@@ -109,4 +109,4 @@ def test_an_event_of_several_levels_has_the_worst() -> None:
 
 
 def test_the_page_is_linked_from_the_users_troubleshooting() -> None:
-    assert "operate/log-events.md" in (ROOT / "docs" / "use" / "troubleshooting.md").read_text()
+    assert "operate/log-events.md" in (ROOT / "docs" / "use" / "troubleshooting.md").read_text(encoding="utf-8")

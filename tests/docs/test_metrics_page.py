@@ -25,7 +25,7 @@ FROM_CLIENT = {"CounterMetricFamily", "GaugeMetricFamily", "HistogramMetricFamil
 
 
 def test_the_page_of_metrics_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run python -m tests.docs.metrics_page"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.docs.metrics_page"
 
 
 def test_every_service_has_metrics() -> None:
@@ -85,7 +85,7 @@ def test_metrics_are_made_from_definitions_only() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {alias.name}"
         for path in code()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("prometheus_client")
         for alias in node.names
         if alias.name in FROM_CLIENT
@@ -95,7 +95,7 @@ def test_metrics_are_made_from_definitions_only() -> None:
 
 def test_every_definition_is_sampled() -> None:
     for path in code():
-        tree = ast.parse(path.read_text())
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         made = {
             node.targets[0].id
             for node in tree.body

@@ -12,9 +12,9 @@ from tests.docs.metrics_page import definitions, exposed, process_metrics
 
 OPERATE = ROOT / "docs" / "operate"
 PAGES = [OPERATE / f"{name}.md" for name in ("nodes", "disks", "disaster", "sizing", "tuning")]
-SETTINGS = (ROOT / "docs" / "settings.md").read_text()
-CONFIGS_PAGE = (ROOT / "docs" / "use" / "configs.md").read_text()
-FIGURES = (ROOT / "docs" / "performance.md").read_text()
+SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+CONFIGS_PAGE = (ROOT / "docs" / "use" / "configs.md").read_text(encoding="utf-8")
+FIGURES = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 CONFIGS = {*BROKER_CONFIGS, *GROUP_CONFIGS, *TOPIC_CONFIGS, *COORDINATOR_CONFIGS}
 BROKER_SECTIONS = (
     "Broker: processes and threads",
@@ -27,7 +27,7 @@ BROKER_SECTIONS = (
 
 
 def section(page: str, title: str) -> str:
-    return (OPERATE / page).read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return (OPERATE / page).read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("title", BROKER_SECTIONS)
@@ -39,7 +39,7 @@ def test_broker_and_topic_configs_of_the_tuning_guide_exist(title: str) -> None:
 
 
 def test_settings_on_the_pages_exist() -> None:
-    named = {name for page in PAGES for name in re.findall(r"`(PENSTOCK_\w+)`", page.read_text())}
+    named = {name for page in PAGES for name in re.findall(r"`(PENSTOCK_\w+)`", page.read_text(encoding="utf-8"))}
     assert len(named) > 5
     assert [name for name in sorted(named) if f"`{name}`" not in SETTINGS] == []
 
@@ -47,7 +47,9 @@ def test_settings_on_the_pages_exist() -> None:
 def test_metrics_on_the_pages_exist() -> None:
     known = {exposed(definition) for each in definitions().values() for definition in each} | process_metrics().keys()
     known |= {f"{name}_total" for name in process_metrics()}
-    named = {name for page in PAGES for name in re.findall(r"`((?:kafka|penstock|process)_[a-z_]+)`", page.read_text())}
+    named = {
+        name for page in PAGES for name in re.findall(r"`((?:kafka|penstock|process)_[a-z_]+)`", page.read_text(encoding="utf-8"))
+    }
     assert len(named) > 3
     assert named - known == set()
 
@@ -56,7 +58,7 @@ def test_figures_name_cases_of_the_bench() -> None:
     pattern = (
         r"`((?:produce|synced|replicated|fetch|random|commits|compaction|recovery|memory|latency|clean|descriptors)-[\w-]+)`"
     )
-    named = {name for page in PAGES for name in re.findall(pattern, page.read_text())}
+    named = {name for page in PAGES for name in re.findall(pattern, page.read_text(encoding="utf-8"))}
     assert len(named) > 10
     assert [name for name in sorted(named) if f"| {name}" not in FIGURES] == []
 
@@ -64,8 +66,10 @@ def test_figures_name_cases_of_the_bench() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_to_headings_of_the_operators_pages_lead_somewhere(page: Path) -> None:
 
-    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
-        headings = re.findall(r"^#+ (.+)$", ((page.parent / target) if target else page).read_text(), re.MULTILINE)
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        headings = re.findall(
+            r"^#+ (.+)$", ((page.parent / target) if target else page).read_text(encoding="utf-8"), re.MULTILINE
+        )
         anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
         assert anchor in anchors, f"{target}#{anchor}"
 

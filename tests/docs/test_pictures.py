@@ -29,7 +29,9 @@ def test_every_table_of_states_stands_in_a_page() -> None:
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.name)
 def test_the_pictures_of_a_page_are_up_to_date(page: Path) -> None:
-    assert page.read_text() == with_pictures(page.read_text()), "run python -m tests.docs.pictures"
+    assert page.read_text(encoding="utf-8") == with_pictures(page.read_text(encoding="utf-8")), (
+        "run python -m tests.docs.pictures"
+    )
 
 
 def test_events_that_lead_to_the_same_state_are_one_arrow() -> None:

@@ -41,20 +41,20 @@ def test_every_page_has_a_test() -> None:
 
 
 def test_the_quick_start_links_every_page() -> None:
-    index = (ROOT / "docs" / "use" / "quick-start.md").read_text()
+    index = (ROOT / "docs" / "use" / "quick-start.md").read_text(encoding="utf-8")
     assert [language for language in QUICK_STARTS if f"(quick-starts/{language}.md)" not in index] == []
 
 
 @pytest.mark.parametrize("language", QUICK_STARTS)
 def test_a_page_has_a_program_and_says_what_its_last_command_prints(language: str) -> None:
-    page = parse_page(page_file(language).read_text())
+    page = parse_page(page_file(language).read_text(encoding="utf-8"))
     assert page.files
     assert page.steps[-1].output
 
 
 def test_a_page_is_files_and_one_session_of_commands(tmp_path: Path) -> None:
     run(PAGE, tmp_path)
-    assert (tmp_path / "folder" / "hello.py").read_text() == '# folder/hello.py\nprint("hello 127.0.0.1:25000")\n'
+    assert (tmp_path / "folder" / "hello.py").read_text(encoding="utf-8") == '# folder/hello.py\nprint("hello 127.0.0.1:25000")\n'
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.docs.settings_page import PAGE, configs, docs_of, launched, page
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run python -m tests.docs.settings_page"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.docs.settings_page"
 
 
 def test_every_service_that_has_settings_is_on_the_page() -> None:

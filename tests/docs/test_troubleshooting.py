@@ -13,14 +13,16 @@ from tests.docs.metrics_page import ROOT, definitions, exposed
 
 PAGE = ROOT / "docs" / "use" / "troubleshooting.md"
 INDEX = ROOT / "docs" / "README.md"
-TEXT = PAGE.read_text()
+TEXT = PAGE.read_text(encoding="utf-8")
 KAFKA_NAMES_FOR = {"MSG_SIZE_TOO_LARGE": "MESSAGE_TOO_LARGE"}
 """librdkafka's name of an error that has another name in Kafka."""
 
 
 @cache
 def code() -> str:
-    return "\n".join(path.read_text() for top in ("libs", "services") for path in sorted((ROOT / top).rglob("*.py")))
+    return "\n".join(
+        path.read_text(encoding="utf-8") for top in ("libs", "services") for path in sorted((ROOT / top).rglob("*.py"))
+    )
 
 
 @pytest.mark.parametrize("event", sorted(set(re.findall(r'event="([^"]+)"', TEXT))))
@@ -87,8 +89,10 @@ def test_metrics_on_the_page_exist() -> None:
 )
 def test_links_to_headings_lead_somewhere(page: str) -> None:
     here = ROOT / page
-    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", here.read_text()):
-        headings = re.findall(r"^#+ (.+)$", ((here.parent / target) if target else here).read_text(), re.MULTILINE)
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", here.read_text(encoding="utf-8")):
+        headings = re.findall(
+            r"^#+ (.+)$", ((here.parent / target) if target else here).read_text(encoding="utf-8"), re.MULTILINE
+        )
         anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
         assert anchor in anchors, f"{target}#{anchor}"
 
@@ -96,13 +100,13 @@ def test_links_to_headings_lead_somewhere(page: str) -> None:
 def test_the_index_names_every_page() -> None:
     docs = ROOT / "docs"
     pages = {page.relative_to(docs).as_posix() for folder in ("", "use", "operate") for page in (docs / folder).glob("*.md")}
-    linked = set(re.findall(r"\]\(([^)#]+)\)", INDEX.read_text()))
+    linked = set(re.findall(r"\]\(([^)#]+)\)", INDEX.read_text(encoding="utf-8")))
     assert pages - linked == {"README.md"}
     assert {"understand/README.md", "adr/"} <= linked
 
 
 def test_the_readme_says_what_is_needed_before_it_needs_it() -> None:
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     order = [
         "needs Linux, Python 3.11",
         "Debian's package `kcat`",

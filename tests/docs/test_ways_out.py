@@ -41,7 +41,7 @@ def logged() -> Iterator[str]:
     """`file: expression` of each way out that the code logs. A local variable stands for the value that it was given."""
     for top in TOPS:
         for path in sorted((ROOT / top).rglob("*.py")):
-            tree = ast.parse(path.read_text())
+            tree = ast.parse(path.read_text(encoding="utf-8"))
             given = {
                 node.targets[0].id: node.value
                 for node in ast.walk(tree)
@@ -73,7 +73,7 @@ def test_each_way_out_has_a_test_that_follows_it() -> None:
 @pytest.mark.parametrize("place", WAYS_OUT)
 def test_the_tests_of_a_way_out_name_its_words(place: str) -> None:
     says, tests = WAYS_OUT[place]
-    sources = [(ROOT / test).read_text() for test in tests]
+    sources = [(ROOT / test).read_text(encoding="utf-8") for test in tests]
     assert [name for name in says if not any(source.count(name.rpartition(" ")[2]) > 1 for source in sources)] == []
 
 

@@ -130,4 +130,4 @@ def test_only_produce_and_fetch_and_what_is_relayed_whole_have_no_handler() -> N
 
 
 def test_the_protocol_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run python -m services.gateway.protocol_docs.protocol_page"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m services.gateway.protocol_docs.protocol_page"

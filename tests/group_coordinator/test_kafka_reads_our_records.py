@@ -10,5 +10,5 @@ AS_KAFKA_PRINTS_THEM = Path(__file__).with_name("sample_records_as_kafka_prints_
 
 def test_kafka_prints_every_kind_of_our_records(tmp_path: Path) -> None:
     printed = decoded_records(tmp_path / "__consumer_offsets-0", "--offsets-decoder", [written(record) for record in SAMPLES])
-    assert printed == AS_KAFKA_PRINTS_THEM.read_text().splitlines()
-    assert len(AS_KAFKA_PRINTS_THEM.read_text().splitlines()) == len(SAMPLES)
+    assert printed == AS_KAFKA_PRINTS_THEM.read_text(encoding="utf-8").splitlines()
+    assert len(AS_KAFKA_PRINTS_THEM.read_text(encoding="utf-8").splitlines()) == len(SAMPLES)

@@ -272,7 +272,8 @@ def test_every_version_of_a_classic_group_is_read(version: int, wrote: ClassicGr
 
 
 AS_KAFKA_WRITES_THEM = [
-    line.split() for line in Path(__file__).with_name("old_values_as_kafka_writes_them.txt").read_text().splitlines()
+    line.split()
+    for line in Path(__file__).with_name("old_values_as_kafka_writes_them.txt").read_text(encoding="utf-8").splitlines()
 ]
 """By Kafka 4.2.1's own MessageUtil.toVersionPrefixedBytes: message, version, bytes."""
 

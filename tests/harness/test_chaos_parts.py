@@ -86,12 +86,13 @@ def test_groups_that_have_not_read_or_not_committed_all_are_short_of_it() -> Non
 
 def test_a_service_with_an_odd_clock_is_as_wrong_as_requested(tmp_path: Path) -> None:
     (tmp_path / "tells.py").write_text(
-        "import sys\nfrom libs.clock import SystemClock\nfor _ in sys.stdin:\n    print(SystemClock().wall_ms(), flush=True)\n"
+        "import sys\nfrom libs.clock import SystemClock\nfor _ in sys.stdin:\n    print(SystemClock().wall_ms(), flush=True)\n",
+        encoding="utf-8",
     )
     plan = ProcessPlan("storage-1", "storage", (sys.executable, "-Xany", "-m", "tells"), "-Xany", (), 0, "/", "")
     odd = with_odd_clock(plan, tmp_path)
     environment = {**os.environ, **odd.environment, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
-    with subprocess.Popen(odd.argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(odd.argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for ahead_ms in (0, 86_400_000, -3_600_000, 0):

@@ -8,13 +8,13 @@ def count(tmp_path, least: int, **numbers: int) -> str:
     """The output of .ci/count.py for a report with these numbers."""
     attributes = " ".join(f'{name}="{number}"' for name, number in numbers.items())
     report = tmp_path / "report.xml"
-    report.write_text(f"<testsuites><testsuite {attributes}/></testsuites>")
+    report.write_text(f"<testsuites><testsuite {attributes}/></testsuites>", encoding="utf-8")
     return run(str(report), str(least))
 
 
 def run(*arguments: str, program: str = "count.py") -> str:
     return subprocess.run(
-        [sys.executable, ROOT / ".ci" / program, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, ROOT / ".ci" / program, *arguments], capture_output=True, encoding="utf-8", check=True
     ).stdout.strip()
 
 
@@ -44,7 +44,8 @@ def test_each_failure_is_named_with_its_reason(tmp_path):
         '<testsuites><testsuite><testcase classname="tests.a" name="test_good"/>'
         '<testcase classname="tests.a" name="test_bad"><failure message="assert 1&#10;  == 2">long</failure></testcase>'
         '<testcase classname="tests.b" name="test_worse[x]"><error message="no cluster">long</error></testcase>'
-        "</testsuite></testsuites>"
+        "</testsuite></testsuites>",
+        encoding="utf-8",
     )
     told = run(str(report), program="failures.py")
     assert told.splitlines() == ["tests.a::test_bad: assert 1 == 2", "tests.b::test_worse[x]: no cluster"]

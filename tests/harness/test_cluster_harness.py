@@ -23,12 +23,15 @@ def test_a_process_that_is_asked_to_stop_is_asked_once():
 def test_a_traceback_in_a_log_fails_the_test_that_ran_the_cluster():
     cluster = LocalCluster(storage=1)
     cluster.up()
-    with open(cluster.run.log_file("gateway-1"), "a") as log:
+    with open(cluster.run.log_file("gateway-1"), "a", encoding="utf-8") as log:
         log.write("Traceback (most recent call last):\n  ValueError: planted\n")
     with pytest.raises(AssertionError, match="planted"):
         cluster.close()
 
 
 def test_a_traceback_that_a_test_expects_does_not_fail_it():
-    with LocalCluster(storage=1, expected_complaints="planted") as cluster, open(cluster.run.log_file("gateway-1"), "a") as log:
+    with (
+        LocalCluster(storage=1, expected_complaints="planted") as cluster,
+        open(cluster.run.log_file("gateway-1"), "a", encoding="utf-8") as log,
+    ):
         log.write("Traceback (most recent call last):\n  ValueError: planted\n")

@@ -21,7 +21,7 @@ def deliver(hosts: Hosts, sender: str, receiver: str) -> bool:
     says = "import socket as s; s.socket(2, 2).sendto(%r, (%r, %d))"
     where = (hosts.address[receiver], PORT)
     command = [*hosts.inside(receiver), sys.executable, "-c", hears % where]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as ear:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as ear:
         assert ear.stdout is not None
         assert ear.stdout.readline() == "ready\n"
         for host in (sender, receiver):

@@ -83,14 +83,14 @@ class History:
 
 
 def write(history: History, path: Path) -> None:
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         head = {"read_to_end": history.read_to_end, "plain": sorted(history.plain), "about": history.about}
         file.write(json.dumps(head) + "\n")
         file.writelines(json.dumps(to_json(op), separators=(",", ":")) + "\n" for op in history.ops)
 
 
 def read(path: Path) -> History:
-    with open(path) as file:
+    with open(path, encoding="utf-8") as file:
         head = json.loads(file.readline())
         ops = tuple(from_json(json.loads(line)) for line in file)
     return History(ops, head["read_to_end"], frozenset(head["plain"]), head["about"])

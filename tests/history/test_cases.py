@@ -12,7 +12,7 @@ from tests.history.story import history_of
 def _cases() -> list[tuple[str, str, list[str]]]:
     found = []
     for file in sorted((Path(__file__).parent / "cases").glob("*.txt")):
-        for case in file.read_text().split("## ")[1:]:
+        for case in file.read_text(encoding="utf-8").split("## ")[1:]:
             title, _, body = case.partition("\n")
             text, _, wanted = body.partition("----\n")
             found.append((f"{file.stem}: {title}", text, sorted(wanted.split("\n"))))

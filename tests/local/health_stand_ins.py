@@ -23,7 +23,7 @@ def make_checkout(root: Path, sentence: str = "healthy") -> Path:
         package = root / "services" / role
         package.mkdir(parents=True)
         (package / "__init__.py").touch()
-        (package / "__main__.py").write_text(STAND_IN)
+        (package / "__main__.py").write_text(STAND_IN, encoding="utf-8")
     (root / "services" / "__init__.py").touch()
     tell(root, sentence)
     return root
@@ -34,4 +34,4 @@ def tell(root: Path, sentence: str) -> None:
     counts = '{"offline": 0, "under_min_isr": 0, "under_replicated": 0}'
     verdict = sentence.partition(":")[0]
     text = f'{{"verdict": "{verdict}", "sentence": "{sentence}", "counts": {counts}, "moving": 0, "leaders": {{"1": 1}}}}'
-    (root / "verdict.json").write_text(text)
+    (root / "verdict.json").write_text(text, encoding="utf-8")

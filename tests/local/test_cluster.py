@@ -46,7 +46,7 @@ def root(tmp_path) -> Path:
         package = tmp_path / "root" / "services" / role
         package.mkdir(parents=True)
         (package / "__init__.py").touch()
-        (package / "__main__.py").write_text(STAND_IN)
+        (package / "__main__.py").write_text(STAND_IN, encoding="utf-8")
     (tmp_path / "root" / "services" / "__init__.py").touch()
     return tmp_path / "root"
 
@@ -75,9 +75,9 @@ def test_up_makes_all_ready_and_leaves_pid_files(make):
     cluster.up()
     assert all(status.ready for status in cluster.status())
     for name, plan in cluster.plans.items():
-        pid = int(cluster.run.pid_file(name).read_text())
+        pid = int(cluster.run.pid_file(name).read_text(encoding="utf-8"))
         assert processes.has_argument(pid, plan.mark)
-    assert json.loads((cluster.run.path / "cluster.json").read_text())["storage"] == 2
+    assert json.loads((cluster.run.path / "cluster.json").read_text(encoding="utf-8"))["storage"] == 2
 
 
 def test_up_again_starts_only_what_is_down(make):
@@ -168,7 +168,7 @@ def test_all_services_that_die_while_starting_are_named(make):
 def test_last_words_of_an_earlier_run_are_not_shown(make):
     make(environment_of={"storage-1": {"DIES": "1"}}).run.create()
     cluster = make(environment_of={"storage-1": {"DIES": "1"}})
-    cluster.run.log_file("storage-1").write_text("from an earlier run\n")
+    cluster.run.log_file("storage-1").write_text("from an earlier run\n", encoding="utf-8")
     with pytest.raises(LauncherError) as failure:
         cluster.up()
     assert "from an earlier run" not in str(failure.value)
@@ -267,7 +267,7 @@ def test_a_process_keeps_its_log_directories_and_its_rack(make, monkeypatch):
 
 def given(cluster: Cluster, name: str) -> dict[str, str]:
     """The environment that a running process was started with."""
-    variables = Path(f"/proc/{cluster.pid_of(name)}/environ").read_text().split("\0")
+    variables = Path(f"/proc/{cluster.pid_of(name)}/environ").read_text(encoding="utf-8").split("\0")
     return dict(variable.split("=", 1) for variable in variables if variable)
 
 

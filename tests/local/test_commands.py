@@ -62,7 +62,7 @@ def test_wipe_and_down_of_what_never_was_a_cluster_say_so_and_touch_nothing(pens
     assert penstock("wipe") == [f"no cluster in {run}: nothing to remove"]
     for path in (run / "data" / "storage-1" / "thesis.txt", run / "logs" / "etcd.log"):
         path.parent.mkdir(parents=True)
-        path.write_text("mine")
+        path.write_text("mine", encoding="utf-8")
     assert "made (no cluster.json): nothing is removed" in penstock("wipe", succeeds=False)[-1]
     assert penstock("down") == [f"no cluster in {run}: nothing to stop"]
     assert sorted(path.name for path in run.rglob("*") if path.is_file()) == ["etcd.log", "thesis.txt"]
@@ -83,7 +83,7 @@ def test_a_damaged_shape_stops_neither_down_nor_wipe(penstock, tmp_path):
 @pytest.mark.parametrize("run", ["/proc/penstock", "/dev/null", "/dev/null/run"])
 def test_a_run_folder_that_cannot_be_is_refused_in_one_line(run):
     argv = [sys.executable, "-m", "services.local", "up", f"--run={run}"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", check=False, timeout=120)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("penstock: /")
@@ -107,13 +107,13 @@ def test_settings_that_nobody_knows_or_that_come_too_late_are_warned_of(penstock
 
 
 def test_make_refuses_a_variable_that_no_target_takes():
-    done = subprocess.run(["make", "status", "STORGE=5"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(["make", "status", "STORGE=5"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 2
     assert "no target takes STORGE" in done.stderr
 
 
 def test_make_knows_each_variable_that_a_target_takes():
-    makefile = (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (known,) = re.findall(r"^KNOWN := (.*)$", makefile, re.MULTILINE)
     used = set(re.findall(r"\$\((?:if |or )?\$?\(?([A-Z_]+)\b", makefile))
     assert used - {"LOCAL", "PIPELINE", "PIPELINE_LONG", "VENV", "KNOWN", "UNKNOWN", "VARIABLES"} == set(known.split())
@@ -125,14 +125,14 @@ def test_make_knows_each_variable_that_a_target_takes():
 )
 def test_an_old_python_and_another_system_are_refused_in_one_line(version, platform, words):
     program = f"import sys; sys.version_info, sys.platform = {version}, {platform!r}; import services.local.__main__"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert words in line
 
 
 def test_make_without_any_python_says_what_is_needed():
-    done = subprocess.run(["make", "up", "PYTHON="], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(["make", "up", "PYTHON="], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 2
     assert "Penstock needs Python 3.11 or later" in done.stderr
 
@@ -222,14 +222,14 @@ def test_status_of_nothing_says_how_to_get_something(penstock):
 
 
 def test_make_alone_lists_the_targets():
-    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
     for target in ("up", "down", "wipe", "status", "test", "check", "clients", "bench", "docs"):
         assert f"  make {target} " in said
 
 
 def test_make_shows_all_that_the_makefile_says_of_a_target():
-    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    words = re.findall(r"^[a-z]+:.*?## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
+    words = re.findall(r"^[a-z]+:.*?## (.*)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(words) > 10
     for line in words:
         assert f" {line}\n" in said
@@ -237,6 +237,6 @@ def test_make_shows_all_that_the_makefile_says_of_a_target():
 
 def test_make_takes_a_run_folder_with_blanks_in_its_name(tmp_path):
     said = subprocess.run(
-        ["make", "-s", "status", f"RUN={tmp_path / 'my run'}"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["make", "-s", "status", f"RUN={tmp_path / 'my run'}"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
     )
     assert said.stdout == f"no cluster in {tmp_path / 'my run'}; `make up` makes one\n", said.stderr

@@ -11,7 +11,7 @@ from services.local.etcd_setup import is_safe, set_up_etcd, version_of
 def fake_etcd(directory: Path, version: str) -> Path:
     directory.mkdir(exist_ok=True)
     file = directory / "etcd"
-    file.write_text(f"#!/bin/sh\necho 'etcd Version: {version}'\n")
+    file.write_text(f"#!/bin/sh\necho 'etcd Version: {version}'\n", encoding="utf-8")
     file.chmod(0o755)
     return file
 

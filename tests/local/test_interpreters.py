@@ -40,8 +40,8 @@ def test_what_a_user_has_chosen_is_not_compared(monkeypatch: pytest.MonkeyPatch,
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     shim, other = tmp_path / "here" / NAME, tmp_path / "there" / NAME
-    shim.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    other.write_text("#!/bin/sh\necho /another/python\n")
+    shim.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    other.write_text("#!/bin/sh\necho /another/python\n", encoding="utf-8")
     for script in (shim, other):
         script.chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / name) for name in ("here", "there")))

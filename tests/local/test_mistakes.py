@@ -67,11 +67,11 @@ def nothing(run: RunDirectory) -> None:
 def a_thesis(run: RunDirectory) -> None:
     thesis = run.data / "storage-1" / "thesis.txt"
     thesis.parent.mkdir(parents=True)
-    thesis.write_text("mine")
+    thesis.write_text("mine", encoding="utf-8")
 
 
 def a_file(run: RunDirectory) -> None:
-    run.path.write_text("mine")
+    run.path.write_text("mine", encoding="utf-8")
 
 
 def three_nodes(run: RunDirectory) -> None:
@@ -83,17 +83,17 @@ def three_nodes(run: RunDirectory) -> None:
 
 def damaged_shape(run: RunDirectory) -> None:
     three_nodes(run)
-    (run.path / "cluster.json").write_text("{")
+    (run.path / "cluster.json").write_text("{", encoding="utf-8")
 
 
 def impossible_shape(run: RunDirectory) -> None:
     three_nodes(run)
-    (run.path / "cluster.json").write_text('{"storage": -1}')
+    (run.path / "cluster.json").write_text('{"storage": -1}', encoding="utf-8")
 
 
 def damaged_places(run: RunDirectory) -> None:
     three_nodes(run)
-    (run.path / "places.json").write_text("{")
+    (run.path / "places.json").write_text("{", encoding="utf-8")
 
 
 LAUNCHER: list[tuple[Callable[[RunDirectory], None], str, int, str]] = [
@@ -171,7 +171,7 @@ MAKE = [
 @pytest.mark.parametrize(("typed", "said"), MAKE, ids=[typed for typed, _ in MAKE])
 def test_make_says_what_is_wrong(typed: str, said: str) -> None:
     before = sorted(path.name for path in ROOT.iterdir())
-    done = subprocess.run(["make", *typed.split()], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(["make", *typed.split()], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 2
     assert said in done.stderr
     assert sorted(path.name for path in ROOT.iterdir()) == before
@@ -185,7 +185,7 @@ def test_up_on_a_full_volume_is_refused_in_one_sentence(free_kib: int, tmp_path:
     with small_disk("tmpfs", tmp_path, 1) as disk:
         (disk / "mine").write_bytes(b"x" * (free_bytes(disk) - free_kib * 1024))
         argv = [sys.executable, "-m", "services.local", "up", f"--run={disk / 'run'}", f"--port={ports.first}", "--storage=1"]
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120)
         local.main(["wipe", f"--run={disk / 'run'}"])
         left = [path.name for path in disk.iterdir() if path.name != "run"]
     ports.release()
@@ -265,7 +265,7 @@ def log_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sync(log, resume_point=True)
     log.close(clean=True)
     directory.close()
-    (root.parent / "notes.txt").write_text("mine")
+    (root.parent / "notes.txt").write_text("mine", encoding="utf-8")
     (root.parent / "empty").mkdir()
     return root.parent
 
@@ -350,7 +350,7 @@ def copied(cluster: LocalCluster, directory: Path) -> dict[str, str]:
 
 
 def retired(cluster: LocalCluster, directory: Path) -> dict[str, str]:
-    (own(directory / "one") / ".retired").write_text("a sync failed\n")
+    (own(directory / "one") / ".retired").write_text("a sync failed\n", encoding="utf-8")
     return {"LOG_DIRS": str(directory / "one")}
 
 
@@ -360,12 +360,12 @@ def theirs(cluster: LocalCluster, directory: Path) -> dict[str, str]:
 
 
 def unreadable(cluster: LocalCluster, directory: Path) -> dict[str, str]:
-    (own(directory / "one") / "meta.properties").write_text("directory.id=nothing\n")
+    (own(directory / "one") / "meta.properties").write_text("directory.id=nothing\n", encoding="utf-8")
     return {"LOG_DIRS": str(directory / "one")}
 
 
 def no_incarnation(cluster: LocalCluster, directory: Path) -> dict[str, str]:
-    (directory / "incarnation").write_text("soon")
+    (directory / "incarnation").write_text("soon", encoding="utf-8")
     return {}
 
 
@@ -462,10 +462,10 @@ def hand(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     places.append(cluster.data_directory("gateway-1") / "incarnation")
     before = stamps(places)
     argv = [sys.executable, "-c", STARTED]
-    done = subprocess.run(argv, input=json.dumps(rows), cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(argv, input=json.dumps(rows), cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stderr
     codes = dict(zip(HAND, json.loads(done.stdout), strict=True))
-    output = {name: (scratch / f"{number}.txt").read_text() for number, name in enumerate(HAND)}
+    output = {name: (scratch / f"{number}.txt").read_text(encoding="utf-8") for number, name in enumerate(HAND)}
     after = stamps(places)
     yield Hand(codes, output, {path for path, stamp in before.items() if after.get(path) != stamp})
     shutil.rmtree(sockets)

@@ -29,8 +29,8 @@ SetUp = Callable[[bool], list[str]]
 @pytest.fixture
 def set_up(tmp_path, monkeypatch) -> SetUp:
     """Sets up a project in tmp_path and returns what it asked pip for: commands are noted down instead of run."""
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
-    (tmp_path / "constraints.txt").write_text("aiohttp==3.0\n")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
+    (tmp_path / "constraints.txt").write_text("aiohttp==3.0\n", encoding="utf-8")
     commands: list[list[str]] = []
 
     def note(argv, root, log, on_line) -> None:
@@ -54,7 +54,7 @@ def test_running_needs_no_more_than_the_services_do(set_up):
 
 def test_extras_are_spelt_as_metadata_does():
     """Setuptools writes a hyphen for an underscore, and an older pip finds only what it spells so."""
-    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = pyproject["project"]["optional-dependencies"]
     assert set(python_setup.RUNTIME.split(",")) <= extras.keys()
     assert [extra for extra in extras if re.sub("[-_.]+", "-", extra).lower() != extra] == []
@@ -64,8 +64,8 @@ def test_an_extra_that_pip_passes_over_fails_the_set_up(tmp_path, monkeypatch):
     def warn(argv, root, log, on_line) -> None:
         on_line("WARNING: penstock 0.1.0 does not provide the extra 'gateway'")
 
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
-    (tmp_path / "constraints.txt").write_text("")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
+    (tmp_path / "constraints.txt").write_text("", encoding="utf-8")
     monkeypatch.setattr(python_setup, "run_logged", warn)
     with pytest.raises(LauncherError, match="does not provide the extra 'gateway'"):
         set_up_python(tmp_path, development=False, say=lambda line: None)
@@ -89,19 +89,19 @@ def test_the_tests_requirements_are_enough_to_run(set_up):
 
 def test_another_version_in_constraints_is_installed(set_up, tmp_path):
     set_up(False)
-    (tmp_path / "constraints.txt").write_text("aiohttp==3.1\n")
+    (tmp_path / "constraints.txt").write_text("aiohttp==3.1\n", encoding="utf-8")
     assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator]"]
 
 
 def test_a_new_dependency_is_installed(set_up, tmp_path):
     set_up(True)
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT.replace('"aiohttp"', '"aiohttp", "msgpack"'))
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT.replace('"aiohttp"', '"aiohttp", "msgpack"'), encoding="utf-8")
     assert set_up(True) == [".[dev]"]
 
 
 def test_a_setting_of_the_linter_installs_nothing(set_up, tmp_path):
     set_up(False)
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT.replace("130", "120"))
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT.replace("130", "120"), encoding="utf-8")
     assert set_up(False) == []
 
 

@@ -40,7 +40,7 @@ def test_a_run_with_data_that_others_use_is_not_wiped_nor_said_to_be_stopped(tmp
     run = RunDirectory(tmp_path / "run")
     a_cluster(run)
     data = run.data_directory("storage-1")
-    with open(data / ".lock", "w") as lock:
+    with open(data / ".lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert local.main(["wipe", f"--run={run.path}"]) == 1
         assert f"{data}: in use by a process that this launcher does not know, so nothing is removed" in capsys.readouterr().err

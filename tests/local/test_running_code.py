@@ -13,7 +13,7 @@ def test_a_process_that_starts_right_after_a_change_runs_the_changed_code(tmp_pa
     (tmp_path / "services").mkdir()
     wrong = 0
     for _ in range(STARTS):
-        (tmp_path / "services" / "new.py").write_text("")
+        (tmp_path / "services" / "new.py").write_text("", encoding="utf-8")
         with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as started:
             wrong += runs_other_code(started.pid, tmp_path, changed_at(tmp_path))
             started.kill()

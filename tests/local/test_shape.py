@@ -89,13 +89,13 @@ def test_a_shape_survives_being_written_and_read(tmp_path):
 
 
 def test_a_shape_of_before_there_were_coordinators_has_one(tmp_path):
-    (tmp_path / "cluster.json").write_text('{"port": 9192, "storage": 2, "gateways": 1, "controllers": 1}')
+    (tmp_path / "cluster.json").write_text('{"port": 9192, "storage": 2, "gateways": 1, "controllers": 1}', encoding="utf-8")
     assert RunDirectory(tmp_path).read_shape() == Shape(port=9192, storage=2, coordinators=1)
 
 
 def test_a_damaged_shape_is_reported_with_what_to_do(tmp_path):
     run = RunDirectory(tmp_path)
-    (tmp_path / "cluster.json").write_text('{"colour": 1}')
+    (tmp_path / "cluster.json").write_text('{"colour": 1}', encoding="utf-8")
     with pytest.raises(LauncherError, match="is damaged"):
         run.read_shape()
 

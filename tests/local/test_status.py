@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def command(run: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "services.local", name, f"--run={run}", *arguments]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120, check=False)
 
 
 def sentence(run: Path) -> str:

@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Path:
     for role in ("controller", "storage"):
         package = tmp_path / "root" / "services" / role
         package.mkdir(parents=True)
-        (package / "__main__.py").write_text(STAND_IN)
+        (package / "__main__.py").write_text(STAND_IN, encoding="utf-8")
     (tmp_path / "root" / "services" / "local").symlink_to(ROOT / "services" / "local")
     (tmp_path / "root" / "services" / "__init__.py").touch()
     return tmp_path / "root"
@@ -65,7 +65,7 @@ def prepared(root: Path, name: str, **environment: str) -> Prepared:
 
 
 def said(service: Prepared) -> list[dict[str, object]]:
-    return [json.loads(line) for line in service.log.read_text().splitlines()] if service.log.exists() else []
+    return [json.loads(line) for line in service.log.read_text(encoding="utf-8").splitlines()] if service.log.exists() else []
 
 
 def test_each_has_arguments_environment_session_and_log_of_its_own(root: Path, start: Callable[..., dict[str, int]]) -> None:
@@ -97,7 +97,7 @@ def test_one_that_is_executed_again_has_the_same_arguments_and_process_id(
 def test_one_that_ends_says_why_in_its_log_and_the_others_run(root: Path, start: Callable[..., dict[str, int]]) -> None:
     services = [prepared(root, "storage-1", PENSTOCK_WRONG="yes"), prepared(root, "storage-2")]
     pids = start(*services)
-    eventually(lambda: services[0].log.exists() and services[0].log.read_text().endswith("a setting is wrong\n"))
+    eventually(lambda: services[0].log.exists() and services[0].log.read_text(encoding="utf-8").endswith("a setting is wrong\n"))
     eventually(lambda: not processes.command_line(pids["storage-1"]))
     assert processes.command_line(pids["storage-2"]) == list(services[1].plan.argv)
 
@@ -113,7 +113,7 @@ def test_only_services_with_the_same_other_variables_come_from_one_process(
 def test_a_service_that_cannot_be_imported_is_left_to_be_started_in_the_usual_way(
     root: Path, start: Callable[..., dict[str, int]]
 ) -> None:
-    (root / "services" / "storage" / "__main__.py").write_text("import no_such_module")
+    (root / "services" / "storage" / "__main__.py").write_text("import no_such_module", encoding="utf-8")
     wanted = [prepared(root, name) for name in ("controller-1", "controller-2", "storage-1")]
     assert start(*wanted).keys() == {"controller-1", "controller-2"}
 
@@ -137,13 +137,13 @@ def test_services_whose_environment_has_no_room_twice_are_left_to_be_started_in_
 
 def test_code_that_changes_while_it_is_imported_is_not_run(root: Path, start: Callable[..., dict[str, int]]) -> None:
     changes = "import pathlib; pathlib.Path(__file__).with_name('changed.py').touch()\n"
-    (root / "services" / "storage" / "__main__.py").write_text(changes + STAND_IN)
+    (root / "services" / "storage" / "__main__.py").write_text(changes + STAND_IN, encoding="utf-8")
     assert start(prepared(root, "storage-1"), prepared(root, "storage-2")) == {}
 
 
 def test_make_up_starts_all_services_from_one_process_and_one_by_hand_as_before(penstock, tmp_path: Path) -> None:
     penstock("up", "--port", str(penstock.port))
-    pids = {file.stem: int(file.read_text()) for file in (tmp_path / "run" / "pids").iterdir()}
+    pids = {file.stem: int(file.read_text(encoding="utf-8")) for file in (tmp_path / "run" / "pids").iterdir()}
     forked = {name for name, pid in pids.items() if Path(f"/proc/{pid}/cmdline").read_bytes().endswith(b"\0\0")}
     assert forked == pids.keys() - {"etcd"}  # NULs are left where the arguments were replaced
     os.kill(pids["gateway-1"], signal.SIGKILL)
@@ -153,5 +153,5 @@ def test_make_up_starts_all_services_from_one_process_and_one_by_hand_as_before(
 
 def test_a_process_without_room_for_the_arguments_says_so() -> None:
     program = "import sys; from services.local.own_title import replace; print(replace([sys.argv[1] * 2], {}))"
-    run = subprocess.run([sys.executable, "-c", program, "x" * 5000], cwd=ROOT, capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", program, "x" * 5000], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
     assert run.stdout == "False\n"

@@ -37,4 +37,4 @@ def run_while_executors_are_killed(file: Path, steps: Sequence[str], *jobs: str)
 
 
 def _run(command: list[str], within_s: float = WITHIN_S) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=within_s, start_new_session=True)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=within_s, start_new_session=True)

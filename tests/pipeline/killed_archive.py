@@ -72,7 +72,7 @@ class KilledArchive:
             f'[jobs.check]\nkind = "audit"\narchive = "a"\ntopics = ["{self._topic}"]\n'
             f'bucket_offsets = 100\nreport = "{self.directory}/report"\n'
         )
-        self._file.write_text(job_file(self._bootstrap, self.directory, self._spark_table + archive + audit))
+        self._file.write_text(job_file(self._bootstrap, self.directory, self._spark_table + archive + audit), encoding="utf-8")
 
     def die_at(self, steps: Iterable[str]) -> None:
         """After each death, readers see whole batches, each record once, and nothing that they saw before is gone."""

@@ -19,7 +19,7 @@ def prepare_table_job(bootstrap: str, topic: str, directory: Path, spark_table: 
     produce(bootstrap, topic, changes)
     file = directory / "jobs.toml"
     options = f'topics = ["{topic}"]\nmax_offsets_per_trigger = 20'
-    file.write_text(job_file(bootstrap, directory, f'{spark_table}[jobs.t]\nkind = "table"\n{options}'))
+    file.write_text(job_file(bootstrap, directory, f'{spark_table}[jobs.t]\nkind = "table"\n{options}'), encoding="utf-8")
     return file
 
 

@@ -159,7 +159,7 @@ def test_a_log_that_lost_an_entry_is_refused_and_no_file_is_removed(spark: Spark
 def test_a_damaged_entry_is_named_in_one_sentence(spark: SparkSession, tmp_path: Path, text: str | None, reason: str) -> None:
     opened(spark, tmp_path).append(rows(spark, 0), 0, {})
     first, second = (tmp_path / commit_log.file_of(number) for number in (0, 1))
-    second.write_text(first.read_text() if text is None else text)
+    second.write_text(first.read_text(encoding="utf-8") if text is None else text, encoding="utf-8")
     with pytest.raises(PipelineError, match=r"/0*1\.json is damaged: its checksum is another one"):
         read_table(spark, str(tmp_path))
     second.with_name(f".{second.name}.crc").unlink()
@@ -174,7 +174,7 @@ def test_a_foreign_file_among_the_entries_is_named_and_one_in_staging_is_left_al
     table.remove_leftovers()
     for name in ("notes.json", "1.json"):
         foreign = tmp_path / commit_log.LOG / name
-        foreign.write_text("{}")
+        foreign.write_text("{}", encoding="utf-8")
         for read in (lambda: opened(spark, tmp_path), lambda: read_table(spark, str(tmp_path))):
             with pytest.raises(PipelineError, match=rf"/_penstock/log/{name} is no entry of a commit log: move it away$"):
                 read()
@@ -185,7 +185,7 @@ def test_a_foreign_file_among_the_entries_is_named_and_one_in_staging_is_left_al
 def test_a_crash_during_the_first_claim_leaves_the_path_free(spark: SparkSession, tmp_path: Path) -> None:
     left = tmp_path / commit_log.LOG / f".{0:020}.json.1b4e28ba.tmp"
     left.parent.mkdir(parents=True)
-    left.write_text('{"ki')
+    left.write_text('{"ki', encoding="utf-8")
     opened(spark, tmp_path).append(rows(spark, 0), 0, {})
     assert offsets(spark, tmp_path) == list(range(10))
 
@@ -215,6 +215,6 @@ def test_a_snapshot_keeps_what_is_to_be_deleted(spark: SparkSession, tmp_path: P
     for _ in range(commit_log.SNAPSHOT_EVERY):
         commit_log.claim(Files(spark, str(tmp_path)), "stream")
     snapshot = tmp_path / commit_log.file_of(commit_log.SNAPSHOT_EVERY)
-    assert json.loads(snapshot.read_text())["snapshot"]["removed"]
+    assert json.loads(snapshot.read_text(encoding="utf-8"))["snapshot"]["removed"]
     assert opened(spark, tmp_path).delete_removed(0) > 0
     assert plain_offsets(spark, tmp_path) == offsets(spark, tmp_path) == [1, 3, 5, 7, 9]

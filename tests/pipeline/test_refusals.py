@@ -38,7 +38,7 @@ def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str
     assert not (tmp_path / "_checkpoints" / "i").exists()
     refused(archive(topic, f'path = "{tmp_path}/a"', "c"), "/a belongs to the stream .* and this checkpoint to ")
     (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "part-0.parquet").write_text("half")
+    (tmp_path / "d" / "part-0.parquet").write_text("half", encoding="utf-8")
     refused(archive(topic, "", "d"), "/d holds files that no job of the pipeline has committed, e.g. part-0.parquet")
     assert read_table(spark, str(tmp_path / "a")).count() == 10
 

@@ -54,7 +54,7 @@ def test_a_damaged_checkpoint_is_one_sentence(spark: SparkSession, tmp_path: Pat
     checkpoint = Checkpoint(spark, str(tmp_path))
     for path in (OWNER, "metadata", "offsets/0", "offsets/notes", "commits/notes"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
+        (tmp_path / path).write_text(text, encoding="utf-8")
     assert (checkpoint.planned_batch(), checkpoint.committed_batch()) == (0, -1)
     questions = {
         OWNER: [lambda: checkpoint.claim({"job": "a"}), lambda: checkpoint.claim_topics({})],
@@ -73,9 +73,9 @@ def test_ids_count_from_when_the_stream_has_begun(spark: SparkSession, tmp_path:
     checkpoint.claim_topics({"t": "first"})
     checkpoint.claim_topics({"t": "second"})
     (tmp_path / FIRST_OFFSETS).parent.mkdir(parents=True)
-    (tmp_path / FIRST_OFFSETS).write_text("v1\n{}")
+    (tmp_path / FIRST_OFFSETS).write_text("v1\n{}", encoding="utf-8")
     checkpoint.claim_topics({"u": "other"})
     with pytest.raises(PipelineError, match=r"the topic t was made anew: .* the one of id second, and this one's is third"):
         checkpoint.claim_topics({"t": "third"})
-    assert json.loads((tmp_path / OWNER).read_text()) == {"job": "a", "topics": {"t": "second", "u": "other"}}
+    assert json.loads((tmp_path / OWNER).read_text(encoding="utf-8")) == {"job": "a", "topics": {"t": "second", "u": "other"}}
     checkpoint.claim({"job": "a"})

@@ -49,7 +49,7 @@ class Disks:
 
     def accept(self, call: Call) -> None:
         name = str(call.body[0])
-        with open(self.paths[name]) as file:
+        with open(self.paths[name], encoding="utf-8") as file:
             call.reply_in_any_order([name], [(file.fileno(), 0, SIZE // 2), (file.fileno(), SIZE // 2, SIZE // 2)])
 
 

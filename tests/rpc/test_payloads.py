@@ -45,7 +45,7 @@ async def test_a_descriptor_arrives_with_its_own_answer(network: Network, short_
             call.reply([number])
             return
         path = tmp_path / str(number)
-        path.write_text(f"file {number}")
+        path.write_text(f"file {number}", encoding="utf-8")
         fd = os.open(path, os.O_RDONLY)
         call.reply([number], descriptors=[fd])
         os.close(fd)
@@ -149,7 +149,7 @@ async def test_a_late_answer_without_a_free_descriptor_fails_its_call_and_raises
 
     late = client.call("read", [], timeout_s=60)
     await until(lambda: calls)
-    with open(segment) as file:
+    with open(segment, encoding="utf-8") as file:
         with monkeypatch.context() as patched:
             patched.setattr(os, "dup", dup_while_free)
             reply(calls[0], file.fileno())
@@ -167,7 +167,7 @@ async def test_a_frame_that_claims_other_descriptors_than_came_with_it_ends_the_
     network: Network, short_dir: str, segment: Path
 ) -> None:
     def accept(call: Call) -> None:
-        with open(segment) as file:
+        with open(segment, encoding="utf-8") as file:
             stream = call._answers._stream  # type: ignore[union-attr]
             stream.attach_descriptors([file.fileno()])
             stream.write(pack_frame(Kind.RESPONSE, call.request_id, "", 0, None, pack_body([]), 0, 2))
@@ -184,14 +184,14 @@ async def test_descriptors_that_a_caller_sends_unasked_are_closed(network: Netwo
 
     _, at = await network.serve(f"unix:{short_dir}/s", {"echo": echo})
     client = await network.client(at)
-    with open(segment) as file:
+    with open(segment, encoding="utf-8") as file:
         client.connection.stream.attach_descriptors([file.fileno()])  # type: ignore[union-attr]
     await client.call("echo", [], timeout_s=60)
 
 
 async def test_a_descriptor_cannot_be_passed_over_tcp_and_the_caller_hears_of_it(network: Network, segment: Path) -> None:
     def accept(call: Call) -> None:
-        with open(segment) as file:
+        with open(segment, encoding="utf-8") as file:
             call.reply([], descriptors=[file.fileno()])
 
     _, at = await network.serve("tcp:127.0.0.1:0", {"open": accept})

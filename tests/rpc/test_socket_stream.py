@@ -508,7 +508,7 @@ async def test_the_socket_of_a_killed_process_is_taken_over_but_not_one_in_use(s
         await transport.listen(f"unix:{path}", Owner)
     listener.close()
     assert not os.path.exists(path)
-    Path(path).write_text("precious")
+    Path(path).write_text("precious", encoding="utf-8")
     with pytest.raises(FileExistsError):
         await transport.listen(f"unix:{path}", Owner)
 

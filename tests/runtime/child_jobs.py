@@ -22,7 +22,7 @@ def die(argument: int, report: Report) -> None:
 
 
 def stay(argument: str, report: Report) -> None:
-    Path(argument).write_text(str(os.getpid()))
+    Path(argument).write_text(str(os.getpid()), encoding="utf-8")
     signal.pause()
 
 

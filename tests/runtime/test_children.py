@@ -21,7 +21,7 @@ from tests.support.polling import until
 
 def _is_running(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
@@ -103,8 +103,8 @@ def test_a_cancelled_job_ends_at_once_and_the_next_one_runs(tmp_path: Path) -> N
         children = ChildProcesses("test", 1)
         path = tmp_path / "pid"
         job = children.run(stay, str(path))
-        await until(lambda: path.exists() and path.read_text() != "")
-        pid = int(path.read_text())
+        await until(lambda: path.exists() and path.read_text(encoding="utf-8") != "")
+        pid = int(path.read_text(encoding="utf-8"))
         job.cancel()
         await until(lambda: not _is_running(pid))
         assert (await children.run(add_one, 1))[0] == 2
@@ -133,7 +133,7 @@ def test_a_child_that_its_disk_does_not_let_go_holds_up_nobody(tmp_path: Path, m
         let_go.set()
         with pytest.raises(ChildDied):
             await asyncio.wait_for(killed, 60)
-        await until(lambda: path.exists() and path.read_text() != "")
+        await until(lambda: path.exists() and path.read_text(encoding="utf-8") != "")
         let_go.clear()
         started.clear()
         children.close()
@@ -173,12 +173,12 @@ def test_close_ends_what_runs_and_cancels_what_waits(tmp_path: Path) -> None:
         children = ChildProcesses("test", 1)
         path = tmp_path / "pid"
         running, waiting = children.run(stay, str(path)), children.run(add_one, 1)
-        await until(lambda: path.exists() and path.read_text() != "")
+        await until(lambda: path.exists() and path.read_text(encoding="utf-8") != "")
         children.close()
         assert waiting.cancelled()
         with pytest.raises(ChildDied):
             await running
-        assert not _is_running(int(path.read_text()))
+        assert not _is_running(int(path.read_text(encoding="utf-8")))
         assert children.run(add_one, 1).cancelled()
 
     asyncio.run(main())
@@ -206,9 +206,9 @@ def test_children_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None
     parent = subprocess.Popen([sys.executable, "-c", program])
     try:
         deadline = time.monotonic() + 60
-        while not (path.exists() and path.read_text()):
+        while not (path.exists() and path.read_text(encoding="utf-8")):
             assert time.monotonic() < deadline
-        child = int(path.read_text())
+        child = int(path.read_text(encoding="utf-8"))
     finally:
         parent.kill()
         parent.wait()

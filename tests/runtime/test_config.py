@@ -45,7 +45,10 @@ def test_a_setting_that_is_not_set_has_its_default() -> None:
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_text('node_id = 1\ndata_dir = "/file"\nratio = 2\netcd = ["x:1"]\nports = [5]\nrpc_tcp = "h:1"\nverbose = true\n')
+    path.write_text(
+        'node_id = 1\ndata_dir = "/file"\nratio = 2\netcd = ["x:1"]\nports = [5]\nrpc_tcp = "h:1"\nverbose = true\n',
+        encoding="utf-8",
+    )
     env = {"PENSTOCK_CONFIG": str(path), "PENSTOCK_NODE_ID": "9"}
     assert load(Config, env=env) == Config(9, "/file", ("x:1",), 2.0, True, "h:1", (5,))
 
@@ -84,7 +87,7 @@ def test_a_missing_variable_is_named() -> None:
 )
 def test_a_wrong_key_of_the_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "config.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as raised:
         load(Config, env={"PENSTOCK_CONFIG": str(path), "PENSTOCK_DATA_DIR": "/d"})
     assert message in str(raised.value)

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from tests.docs.house_rules import TOPS
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 OF_DEVELOPERS = "dev"
 ELSEWHERE = "pipeline"
@@ -56,7 +56,7 @@ def test_the_extra_of_a_service_brings_all_that_its_programs_import(service: str
     brought = brought_by([*PROJECT["dependencies"], *EXTRAS[service]])
     hidden = {name for name, providers in PROVIDERS.items() if brought.isdisjoint(providers)} - set(TOPS)
     program = HIDING.format(hidden=hidden, module=module)
-    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8")
     assert ended.returncode == 0, ended.stderr[-500:]
 
 

@@ -21,7 +21,7 @@ def test_an_incarnation_rises_even_when_the_clock_goes_back(tmp_path: Path) -> N
     second = next_incarnation(fs, data_dir, WallMs(1000))
     third = next_incarnation(fs, data_dir, WallMs(9000))
     assert (first, second, third) == (5000, 5001, 9000)
-    Path(f"{data_dir}/incarnation").write_text("nonsense")
+    Path(f"{data_dir}/incarnation").write_text("nonsense", encoding="utf-8")
     with pytest.raises(IncarnationDamaged, match="does not hold a number"):
         next_incarnation(fs, data_dir, WallMs(9000))
 
@@ -30,7 +30,7 @@ def test_an_incarnation_rises_even_when_the_clock_goes_back(tmp_path: Path) -> N
 async def test_every_service_is_newer_than_its_former_life_whatever_the_clock_says(service: str, tmp_path: Path) -> None:
     last = 1 << 50  # far in the future
     file = tmp_path / "incarnation"
-    file.write_text(f"{last}\n")
+    file.write_text(f"{last}\n", encoding="utf-8")
     env = os.environ | {
         "PENSTOCK_NODE_ID": "1",
         "PENSTOCK_DATA_DIR": str(tmp_path),
@@ -42,9 +42,9 @@ async def test_every_service_is_newer_than_its_former_life_whatever_the_clock_sa
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=env, stderr=asyncio.subprocess.DEVNULL)
     try:
         async with asyncio.timeout(60):
-            while file.read_text() == f"{last}\n" and process.returncode is None:  # noqa: ASYNC110 - a file announces nothing
+            while file.read_text(encoding="utf-8") == f"{last}\n" and process.returncode is None:  # noqa: ASYNC110 - a file announces nothing
                 await asyncio.sleep(0.01)
-        assert file.read_text() == f"{last + 1}\n"
+        assert file.read_text(encoding="utf-8") == f"{last + 1}\n"
     finally:
         process.kill()
         await process.wait()

@@ -174,7 +174,9 @@ PROCESS = """
 
 def start(*arguments: str) -> "subprocess.Popen[str]":
     code = textwrap.dedent(PROCESS)
-    return subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -212,7 +214,7 @@ def test_a_process_that_starts_anew_is_executed_again_with_its_arguments_and_kee
         run(main)
     """
     command = [sys.executable, "-Xpenstock=name", "-c", textwrap.dedent(program), "argument"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
     first, second = ended.stdout.splitlines()
     assert ended.returncode == 0, ended.stderr
     assert "starting anew" in ended.stderr
@@ -234,6 +236,6 @@ def test_a_signal_ends_a_process_that_is_about_to_start_anew(number: int) -> Non
         run(main)
     """
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, encoding="utf-8", timeout=60, check=False
     )
     assert (ended.returncode, ended.stdout) == (1, "started\n"), ended.stderr

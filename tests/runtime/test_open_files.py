@@ -20,6 +20,6 @@ def test_a_service_takes_as_many_open_files_as_it_may_have() -> None:
     """Shells start with a limit of 1,024, for the sake of select(), but a storage node uses five files for each partition."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))\n" + CODE
-    ran = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", limited], capture_output=True, encoding="utf-8", timeout=60)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == [str(hard), str(hard)]

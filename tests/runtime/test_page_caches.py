@@ -27,9 +27,9 @@ def test_a_disk_that_was_attached_again_has_another_one_under_the_same_number(tm
     (disks / "8:0").symlink_to(disk)
     (disks / "8:1").symlink_to(disk / "sda1")
     assert disk_id(os.makedev(8, 1), disks) == ""
-    (disk / "diskseq").write_text("9\n")
+    (disk / "diskseq").write_text("9\n", encoding="utf-8")
     assert disk_id(os.makedev(8, 0), disks) == "disk 8:0 9"
     assert disk_id(os.makedev(8, 1), disks) == "disk 8:1 9"
-    (disk / "diskseq").write_text("10\n")
+    (disk / "diskseq").write_text("10\n", encoding="utf-8")
     assert disk_id(os.makedev(8, 1), disks) == "disk 8:1 10"
     assert disk_id(os.makedev(0, 42), disks) == ""

@@ -100,7 +100,7 @@ def test_a_directory_that_was_away_for_a_life_counts_as_lost(node: Node) -> None
 def test_a_retired_directory_counts_as_lost_in_the_life_that_finds_it(node: Node) -> None:
     node.life(10, "boot")
     mark = Path(node.paths()[1]) / ".retired"
-    mark.write_text("a sync failed")
+    mark.write_text("a sync failed", encoding="utf-8")
     assert node.life(11, "boot") == 11
     mark.unlink()
     assert node.life(12, "boot") == 11
@@ -119,5 +119,5 @@ def test_a_life_in_which_a_directory_failed_counts_as_lost_whatever_became_of_it
 )
 def test_a_damaged_record_counts_as_a_loss(node: Node, tmp_path: Path, content: str) -> None:
     node.life(10, "boot", stops_cleanly=True)
-    (tmp_path / "survival").write_text(content)
+    (tmp_path / "survival").write_text(content, encoding="utf-8")
     assert node.life(11, "boot") == 11

@@ -131,7 +131,7 @@ class PlantedBugs:
 @cache
 def remembered_seeds() -> Mapping[str, Mapping[str, int]]:
     """By kind and name of a bug: a seed that caught it."""
-    seeds: dict[str, dict[str, int]] = json.loads(REMEMBERED.read_text())
+    seeds: dict[str, dict[str, int]] = json.loads(REMEMBERED.read_text(encoding="utf-8"))
     return seeds
 
 
@@ -186,7 +186,7 @@ def _timed(kind: str, name: str) -> tuple[Catch, float]:
 def _remember(kind: str, caught_by: Mapping[str, int]) -> None:
     before = remembered_seeds()
     seeds = {**before, kind: {**before.get(kind, {}), **caught_by}}
-    REMEMBERED.write_text(json.dumps(seeds, indent=1, sort_keys=True) + "\n")
+    REMEMBERED.write_text(json.dumps(seeds, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -106,6 +106,6 @@ def digests_of(package: str, seeds: Iterable[int], hash_seed: str) -> str:
     program = f"from {package}.run import run_one; print([run_one(seed).digest for seed in {list(seeds)}])"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=True
     )
     return done.stdout

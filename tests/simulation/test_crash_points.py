@@ -29,5 +29,7 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
     program = "from tests.simulation.seeds import run_one; print(run_one(3, steps=8).report.digest)"
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        there = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        there = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, encoding="utf-8", check=True
+        )
         assert there.stdout.strip() == here.report.digest

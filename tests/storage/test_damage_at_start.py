@@ -59,7 +59,7 @@ async def in_the_checkpoint(cluster: StorageCluster) -> tuple[bytes, Path]:
     damaged, sound = await two_topics(cluster)
     await restart(cluster, damaged, sound)
     checkpoint = log_directory(cluster) / HIGH_WATERMARKS
-    await until(lambda: "damaged 0 5" in checkpoint.read_text())
+    await until(lambda: "damaged 0 5" in checkpoint.read_text(encoding="utf-8"))
     return damaged, checkpoint
 
 
@@ -83,8 +83,8 @@ async def test_a_partition_whose_directory_is_gone_is_not_begun_anew(
 
     # Nor by the start after that, whatever checkpoints were written meanwhile.
     checkpoint = log_directory(cluster) / HIGH_WATERMARKS
-    await until(lambda: "sound 0 6" in checkpoint.read_text())
-    assert "damaged 0 5" in checkpoint.read_text()
+    await until(lambda: "sound 0 6" in checkpoint.read_text(encoding="utf-8"))
+    assert "damaged 0 5" in checkpoint.read_text(encoding="utf-8")
     await cluster.stop()
     await restart(cluster, damaged, sound, epoch=2)
     await is_offline(cluster, damaged, sound)
@@ -167,7 +167,7 @@ async def test_the_checkpoint_forgets_a_deleted_topic_before_its_files_go(cluste
     checkpoint.write_bytes(stale)
     await cluster.start()
     await until(lambda: not deleted.exists())
-    assert "damaged 0 5" not in checkpoint.read_text()
+    assert "damaged 0 5" not in checkpoint.read_text(encoding="utf-8")
 
 
 async def test_a_running_node_forgets_a_deleted_topic_before_its_files_go(cluster: StorageCluster) -> None:
@@ -179,7 +179,7 @@ async def test_a_running_node_forgets_a_deleted_topic_before_its_files_go(cluste
 
     def removing(name: str) -> None:
         if name == str(deleted):
-            checkpoints.append(checkpoint.read_text())
+            checkpoints.append(checkpoint.read_text(encoding="utf-8"))
         remove(name)
 
     cluster.fs.remove_tree = removing  # type: ignore[method-assign]

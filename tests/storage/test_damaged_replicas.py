@@ -117,7 +117,7 @@ async def test_a_replica_that_cannot_be_opened_for_now_leaves_the_lead_to_others
     """Nothing is wrong with what it has; but nobody could write or read while its node had the lead."""
     topic_id = b"unopened".ljust(16, b"\0")
     in_the_way = log_directory(three, 1) / "unopened-0"
-    in_the_way.write_text("not a directory")
+    in_the_way.write_text("not a directory", encoding="utf-8")
     await three.elect(topic_id, 1)
     await three[1].write(keys.topic("unopened"), encode(Topic("unopened", topic_id.hex(), 1)))
     await until(lambda: controller.withdrawals)

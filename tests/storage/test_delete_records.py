@@ -195,7 +195,7 @@ async def test_a_start_with_another_digit_removes_nothing(cluster: StorageCluste
     before = names(directory(cluster, "flipped"), ".log")
     await cluster.stop()
     checkpoint = directory(cluster, "flipped").parent / LOG_START_OFFSETS
-    checkpoint.write_text(checkpoint.read_text().replace("flipped 0 1", "flipped 0 9"))
+    checkpoint.write_text(checkpoint.read_text(encoding="utf-8").replace("flipped 0 1", "flipped 0 9"), encoding="utf-8")
     await cluster.start()
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, 0, 1)

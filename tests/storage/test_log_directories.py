@@ -52,7 +52,7 @@ async def test_a_node_says_that_it_could_not_open_a_directory_for_what_it_lacks_
     assert member is not None
     assert member.failed_dirs == 0
     await cluster.stop()
-    (Path(cluster.config.data_dir) / "two" / ".retired").write_text("it was slow\n")
+    (Path(cluster.config.data_dir) / "two" / ".retired").write_text("it was slow\n", encoding="utf-8")
     await cluster.start()
     member = await cluster.member()
     assert member is not None
@@ -106,7 +106,7 @@ async def test_high_watermarks_are_checkpointed_in_kafkas_form(cluster: StorageC
     topic = await cluster.topic("marked")
     await cluster.append(topic, batch(b"a", b"b"))
     checkpoint = Path(cluster.config.directories[0]) / HIGH_WATERMARKS
-    await until(lambda: checkpoint.exists() and "\nmarked 0 2\n" in checkpoint.read_text())
+    await until(lambda: checkpoint.exists() and "\nmarked 0 2\n" in checkpoint.read_text(encoding="utf-8"))
 
 
 async def test_a_clean_stop_leaves_recovery_points_at_the_ends_of_the_logs(cluster: StorageCluster) -> None:

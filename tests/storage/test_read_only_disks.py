@@ -108,7 +108,7 @@ def test_a_data_directory_that_cannot_be_written_is_said_in_a_line() -> None:
     path = "/proc/penstock"
     environment = {"PENSTOCK_NODE_ID": "1", "PENSTOCK_DATA_DIR": path, "PENSTOCK_ETCD": "127.0.0.1:1"}
     ended = subprocess.run(
-        [sys.executable, "-m", "services.storage"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "services.storage"], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=60
     )
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].startswith(f"storage: {path} cannot be written: ")

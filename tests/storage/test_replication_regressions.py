@@ -41,7 +41,9 @@ ELSEWHERE = {
 @pytest.mark.parametrize("scenario", ELSEWHERE)
 def test_every_scenario_has_its_test(scenario: str, root: Path) -> None:
     file, name = ELSEWHERE[scenario].split("::")
-    assert re.search(rf"^(async )?def {name}\(", (root / "tests" / file).read_text(), re.MULTILINE), ELSEWHERE[scenario]
+    assert re.search(rf"^(async )?def {name}\(", (root / "tests" / file).read_text(encoding="utf-8"), re.MULTILINE), ELSEWHERE[
+        scenario
+    ]
 
 
 @pytest.fixture

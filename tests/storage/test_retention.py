@@ -256,7 +256,7 @@ async def test_a_topic_made_again_does_not_start_where_its_former_self_did(clust
     await cluster.write(keys.partition(former, 0), None)
     topic = await make(cluster, "again")
     checkpoint = Path(cluster.config.directories[0]) / LOG_START_OFFSETS
-    assert "again" not in checkpoint.read_text()  # a crash now must not wipe the new one
+    assert "again" not in checkpoint.read_text(encoding="utf-8")  # a crash now must not wipe the new one
     assert await earliest(cluster, topic) == 0
     assert (await cluster.append(topic, now_batch(clock))).base_offset == 0
 

@@ -168,7 +168,7 @@ async def test_a_failed_sync_leaves_the_mark_though_nothing_can_be_synced(cluste
     mark = Path(cluster.config.directories[0]) / ".retired"
     await cluster.stop()
     disk.fail_syncs = None
-    assert "EIO" in mark.read_text()
+    assert "EIO" in mark.read_text(encoding="utf-8")
     with pytest.raises(DirectoryRetired, match=r"check its disk, then remove .*/logs/\.retired"):
         await cluster.start()
     assert cluster.node is not None

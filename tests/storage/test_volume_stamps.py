@@ -45,7 +45,7 @@ def directory_id(cluster: StorageCluster) -> str:
 
 def own_stamp(cluster: StorageCluster) -> int:
     file = volume(cluster) / "volume-stamp"
-    return int(file.read_text()) if file.exists() else 0
+    return int(file.read_text(encoding="utf-8")) if file.exists() else 0
 
 
 async def stamp(cluster: StorageCluster) -> int:

@@ -258,7 +258,7 @@ async def test_a_log_directory_that_cannot_be_used_is_refused_in_one_sentence(cl
             shutil.rmtree(two)
             shutil.copytree(one, two)
         case "damaged":
-            Path(two, "meta.properties").write_text("directory.id=nothing\n")  # noqa: ASYNC240
+            Path(two, "meta.properties").write_text("directory.id=nothing\n", encoding="utf-8")  # noqa: ASYNC240
     with pytest.raises(REFUSALS) as raised:
         await cluster.start()
     refused = refusal(raised.value)
@@ -277,7 +277,7 @@ def files(path: str) -> dict[str, int]:
 def retire(path: str) -> Path:
     """Marks a log directory as retired. Returns the mark."""
     mark = Path(path, ".retired")
-    mark.write_text("it was slow\n")
+    mark.write_text("it was slow\n", encoding="utf-8")
     return mark
 
 

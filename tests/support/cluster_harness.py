@@ -129,7 +129,7 @@ class LocalCluster:
 
     def log(self, name: str) -> str:
         file = self.run.log_file(name)
-        return file.read_text(errors="replace") if file.exists() else ""
+        return file.read_text(errors="replace", encoding="utf-8") if file.exists() else ""
 
     def data_directory(self, name: str) -> Path:
         return self.run.data_directory(name)

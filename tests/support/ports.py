@@ -52,7 +52,7 @@ def reserve_ports(count: int) -> Reservation:
 def _lock_blocks(directory: Path, start: int, blocks: int) -> list[TextIO] | None:
     locks: list[TextIO] = []
     for block in range(blocks):
-        lock = open(directory / f"{start + block * BLOCK}.lock", "w")  # noqa: SIM115 (closing it is what frees the block)
+        lock = open(directory / f"{start + block * BLOCK}.lock", "w", encoding="utf-8")  # noqa: SIM115 (closing it is what frees the block)
         locks.append(lock)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,7 +18,9 @@ sys.stdin.read()
 @contextmanager
 def posix_lock_of_a_child(path: Path) -> Iterator[None]:
     argv = [sys.executable, "-c", PROGRAM, str(path)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+    ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
         try:

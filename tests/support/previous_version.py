@@ -18,7 +18,7 @@ GIT_WITHIN_S, SETUP_WITHIN_S = 60.0, 600.0
 
 
 def previous_commit() -> str:
-    return FILE.read_text().strip()
+    return FILE.read_text(encoding="utf-8").strip()
 
 
 def why_not() -> str | None:
@@ -40,7 +40,7 @@ def previous_source() -> Path:
     commit = previous_commit()
     SOURCES.mkdir(parents=True, exist_ok=True)
     target = SOURCES / commit
-    with open(SOURCES / "lock", "w") as lock:
+    with open(SOURCES / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
             with tempfile.TemporaryDirectory(dir=SOURCES) as scratch:
@@ -63,7 +63,7 @@ def previous_python(source: Path) -> Path:
 
 
 def _constraints(root: Path) -> set[str]:
-    return set((root / "constraints.txt").read_text().split())
+    return set((root / "constraints.txt").read_text(encoding="utf-8").split())
 
 
 def _git(*arguments: str) -> None:

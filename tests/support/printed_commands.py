@@ -50,7 +50,7 @@ class PrintedCommands:
 
     def section(self, section: str, *, page: Path | None = None) -> str:
         """Runs a section, and returns what it printed. Fails the test at the first command that fails. `page`: another page."""
-        own = section_of((page or self._page).read_text(), section)
+        own = section_of((page or self._page).read_text(encoding="utf-8"), section)
         commands = "".join(block.text for block in blocks_of(own) if block.language == "sh")
         assert commands, f"{page or self._page}: {section} has no command"
         return self.sh(commands)
@@ -59,7 +59,10 @@ class PrintedCommands:
         """Runs a script of the test's own in the same surroundings."""
         path = f"{self._bin}:{ROOT / '.venv' / 'bin'}:{ROOT / '.tools' / 'etcd'}:{os.environ['PATH']}"
         # Files, not pipes: what the script starts in the background may outlive it.
-        with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complaints:
+        with (
+            tempfile.TemporaryFile("w+", encoding="utf-8") as printed,
+            tempfile.TemporaryFile("w+", encoding="utf-8") as complaints,
+        ):
             done = subprocess.run(
                 ["sh", "-eu", "-c", self._placed(script)],
                 cwd=ROOT,
@@ -89,7 +92,7 @@ class PrintedCommands:
 
     def _write_script(self, name: str, command: list[str]) -> None:
         script = self._bin / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
 
 

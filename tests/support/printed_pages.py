@@ -74,7 +74,7 @@ def run_page(
     for name, text in page.files.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(addressed(text, bootstrap))
+        file.write_text(addressed(text, bootstrap), encoding="utf-8")
     script = "".join(f"{step.commands}echo; echo '{END_OF_STEP}'\n" for step in page.steps)
     done = subprocess.run(
         # `timeout` ends the commands' children, too.
@@ -83,7 +83,7 @@ def run_page(
         env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     printed = done.stdout.split(f"\n{END_OF_STEP}\n")

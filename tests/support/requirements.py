@@ -39,7 +39,7 @@ def _command(name: str) -> Callable[[], str | None]:
 def _java() -> str | None:
     if shutil.which("java") is None:
         return "no java on PATH"
-    words = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60).stderr
+    words = subprocess.run(["java", "-version"], capture_output=True, encoding="utf-8", timeout=60).stderr
     version = words.partition('version "')[2].partition(".")[0].partition('"')[0]
     return None if version.isdigit() and int(version) >= 17 else f"java is {version or words!r}, not 17 or later"
 
@@ -57,7 +57,7 @@ def _jars(pom: str) -> Callable[[], str | None]:
 def _go() -> str | None:
     if shutil.which("go") is None:
         return "no go on PATH"
-    words = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, timeout=60).stdout
+    words = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, encoding="utf-8", timeout=60).stdout
     version = tuple(map(int, re.findall(r"\d+", words)[:2]))
     # From 1.21 on, Go gets itself whatever later version go.mod asks for.
     return None if version >= (1, 21) else f"go is {words.strip()!r}, not 1.21 or later"
@@ -76,7 +76,7 @@ def _c_compiler() -> str | None:
 def _python_venv() -> str | None:
     if shutil.which("python3") is None:
         return "no python3 on PATH"
-    tried = subprocess.run(["python3", "-c", "import ensurepip, venv"], capture_output=True, text=True, timeout=60)
+    tried = subprocess.run(["python3", "-c", "import ensurepip, venv"], capture_output=True, encoding="utf-8", timeout=60)
     return None if tried.returncode == 0 else "python3 has no venv"
 
 
@@ -118,6 +118,12 @@ def _docker() -> str | None:
     return f"a dockerd runs already (process {running[0][0]}); stop it first" if running else None
 
 
+def _locales() -> str | None:
+    if shutil.which("localedef") is None:
+        return "no localedef on PATH"
+    return None if Path("/usr/share/i18n/locales/ja_JP").exists() else "no source of ja_JP below /usr/share/i18n"
+
+
 REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "java": (_java, "apt-get install openjdk-17-jre-headless"),
     "kafka": (_jars("pom.xml"), "apt-get install maven"),
@@ -140,5 +146,6 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "previous": (_previous, "a clone with its history: git fetch --unshallow"),
     "root": (_root, "run as root"),
     "etcd": (_etcd, "make setup"),
+    "locales": (_locales, "apt-get install locales"),
     "docker": (_docker, "on Debian 12: apt-get install --no-install-recommends docker.io iptables nftables mmdebstrap"),
 }

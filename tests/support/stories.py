@@ -42,7 +42,7 @@ Run = Callable[[Sequence[Command]], list[str]]
 def check_story(path: Path, run: Run) -> None:
     """Fails with the first step that brings something else than its file says; with `REWRITE=1` writes the file anew."""
     written = []
-    for step in path.read_text().strip().split("\n\n"):
+    for step in path.read_text(encoding="utf-8").strip().split("\n\n"):
         if DIVIDER not in step:
             written.append(step)
             continue
@@ -53,7 +53,7 @@ def check_story(path: Path, run: Run) -> None:
             assert found == expected.strip("\n"), f"{path.name}, after\n{above}"
         written.append(f"{above}\n{DIVIDER}\n{found}")
     if REWRITE:
-        path.write_text("\n\n".join(written) + "\n")
+        path.write_text("\n\n".join(written) + "\n", encoding="utf-8")
 
 
 def command_of(line: str) -> Command:

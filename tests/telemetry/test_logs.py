@@ -132,7 +132,7 @@ def test_a_log_file_is_rotated_and_stderr_follows_it(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", ROTATES, str(file)], stdout=output, stderr=output, check=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gateway-1.log", "gateway-1.log.1", "gateway-1.log.2"]
     assert all(path.stat().st_size < 2100 for path in tmp_path.iterdir())
-    last = file.read_text().splitlines()
+    last = file.read_text(encoding="utf-8").splitlines()
     assert last[-1] == "the last words"
     assert 'event="line 99"' in last[-2]
 
@@ -144,7 +144,7 @@ def test_a_log_file_that_was_removed_is_made_again(root_logger: None, tmp_path: 
     log.info("before")
     file.unlink()
     log.info("after")
-    assert "after" in file.read_text()
+    assert "after" in file.read_text(encoding="utf-8")
 
 
 def test_a_log_file_that_was_removed_while_its_volume_was_full_is_made_again(
@@ -157,8 +157,8 @@ def test_a_log_file_that_was_removed_while_its_volume_was_full_is_made_again(
     log.info("lost")
     file.unlink()
     log.info("after")
-    assert 'event="after"' in file.read_text()
-    assert " count=1" in file.read_text()
+    assert 'event="after"' in file.read_text(encoding="utf-8")
+    assert " count=1" in file.read_text(encoding="utf-8")
 
 
 FULL = """
@@ -174,8 +174,8 @@ for number in range(100):
 
 def test_a_file_that_cannot_be_rotated_goes_on_and_says_so_once(tmp_path: Path) -> None:
     file = tmp_path / "gateway-1.log"
-    done = subprocess.run([sys.executable, "-c", FULL, str(file)], capture_output=True, text=True, check=True)
-    lines = file.read_text().splitlines()
+    done = subprocess.run([sys.executable, "-c", FULL, str(file)], capture_output=True, encoding="utf-8", check=True)
+    lines = file.read_text(encoding="utf-8").splitlines()
     assert sum("the log file is not rotated, and grows" in line for line in lines) == 1
     assert len(lines) == 101
     assert done.stderr == ""
@@ -183,7 +183,7 @@ def test_a_file_that_cannot_be_rotated_goes_on_and_says_so_once(tmp_path: Path) 
 
 def test_lines_that_cannot_be_written_end_no_process_and_are_told_on_stderr(tmp_path: Path) -> None:
     code = ROTATES.replace('print("the last words", file=sys.stderr)', "").replace("file_bytes_max=2000", "file_bytes_max=10**9")
-    done = subprocess.run([sys.executable, "-c", code, "/dev/full"], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, "/dev/full"], capture_output=True, encoding="utf-8", check=True)
     assert re.fullmatch(r"1 lines of /dev/full are lost: \[Errno 28\] No space left on device\n", done.stderr)
 
 
@@ -204,7 +204,7 @@ def test_lost_lines_are_counted_in_the_log_once_it_can_be_written(
             log.info(f"lost {number}")
     log.info("written")
     log.info("also written")  # in a new file, since the first one is full
-    text = (tmp_path / "gateway-1.log.1").read_text() + file.read_text()
+    text = (tmp_path / "gateway-1.log.1").read_text(encoding="utf-8") + file.read_text(encoding="utf-8")
     assert text.count('event="lines of the log were lost"') == 1
     assert " count=3" in text
     assert 'event="also written"' in text
@@ -227,8 +227,8 @@ def test_a_child_process_follows_the_file_that_its_parent_rotates(root_logger: N
     log.info("before")
     file.rename(tmp_path / "storage-1.log.1")
     log.info("after")
-    assert 'event="after"' in file.read_text()
-    assert "after" not in (tmp_path / "storage-1.log.1").read_text()
+    assert 'event="after"' in file.read_text(encoding="utf-8")
+    assert "after" not in (tmp_path / "storage-1.log.1").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_service_that_cannot_log_says_so_in_one_line_and_ends(variable: str, t
     needed = {"PENSTOCK_NODE_ID": "1", "PENSTOCK_ETCD": "127.0.0.1:1", "PENSTOCK_DATA_DIR": str(tmp_path)}
     environment = os.environ | needed | {"PENSTOCK_RPC_UNIX": str(tmp_path / "socket"), variable: "/nowhere/at.all"}
     command = [sys.executable, "-m", "services.group_coordinator"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=60)
     assert ended.returncode == 1
     assert re.fullmatch(rf"group_coordinator: {variable} .*/nowhere/at.all.*\n", ended.stderr)
 

@@ -14,4 +14,4 @@ def test_kafka_prints_every_kind_of_our_records(tmp_path: Path) -> None:
         tmp_path / "__transaction_state-0", "--transaction-log-decoder", [encode(record) for record in SAMPLES]
     )
     assert len(lines) == len(SAMPLES)
-    assert lines == AS_KAFKA_PRINTS_THEM.read_text().splitlines()
+    assert lines == AS_KAFKA_PRINTS_THEM.read_text(encoding="utf-8").splitlines()

@@ -33,7 +33,9 @@ class Version:
     def _run(self, command: str, text: str = "") -> Any:
         environment = {**os.environ, "PYTHONPATH": str(self._source)}
         argv = [str(self._python), str(PROGRAM), command]
-        done = subprocess.run(argv, env=environment, input=text, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+        done = subprocess.run(
+            argv, env=environment, input=text, capture_output=True, encoding="utf-8", timeout=WITHIN_S, check=False
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -82,7 +82,7 @@ def test_handlers_of_the_controllers_apis_ask_the_controller_and_of_the_others_t
 
 def asks_the_controller(module: str) -> bool:
     """Whether the handler's module calls the controller, or one that it imports to help it does."""
-    for node in ast.walk(ast.parse(Path(sys.modules[module].__file__ or "").read_text())):
+    for node in ast.walk(ast.parse(Path(sys.modules[module].__file__ or "").read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and module != HANDLERS:
             asked = node.module == CONTROLLER_REQUESTS and "ask" in [alias.name for alias in node.names]
             helps = node.module.startswith(f"{HANDLERS}.") or node.module == SHARD_TOPICS

@@ -173,5 +173,5 @@ for name in {modules}:
     importlib.import_module(name)
 print(made)
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True)
     assert run.stdout.strip() == "[]"

@@ -20,7 +20,7 @@ def main(settings: str, target: str) -> None:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     address = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     request = urllib.request.Request(f"{address}/api/v1/nodes/{node}")
-    request.add_header("Authorization", f"Bearer {(ACCOUNT / 'token').read_text().strip()}")
+    request.add_header("Authorization", f"Bearer {(ACCOUNT / 'token').read_text(encoding='utf-8').strip()}")
     trust = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trust) as answer:
@@ -30,7 +30,7 @@ def main(settings: str, target: str) -> None:
     rack = labels.get(label)
     if not rack:
         sys.exit(f"node {node} has no label {label}: label it, or install with rack.source=none")
-    Path(target).write_text(f"{Path(settings).read_text()}\nrack = {json.dumps(rack)}\n")
+    Path(target).write_text(f"{Path(settings).read_text(encoding='utf-8')}\nrack = {json.dumps(rack)}\n", encoding="utf-8")
     print(f"rack {rack}, from {label} of node {node}")
 
 

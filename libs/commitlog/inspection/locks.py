@@ -11,7 +11,7 @@ def lock_holder(path: str) -> int | None:
     try:
         status = os.stat(f"{path}/.lock")
         file_id = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-        with open("/proc/locks") as table:
+        with open("/proc/locks", encoding="utf-8") as table:
             for line in table:
                 # 1: FLOCK  ADVISORY  WRITE 13629 fe:00:9996621 0 EOF      (a line of a waiting process has an arrow after the
                 # number)

@@ -1,6 +1,7 @@
 """The command line `python -m services.controller.migration nodes|from-kafka|set-aside|to-kafka`, for the targets of `make`."""
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -127,4 +128,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack a character of a path
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import io
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -127,4 +128,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack a character of a path
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))

@@ -144,13 +144,13 @@ def write_page(path: Path, make: Callable[[], str], module: str) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
     check = parser.parse_args().check
     text = make()
-    if path.exists() and path.read_text() == text:
+    if path.exists() and path.read_text(encoding="utf-8") == text:
         return 0
     if check:
         print(f"out of date: {path.name}; run python -m {module}")
         return 1
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     print(f"wrote: {path.name}")
     return 0
 

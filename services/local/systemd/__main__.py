@@ -41,7 +41,7 @@ def write(into: Path, hosts: Hosts, installation: Installation) -> list[str]:
         done.append(_write(into / UNITS.lstrip("/") / name, text))
     for name, settings in environment_files(hosts).items():
         path, text = into / ENVIRONMENT.lstrip("/") / name, _text(settings)
-        if path.exists() and path.read_text() != text:
+        if path.exists() and path.read_text(encoding="utf-8") != text:
             done.append(f"kept {path}, which differs; remove it to have it written anew")
         else:
             done.append(_write(path, text))
@@ -54,7 +54,7 @@ def _text(settings: Mapping[str, str]) -> str:
 
 def _write(path: Path, text: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return f"wrote {path}"
 
 

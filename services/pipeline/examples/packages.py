@@ -25,7 +25,7 @@ _FIELDS = "${Package}\t${Version}\t${Section}\t${Installed-Size}\n"
 
 def installed_packages() -> Iterator[dict[str, object]]:
     if shutil.which("dpkg-query"):
-        lines = subprocess.run(["dpkg-query", "-W", "-f", _FIELDS], capture_output=True, text=True, check=True).stdout
+        lines = subprocess.run(["dpkg-query", "-W", "-f", _FIELDS], capture_output=True, encoding="utf-8", check=True).stdout
         for line in lines.splitlines():
             name, version, section, size = line.split("\t")
             yield {"name": name, "version": version, "section": section, "installed_kilobytes": int(size or 0)}
@@ -73,8 +73,12 @@ def main(bootstrap: str, folder: Path) -> None:
     make_topics(bootstrap)
     print(fill(bootstrap), flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    text = TEMPLATE.read_text().replace("127.0.0.1:9092", bootstrap).replace(".run/pipeline/lake", str(folder / "lake"))
-    (folder / TEMPLATE.name).write_text(text)
+    text = (
+        TEMPLATE.read_text(encoding="utf-8")
+        .replace("127.0.0.1:9092", bootstrap)
+        .replace(".run/pipeline/lake", str(folder / "lake"))
+    )
+    (folder / TEMPLATE.name).write_text(text, encoding="utf-8")
     print(f"the job file is {folder / TEMPLATE.name}, the lake {folder / 'lake'}", flush=True)
 
 

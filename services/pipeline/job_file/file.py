@@ -56,7 +56,7 @@ class JobFile:
 def read_job_file(path: Path, readers: Mapping[str, Reader] = READERS) -> JobFile:
     """Raises InvalidJobFile, whose message names the file."""
     try:
-        return parse_job_file(path.read_text(), readers)
+        return parse_job_file(path.read_text(encoding="utf-8"), readers)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidJobFile(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     except InvalidJobFile as error:

@@ -36,7 +36,7 @@ def _avro_text(schema: TableReader) -> str:
     """The Avro schema document in the file that `file` names."""
     path = Path(schema.text("file"))
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         document: Any = json.loads(text)
     except (OSError, ValueError) as error:
         raise schema.refusal("file", str(path), f"a file with an Avro schema ({error})") from None

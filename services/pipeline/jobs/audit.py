@@ -93,8 +93,8 @@ def write_report(job: AuditJob, data: dict[str, Any]) -> Path:
     folder = Path(job.report)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.json").write_text(as_json(data))
-        (folder / "report.html").write_text(as_page(data))
+        (folder / "report.json").write_text(as_json(data), encoding="utf-8")
+        (folder / "report.html").write_text(as_page(data), encoding="utf-8")
     except OSError as error:
         raise PipelineError(f"{job.name}: the report cannot be written to {folder}: {error.strerror}") from error
     return folder / "report.html"

@@ -22,7 +22,7 @@ STAMP = "resolved.txt"
 def resolved_jars(ivy: Path) -> list[Path]:
     """The jars of all coordinates if setup has resolved exactly these; otherwise none."""
     stamp = ivy / STAMP
-    if not stamp.exists() or stamp.read_text().split() != list(COORDINATES):
+    if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != list(COORDINATES):
         return []
     return sorted((ivy / "jars").glob("*.jar"))
 

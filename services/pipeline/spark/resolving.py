@@ -16,7 +16,7 @@ def resolve() -> None:
     ivy.mkdir(parents=True, exist_ok=True)
     settings = {"spark.jars.packages": ",".join(COORDINATES), "spark.jars.ivy": str(ivy), "spark.ui.enabled": "false"}
     SparkSession.builder.master("local[1]").config(map=settings).getOrCreate().stop()
-    (ivy / STAMP).write_text("\n".join(COORDINATES))
+    (ivy / STAMP).write_text("\n".join(COORDINATES), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.hosts and not is_router():
         return run_as_router("tests.bench.client_gaps", sys.argv[1:])
-    if AUTOGROUP.exists() and AUTOGROUP.read_text().strip() != "0":
+    if AUTOGROUP.exists() and AUTOGROUP.read_text(encoding="utf-8").strip() != "0":
         print(f"{AUTOGROUP} is not 0: busy clients may keep the cluster from its cores for seconds", file=sys.stderr)
     clients, chosen = given.clients.split(","), given.only.split(",")
     with tempfile.TemporaryDirectory(prefix="penstock-gaps-") as scratch:

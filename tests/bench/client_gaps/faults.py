@@ -126,7 +126,7 @@ class Faults:
         """The gateway with most connections to its broker ports."""
         shape = self._cluster.shape
         by_port = {shape.bootstrap_port(gateway) + node: gateway for gateway in range(1, shape.gateways + 1) for node in REPLICAS}
-        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:]]
         remote = [int(row[2].partition(":")[2], 16) for row in rows if row[3] == ESTABLISHED]
         used = Counter(by_port[port] for port in remote if port in by_port)
         return used.most_common(1)[0][0]

@@ -65,7 +65,7 @@ class Stream:
     def expect_running(self) -> None:
         """Raises ClientEnded, with the beginning of the client's own error: nothing would follow any more."""
         if self._process.poll() is not None:
-            said = self._stderr.read_text()
+            said = self._stderr.read_text(encoding="utf-8")
             raise ClientEnded(f"{self.client} {self.mode} ended with {self._process.returncode}: {said[:SAID_MAX]}")
 
     def has_received(self, offset: int) -> bool:
@@ -92,7 +92,8 @@ class Stream:
         self._process.wait()
 
     def __repr__(self) -> str:
-        return f"{self.client} {self.mode}: {len(self.times_us)}, {self.failures[:3]}, {self._stderr.read_text()[-300:]}"
+        said = self._stderr.read_text(encoding="utf-8")[-300:]
+        return f"{self.client} {self.mode}: {len(self.times_us)}, {self.failures[:3]}, {said}"
 
 
 def _of_python(program: str) -> Callable[[], Started]:

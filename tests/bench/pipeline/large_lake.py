@@ -30,9 +30,9 @@ report = "{directory}/report"
 
 def jvm_bytes_max() -> int:
     """Of the JVM that this process has started."""
-    statuses = [file.read_text() for file in Path(f"/proc/{os.getpid()}/task").glob("*/children")]
+    statuses = [file.read_text(encoding="utf-8") for file in Path(f"/proc/{os.getpid()}/task").glob("*/children")]
     for pid in " ".join(statuses).split():
-        fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
         if fields["Name"].strip() == "java":
             return int(fields["VmHWM"].split()[0]) * 1024
     raise AssertionError("there is no JVM")

@@ -28,7 +28,7 @@ def test_kafkas_own_tool_deletes_and_says_where_the_logs_start(bootstrap: str, a
         fill(bootstrap, topic, partition, 5)
     wanted = [{"topic": topic, "partition": 0, "offset": 3}, {"topic": topic, "partition": 1, "offset": -1}]
     offsets = tmp_path / "offsets.json"
-    offsets.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    offsets.write_text(json.dumps({"version": 1, "partitions": wanted}), encoding="utf-8")
     said = run_tool("kafka-delete-records", "--bootstrap-server", bootstrap, "--offset-json-file", str(offsets)).text
     assert f"partition: {topic}-0\tlow_watermark: 3" in said
     assert f"partition: {topic}-1\tlow_watermark: 5" in said

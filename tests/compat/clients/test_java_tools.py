@@ -130,7 +130,7 @@ def test_the_api_versions_tool_sees_every_broker(bootstrap: str) -> None:
 def test_a_client_that_expects_sasl_hears_that_nobody_asks_for_it(bootstrap: str, tmp_path: Path) -> None:
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
     settings = tmp_path / "sasl.properties"
-    settings.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    settings.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n", encoding="utf-8")
     listing = ("kafka-topics", "--bootstrap-server", bootstrap, "--list", "--command-config", str(settings))
     refused = run_tool(*listing, check=False)
     assert refused.returncode == 1

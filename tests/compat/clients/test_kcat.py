@@ -31,7 +31,7 @@ def test_a_file_goes_in_by_lines_and_comes_out_by_partition(bootstrap: str, admi
     lines = [f"{number} of partition {number % 3}" for number in range(3_000)]
     for partition in range(3):
         file = tmp_path / str(partition)
-        file.write_text("".join(line + "\n" for line in lines[partition::3]))
+        file.write_text("".join(line + "\n" for line in lines[partition::3]), encoding="utf-8")
         run_kcat("-P", "-b", bootstrap, "-t", topic, "-p", str(partition), "-l", str(file))
     for partition in range(3):
         where = ("-b", bootstrap, "-t", topic, "-p", str(partition))

@@ -37,7 +37,7 @@ def admin(two: LocalCluster) -> Iterator[Admin]:
 
 def plan(path: Path, topic: str, replicas: list[int], log_dirs: list[str]) -> str:
     partition = {"topic": topic, "partition": 0, "replicas": replicas, "log_dirs": log_dirs}
-    path.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+    path.write_text(json.dumps({"version": 1, "partitions": [partition]}), encoding="utf-8")
     return str(path)
 
 

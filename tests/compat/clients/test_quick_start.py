@@ -23,7 +23,7 @@ def kafka_tools(tmp_path: Path) -> Path:
     for tool, main_class in TOOLS.items():
         script = tmp_path / "bin" / f"{tool}.sh"
         script.parent.mkdir(exist_ok=True)
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(jars.command(main_class, options=SHORT_LIVED))} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(jars.command(main_class, options=SHORT_LIVED))} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
     return tmp_path / "bin"
 
@@ -31,4 +31,4 @@ def kafka_tools(tmp_path: Path) -> Path:
 def test_kcat_and_the_console_tools_write_read_and_describe(bootstrap: str, kafka_tools: Path, tmp_path: Path) -> None:
     require("kcat")
     environment = {"PATH": f"{kafka_tools}:{os.environ['PATH']}"}
-    run_page(parse_page(PAGE.read_text()), tmp_path, bootstrap, timeout_s=TIMEOUT_S, environment=environment)
+    run_page(parse_page(PAGE.read_text(encoding="utf-8")), tmp_path, bootstrap, timeout_s=TIMEOUT_S, environment=environment)

@@ -24,13 +24,13 @@ def test_kafkas_tool_plans_a_reassignment_carries_it_out_and_verifies_it(
     place(admin, topic, [[1, 2], [2, 1]])
     fill(bootstrap, topic, 1000, partitions=2)
     topics = tmp_path / "topics.json"
-    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}), encoding="utf-8")
     said = reassign(bootstrap, "--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "2,3").text
     assert "Proposed partition reassignment configuration" in said
     proposed = json.loads(said.splitlines()[-1])["partitions"]
     assert {node for partition in proposed for node in partition["replicas"]} <= {2, 3}
     plan = tmp_path / "plan.json"
-    plan.write_text(plan_of(topic, {0: [2, 3], 1: [3, 2]}))
+    plan.write_text(plan_of(topic, {0: [2, 3], 1: [3, 2]}), encoding="utf-8")
     throttle = ("--throttle", "50000000")
     said = reassign(bootstrap, "--execute", "--reassignment-json-file", str(plan), *throttle).text
     assert f"Successfully started partition reassignments for {topic}-0,{topic}-1" in said
@@ -51,7 +51,7 @@ def test_reassignments_in_progress_are_listed_and_cancelled(bootstrap: str, admi
     place(admin, topic, [[1]])
     fill(bootstrap, topic, 20_000)
     plan = tmp_path / "plan.json"
-    plan.write_text(plan_of(topic, {0: [3]}))
+    plan.write_text(plan_of(topic, {0: [3]}), encoding="utf-8")
     reassign(bootstrap, "--execute", "--reassignment-json-file", str(plan), "--throttle", "1")
     assert re.search(rf"{topic}-0: replicas: 3,1\. adding: 3\. removing: 1\.", reassign(bootstrap, "--list").text)
     said = reassign(bootstrap, "--verify", "--reassignment-json-file", str(plan)).text
@@ -67,7 +67,7 @@ def test_a_plan_for_a_node_that_nobody_knows_is_refused_with_words(
 ) -> None:
     place(admin, topic, [[1]])
     plan = tmp_path / "plan.json"
-    plan.write_text(plan_of(topic, {0: [9]}))
+    plan.write_text(plan_of(topic, {0: [9]}), encoding="utf-8")
     refused = reassign(bootstrap, "--execute", "--reassignment-json-file", str(plan), check=False)
     assert "Unknown broker id 9" in refused.text + refused.stderr.decode()
     assert layout(admin, topic) == {0: [1]}
@@ -78,7 +78,7 @@ def test_kafkas_tool_gives_leadership_back_to_the_preferred_replica(
 ) -> None:
     place(admin, topic, [[1, 2, 3]])
     plan = tmp_path / "plan.json"
-    plan.write_text(plan_of(topic, {0: [2, 1, 3]}))
+    plan.write_text(plan_of(topic, {0: [2, 1, 3]}), encoding="utf-8")
     reassign(bootstrap, "--execute", "--reassignment-json-file", str(plan))
     eventually(lambda: layout(admin, topic) == {0: [2, 1, 3]})
 

@@ -127,7 +127,8 @@ def java_producer(bootstrap: str, topic: str, tmp_path: Path) -> "Iterator[Itera
     require("java", "kafka")
     config = tmp_path / "producer.properties"
     config.write_text(
-        f"metadata.max.age.ms={REFRESH_MS}\nlinger.ms=0\npartitioner.adaptive.partitioning.enable=false\nbatch.size=1\n"
+        f"metadata.max.age.ms={REFRESH_MS}\nlinger.ms=0\npartitioner.adaptive.partitioning.enable=false\nbatch.size=1\n",
+        encoding="utf-8",
     )
     asked = ("--bootstrap-server", bootstrap, "--topic", topic, "--throughput", "200", "--command-config", str(config))
     command = KafkaJars(ROOT).command(TOOLS["kafka-verifiable-producer"], *asked, options=SHORT_LIVED)

@@ -40,7 +40,9 @@ class KafkaConfig:
 def kafkas() -> dict[str, KafkaConfig]:
     require("java", "kafka")
     command = KafkaJars(ROOT).command("KafkaBrokerConfigs", options=("-XX:TieredStopAtLevel=1",))
-    done = subprocess.run([*command[:-1], str(HERE / "KafkaBrokerConfigs.java")], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*command[:-1], str(HERE / "KafkaBrokerConfigs.java")], capture_output=True, encoding="utf-8", timeout=120
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     configs = [KafkaConfig(*line.split("\t")) for line in done.stdout.splitlines()]
     return {config.name: config for config in configs}

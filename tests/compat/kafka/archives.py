@@ -19,7 +19,7 @@ def archived(jars: KafkaJars, main_class: str) -> Iterator[tuple[str, ...]]:
         yield (f"-XX:SharedArchiveFile={archive}", SILENT)
         return
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with open(archive.with_suffix(".lock"), "w") as lock:
+    with open(archive.with_suffix(".lock"), "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # another run is leaving it

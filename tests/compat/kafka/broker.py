@@ -62,7 +62,7 @@ class KafkaBroker:
         """Formats if that was not done before, starts, returns when the broker answers ApiVersions."""
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "server.properties"
-        config.write_text("".join(f"{name}={value}\n" for name, value in self.all_properties().items()))
+        config.write_text("".join(f"{name}={value}\n" for name, value in self.all_properties().items()), encoding="utf-8")
         if not (self.log_directory / "meta.properties").exists():
             quick = (*QUICK, "-XX:+UseSerialGC")
             format_it = self._jars.command(
@@ -103,7 +103,7 @@ class KafkaBroker:
         self.close()
 
     def log(self) -> str:
-        return (self.directory / "broker.log").read_text(errors="replace")
+        return (self.directory / "broker.log").read_text(errors="replace", encoding="utf-8")
 
     def all_properties(self) -> dict[str, str]:
         """The content of server.properties."""

@@ -25,18 +25,18 @@ class KafkaJars:
         self._pom = pom
 
     def are_here(self) -> bool:
-        return self.stamp.exists() and self.stamp.read_text() == self._fingerprint()
+        return self.stamp.exists() and self.stamp.read_text(encoding="utf-8") == self._fingerprint()
 
     def ensure(self) -> Path:
         """Returns the folder. Takes seconds to a minute the first time; test processes that start together share one download."""
         self._lock.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._lock, "w") as lock:
+        with open(self._lock, "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not self.are_here():
                 argv = ["mvn", "-q", "-B", "-f", str(self._pom), COPY, f"-DoutputDirectory={self.directory}"]
-                result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+                result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=600)
                 assert result.returncode == 0, f"Maven failed: {(result.stdout + result.stderr)[-2000:]}"
-                self.stamp.write_text(self._fingerprint())
+                self.stamp.write_text(self._fingerprint(), encoding="utf-8")
         return self.directory
 
     def command(self, main_class: str, *arguments: str, heap: str = "256m", options: tuple[str, ...] = ()) -> list[str]:

@@ -103,7 +103,7 @@ def run_compaction_tester(*arguments: str, timeout_s: float = 120.0) -> str:
     """LogCompactionTester; returns what it said. It ends when it has read nothing new for 20 seconds."""
     require("java", "compaction-tester")
     command = KafkaJars(ROOT, COMPACTION_TESTER).command("kafka.tools.LogCompactionTester", *arguments, options=SHORT_LIVED)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=timeout_s)
     assert done.returncode == 0, f"it ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 

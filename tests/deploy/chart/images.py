@@ -36,7 +36,9 @@ def _build(daemon: DockerDaemon, service: str, tag: str) -> str:
 
 def _build_client(daemon: DockerDaemon, context: Path) -> None:
     context.mkdir()
-    (context / "Dockerfile").write_text(f"FROM {PYTHON_IMAGE}\nRUN pip install --quiet --no-cache-dir confluent-kafka\n")
+    (context / "Dockerfile").write_text(
+        f"FROM {PYTHON_IMAGE}\nRUN pip install --quiet --no-cache-dir confluent-kafka\n", encoding="utf-8"
+    )
     daemon.run("build", "--quiet", "--tag", CLIENT_IMAGE, str(context), within_s=BUILDS_WITHIN_S)
 
 

@@ -25,7 +25,7 @@ class LoadPod:
         self._release.kubectl("create", "-f", "-", given=json.dumps(_pod(self._name, self._image)))
         self._release.kubectl("wait", "--for=condition=Ready", f"pod/{self._name}", "--timeout=5m")
         command = [*self._release.kubectl_command(), "logs", "--follow", self._name]
-        with subprocess.Popen(command, env=self._release.environment, stdout=subprocess.PIPE, text=True) as following:
+        with subprocess.Popen(command, env=self._release.environment, stdout=subprocess.PIPE, encoding="utf-8") as following:
             assert following.stdout is not None
             seen = next((line for line in following.stdout if begun in line), None)
             following.terminate()

@@ -164,7 +164,7 @@ class LocalKubernetes:
 
     def _name(self, name: str, address: str) -> None:
         self._names[f"{name}.{NAMESPACE}.svc.{self._domain}"] = address
-        self._hosts.write_text("".join(f"{to} {name}\n" for name, to in self._names.items()))
+        self._hosts.write_text("".join(f"{to} {name}\n" for name, to in self._names.items()), encoding="utf-8")
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)

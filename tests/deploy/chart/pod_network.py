@@ -63,13 +63,13 @@ class PodNetwork:
 
 def _ip(*commands: str) -> None:
     for command in commands:
-        done = subprocess.run(["ip", *command.split()], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["ip", *command.split()], capture_output=True, encoding="utf-8", timeout=30)
         assert done.returncode == 0, f"ip {command}: {done.stderr}"
 
 
 def _enter(namespace: str) -> Callable[[], None]:
     def enter() -> None:
-        with open(f"/run/netns/{namespace}") as file:
+        with open(f"/run/netns/{namespace}", encoding="utf-8") as file:
             assert _LIBC.setns(file.fileno(), _NEW_NETWORK) == 0, os.strerror(ctypes.get_errno())
 
     return enter

@@ -106,7 +106,7 @@ class Pod:
         assert self._process.poll() is None, f"{self.name} ended with {self._process.returncode}:\n{self.log()[-4000:]}"
 
     def log(self) -> str:
-        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+        return self.log_file.read_text(errors="replace", encoding="utf-8") if self.log_file.exists() else ""
 
     def _run(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         app = self.directory / "app"
@@ -165,7 +165,7 @@ class Pod:
         path.mkdir(exist_ok=True)
         if kind is not None and "configMap" in kind:
             for file, text in self._config_maps[kind["configMap"]["name"]]["data"].items():
-                (path / file).write_text(text)
+                (path / file).write_text(text, encoding="utf-8")
         else:
             shutil.chown(path, self._uid, self._uid)
         return path

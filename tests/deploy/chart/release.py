@@ -70,7 +70,7 @@ class Release:
 
     def _run(self, command: Sequence[str], given: str = "") -> str:
         done = subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=WITHIN_S, env=self._environment, check=False
+            command, input=given, capture_output=True, encoding="utf-8", timeout=WITHIN_S, env=self._environment, check=False
         )
         assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
         return done.stdout

@@ -29,7 +29,7 @@ def value_sets() -> dict[str, tuple[str, ...]]:
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     require("helm")
-    return subprocess.run([install_helm(ROOT), *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([install_helm(ROOT), *arguments], capture_output=True, encoding="utf-8", timeout=60)
 
 
 def try_to_render(arguments: Sequence[str], kubernetes: str = "1.33.0") -> subprocess.CompletedProcess[str]:
@@ -48,7 +48,9 @@ def notes(arguments: Sequence[str], folder: Path) -> str:
     copy = folder / "penstock"
     shutil.copytree(CHART, copy)
     text = copy / "templates" / "NOTES.txt"
-    (copy / "templates" / "notes.yaml").write_text("".join(f"# {line}\n" for line in text.read_text().splitlines()))
+    (copy / "templates" / "notes.yaml").write_text(
+        "".join(f"# {line}\n" for line in text.read_text(encoding="utf-8").splitlines()), encoding="utf-8"
+    )
     text.unlink()
     done = helm(
         "template", RELEASE, str(copy), "-n", NAMESPACE, "--kube-version", "1.33.0", "-s", "templates/notes.yaml", *arguments
@@ -60,7 +62,7 @@ def notes(arguments: Sequence[str], folder: Path) -> str:
 def refusal(values: Object, folder: Path) -> str:
     """Helm's words about values that it must refuse."""
     path = folder / "values.yaml"
-    path.write_text(yaml.safe_dump(values))
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
     done = try_to_render(["-f", str(path)])
     assert done.returncode != 0, "these values were accepted"
     return done.stderr.strip()

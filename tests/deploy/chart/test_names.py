@@ -34,7 +34,7 @@ def values(fullname: str, listener: str, job: str) -> Object:
 @pytest.mark.parametrize("listener", ["L", LISTENER])
 def test_every_name_and_label_has_room(fullname: str, listener: str, tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump(values(fullname, listener, "j" * 14)))
+    file.write_text(yaml.safe_dump(values(fullname, listener, "j" * 14)), encoding="utf-8")
     objects = render(["-f", str(file)])
     too_long = [f"{each['kind']} {name}" for each, name in _names(objects) if len(name) > LONGEST.get(each["kind"], 253)]
     assert too_long == []

@@ -38,7 +38,7 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("account")
     words = "req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=k -addext subjectAltName=IP:127.0.0.1 -keyout key -out ca.crt"
     subprocess.run(["openssl", *words.split()], cwd=folder, check=True, capture_output=True, timeout=60)
-    (folder / "token").write_text(TOKEN)
+    (folder / "token").write_text(TOKEN, encoding="utf-8")
     return folder
 
 
@@ -57,7 +57,7 @@ def port(account: Path) -> Iterator[int]:
 
 
 def read_zone(account: Path, port: int, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    (tmp_path / "settings.toml").write_text('log_level = "debug"\n')
+    (tmp_path / "settings.toml").write_text('log_level = "debug"\n', encoding="utf-8")
     given = {
         **os.environ,
         "SERVICE_ACCOUNT_DIR": str(account),
@@ -69,13 +69,13 @@ def read_zone(account: Path, port: int, tmp_path: Path, **environment: str) -> s
     }
     files = (CHART / "files" / "node_zone.py", tmp_path / "settings.toml", tmp_path / "written.toml")
     command = [sys.executable, *map(str, files)]
-    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=given, capture_output=True, encoding="utf-8", timeout=60)
 
 
 def test_the_zone_of_the_node_becomes_the_rack(account: Path, port: int, tmp_path: Path) -> None:
     done = read_zone(account, port, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert tomllib.loads((tmp_path / "written.toml").read_text()) == {"log_level": "debug", "rack": "zone-b"}
+    assert tomllib.loads((tmp_path / "written.toml").read_text(encoding="utf-8")) == {"log_level": "debug", "rack": "zone-b"}
 
 
 def test_a_node_without_the_label_stops_the_pod_in_one_sentence(account: Path, port: int, tmp_path: Path) -> None:

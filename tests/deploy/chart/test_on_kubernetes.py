@@ -13,7 +13,7 @@ HELM_TEST = (sys.executable, "-m", "tests.deploy.chart.on_kubernetes")
 def run(*arguments: str, path: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "PATH": path}
     return subprocess.run(
-        [*HELM_TEST, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+        [*HELM_TEST, *arguments], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=60, check=False
     )
 
 

@@ -76,11 +76,13 @@ def chart_that_sees(release: list[Object], folder: Path) -> Path:
     chart = folder / "penstock"
     shutil.copytree(CHART, chart)
     template = chart / "templates" / "_running.tpl"
-    text = template.read_text()
+    text = template.read_text(encoding="utf-8")
     assert text.count(LOOKUP) == 1
-    template.write_text(text.replace(LOOKUP, FROM_FILE))
+    template.write_text(text.replace(LOOKUP, FROM_FILE), encoding="utf-8")
     stranger = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "stranger"}, "spec": {"replicas": 1}}
-    (chart / "running.json").write_text(json.dumps({"items": [stranger, *of_kind(release, "StatefulSet").values()]}))
+    (chart / "running.json").write_text(
+        json.dumps({"items": [stranger, *of_kind(release, "StatefulSet").values()]}), encoding="utf-8"
+    )
     return chart
 
 
@@ -91,7 +93,7 @@ def upgrade(chart: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 def with_listeners(listeners: list[Object], folder: Path) -> list[str]:
     """Helm's arguments for these listeners."""
     file = folder / "listeners.yaml"
-    file.write_text(yaml.safe_dump({"listeners": listeners}))
+    file.write_text(yaml.safe_dump({"listeners": listeners}), encoding="utf-8")
     return ["-f", str(file)]
 
 

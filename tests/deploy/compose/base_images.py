@@ -55,7 +55,9 @@ def build_etcd_image(daemon: DockerDaemon, tag: str) -> None:
         context = Path(scratch)
         shutil.copy2(etcd_binary(ROOT), context / "etcd")
         shutil.copy2(_etcdctl(), context / "etcdctl")
-        (context / "Dockerfile").write_text(f'FROM {PYTHON_IMAGE}\nCOPY etcd etcdctl /usr/local/bin/\nCMD ["etcd"]\n')
+        (context / "Dockerfile").write_text(
+            f'FROM {PYTHON_IMAGE}\nCOPY etcd etcdctl /usr/local/bin/\nCMD ["etcd"]\n', encoding="utf-8"
+        )
         daemon.run("build", "--quiet", "--tag", tag, str(context))
 
 

@@ -65,7 +65,7 @@ class DockerDaemon:
     def __enter__(self) -> "DockerDaemon":
         set_up_plugins()
         self.directory.mkdir(parents=True)
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1", encoding="utf-8")
         with open(self.directory / "log", "wb") as log:
             self._process = subprocess.Popen(
                 [
@@ -101,7 +101,7 @@ class DockerDaemon:
 
     def _answers(self) -> bool:
         assert self._process is not None
-        assert self._process.poll() is None, (self.directory / "log").read_text()[-2000:]
+        assert self._process.poll() is None, (self.directory / "log").read_text(encoding="utf-8")[-2000:]
         return subprocess.run(["docker", "info"], env=self.environment, capture_output=True, timeout=60).returncode == 0
 
     def run(
@@ -123,6 +123,6 @@ class DockerDaemon:
             input=text,
             stdin=None if text is not None else subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=within_s,
         )

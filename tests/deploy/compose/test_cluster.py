@@ -42,7 +42,7 @@ def test_a_client_on_this_machine_produces_and_consumes(project: ComposeProject,
 
 
 def test_a_client_in_the_network_produces_and_consumes(project: ComposeProject, topic: str) -> None:
-    program = (Path(__file__).parent / "client_in_network.py").read_text()
+    program = (Path(__file__).parent / "client_in_network.py").read_text(encoding="utf-8")
     said = project.daemon.run(
         *("run", "--rm", "--interactive", "--network=penstock_default", f"--volume={PACKAGES}:/packages:ro"),
         *("--env=PYTHONPATH=/packages", PYTHON_IMAGE, "python", "-", "gateway-internal:9092", topic),
@@ -70,7 +70,7 @@ def test_each_container_runs_without_privileges_and_with_a_read_only_root(projec
     for service in own_services(project):
         status = dict(
             line.split(":\t", 1)
-            for line in Path(f"/proc/{project.pid(service)}/status").read_text().splitlines()
+            for line in Path(f"/proc/{project.pid(service)}/status").read_text(encoding="utf-8").splitlines()
             if ":\t" in line
         )
         assert status["Uid"].split() == [USER] * 4, service

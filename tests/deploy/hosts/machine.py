@@ -42,7 +42,7 @@ class Machine:
     def run(self, command: str) -> str:
         """Runs a line of shell in /opt/penstock; returns what it prints."""
         argv = self._within(["sh", "-c", f"cd /opt/penstock && {command}"])
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(argv, capture_output=True, encoding="utf-8", timeout=60, check=False)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 

@@ -24,7 +24,7 @@ class Place:
 
     def run(self, *argv: str, given: str = "", fails: bool = False) -> str:
         done = subprocess.run(
-            [*self._inside, *argv], input=given, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120
+            [*self._inside, *argv], input=given, cwd=ROOT, env=environment(), capture_output=True, encoding="utf-8", timeout=120
         )
         assert (done.returncode != 0) == fails, f"{' '.join(argv)}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr if fails else done.stdout

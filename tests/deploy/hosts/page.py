@@ -5,7 +5,7 @@ from tests.support.requirements import ROOT
 
 
 def blocks(page: str) -> list[str]:
-    return [block.text for block in blocks_of((ROOT / page).read_text())]
+    return [block.text for block in blocks_of((ROOT / page).read_text(encoding="utf-8"))]
 
 
 def block_with(page: str, words: str) -> str:

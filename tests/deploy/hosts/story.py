@@ -61,19 +61,19 @@ class Clients:
 
     def run(self, action: str, *more: str) -> list[list[object]]:
         argv = self._argv(action, self.bootstrap, TOPIC, *more)
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def shell(self, command: str) -> str:
         argv = [*self._inside, "sh", "-c", command]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(argv, capture_output=True, encoding="utf-8", timeout=60, check=False)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
     @contextmanager
     def producing(self) -> Iterator[None]:
-        with open(self._acknowledged, "w") as output:
+        with open(self._acknowledged, "w", encoding="utf-8") as output:
             process = subprocess.Popen(self._argv("produce", self.bootstrap, TOPIC), cwd=ROOT, stdout=output)
         try:
             yield
@@ -84,7 +84,11 @@ class Clients:
             process.wait()
 
     def acknowledged(self) -> list[list[object]]:
-        return [json.loads(line) for line in self._acknowledged.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return [
+            json.loads(line)
+            for line in self._acknowledged.read_text(encoding="utf-8").splitlines(keepends=True)
+            if line.endswith("\n")
+        ]
 
     def goes_on(self) -> float:
         """Returns when each partition has acknowledged some records more: the seconds that it took."""
@@ -138,7 +142,7 @@ def set_up(machine: Machine, hosts: Hosts) -> None:
     here = command.replace(f"--host {hosts.address[NAMES[0]]}", f"--host {machine.address}")
     machine.run(f"{here} --into {machine.root}")
     firewall = machine.root / "etc/penstock/firewall.nft"
-    firewall.write_text(addressed(block_with(PAGE, "table inet penstock"), hosts))
+    firewall.write_text(addressed(block_with(PAGE, "table inet penstock"), hosts), encoding="utf-8")
     machine.run(command_with(PAGE, "sudo nft -f").replace("/etc/penstock", str(firewall.parent)))
 
 
@@ -206,7 +210,7 @@ def main() -> int:
             play(hosts, Path(directory))
         except BaseException:
             for log in sorted(Path(directory).glob("*/*.log")):
-                print(f"--- {log}\n{log.read_text(errors='replace')[-3000:]}", flush=True)
+                print(f"--- {log}\n{log.read_text(errors='replace', encoding='utf-8')[-3000:]}", flush=True)
             raise
     return 0
 

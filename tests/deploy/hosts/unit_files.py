@@ -42,4 +42,4 @@ def read_unit(path: Path, *, root: Path) -> Unit:
 
 def _lines(path: Path) -> list[str]:
     """Without comments and empty lines."""
-    return [line for line in map(str.strip, path.read_text().splitlines()) if line and line[0] not in "#;"]
+    return [line for line in map(str.strip, path.read_text(encoding="utf-8").splitlines()) if line and line[0] not in "#;"]

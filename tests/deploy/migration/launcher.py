@@ -36,8 +36,10 @@ class Launcher:
 def format_beside(directory: Path, cluster_id: str, properties: dict[str, str], broker: KafkaBroker) -> None:
     """Formats the metadata.log.dir of a Kafka whose log.dirs have been used, by `kafka-storage.sh format`."""
     config = directory / "format.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in {**broker.all_properties(), **properties}.items()))
+    config.write_text(
+        "".join(f"{name}={value}\n" for name, value in {**broker.all_properties(), **properties}.items()), encoding="utf-8"
+    )
     arguments = ("format", "--ignore-formatted", "--cluster-id", cluster_id, "--config", str(config))
     command = KafkaJars(ROOT).command("kafka.tools.StorageTool", *arguments, options=SHORT_LIVED)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,9 @@ MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 def documented_properties(title: str) -> dict[str, str]:
     """The `properties` block of the section `title`."""
-    (text,) = (block.text for block in blocks_of(section_of(PAGE.read_text(), title)) if block.language == "properties")
+    (text,) = (
+        block.text for block in blocks_of(section_of(PAGE.read_text(encoding="utf-8"), title)) if block.language == "properties"
+    )
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
 
@@ -27,7 +29,7 @@ class MirrorMaker:
         require("java", "kafka-mirror")
         self._log = directory / "mirror-maker.log"
         self._properties = directory / "mm2.properties"
-        self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
 
     def __enter__(self) -> "MirrorMaker":
         command = KafkaJars(ROOT, MIRROR).command(MAIN, str(self._properties), options=SHORT_LIVED)
@@ -40,7 +42,7 @@ class MirrorMaker:
         return True
 
     def log(self) -> str:
-        return self._log.read_text(errors="replace")
+        return self._log.read_text(errors="replace", encoding="utf-8")
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()

@@ -8,7 +8,7 @@ import pytest
 from tests.compat.kafka.tools import run_tool
 from tests.support.requirements import ROOT
 
-PAGE = (ROOT / "docs" / "operate" / "tuning.md").read_text()
+PAGE = (ROOT / "docs" / "operate" / "tuning.md").read_text(encoding="utf-8")
 UNITS = {"KiB": 1024, "MiB": 1 << 20, "s": 1000, "min": 60_000}
 
 

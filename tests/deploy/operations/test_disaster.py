@@ -52,7 +52,7 @@ def status(commands: PrintedCommands) -> str:
 def test_a_backup_is_written(commands: PrintedCommands, backup: Path) -> None:
     create(commands, "kept", 1, 2)
     commands.section("A backup plan")
-    assert '"kept"' in backup.read_text()
+    assert '"kept"' in backup.read_text(encoding="utf-8")
 
 
 def test_metadata_are_rebuilt_from_the_disks(commands: PrintedCommands) -> None:

@@ -45,7 +45,7 @@ def test_a_replica_moves_to_the_other_directory(commands: PrintedCommands, disk:
 
 def test_a_retired_directory_is_replaced_by_an_empty_one(commands: PrintedCommands, disk: Path) -> None:
     commands.end("storage-3")
-    (disk / "penstock" / ".retired").write_text("Input/output error")
+    (disk / "penstock" / ".retired").write_text("Input/output error", encoding="utf-8")
     commands.sh("make up")
     eventually(lambda: "1 log directory of storage-3 does not work" in commands.sh("make -s status || true"))
     printed = commands.section("A failed disk")

@@ -36,7 +36,7 @@ class Installation:
             env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=STEP_S_MAX,
         )
 
@@ -53,7 +53,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     copied = ["libs", "services", "pyproject.toml", "README.md", "LICENSE"]
     subprocess.run(["cp", "-r", *copied, str(source)], cwd=root, check=True)
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "-w", str(built), str(source)]
-    ended = subprocess.run(pip, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=STEP_S_MAX)
+    ended = subprocess.run(pip, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=STEP_S_MAX)
     assert ended.returncode == 0, ended.stderr
     (path,) = built.glob("*.whl")
     return path

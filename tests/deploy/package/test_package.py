@@ -46,8 +46,8 @@ def project(installation: Installation) -> Path:
     """The sample project, in which the names of Penstock's packages are taken."""
     for name in ("libs", "services"):
         (installation.project / name).mkdir()
-        (installation.project / name / "__init__.py").write_text('OWNER = "the user"\n')
-    (installation.project / "test_orders.py").write_text(SAMPLE)
+        (installation.project / name / "__init__.py").write_text('OWNER = "the user"\n', encoding="utf-8")
+    (installation.project / "test_orders.py").write_text(SAMPLE, encoding="utf-8")
     return installation.project
 
 
@@ -65,7 +65,7 @@ def test_the_command_runs_a_cluster(installation: Installation, project: Path) -
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -17,5 +17,5 @@ TIMEOUT_S = 900.0  # with cold caches on a busy machine
 def test_a_quick_start_runs_as_it_is_printed(language: str, cluster: LocalCluster, tmp_path: Path) -> None:
     quick_start = QUICK_STARTS[language]
     require(*quick_start.needs)
-    page = parse_page(page_file(language).read_text())
+    page = parse_page(page_file(language).read_text(encoding="utf-8"))
     run_page(page, tmp_path, cluster.bootstrap, timeout_s=TIMEOUT_S, environment=quick_start.environment)

@@ -38,7 +38,7 @@ class UpgradedCluster(LocalCluster):
     def command(self, name: str) -> list[str]:
         """The output of a command of this version's launcher."""
         argv = [sys.executable, "-m", "services.local", name, "--run", str(self.run.path)]
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, check=False)
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=COMMAND_WITHIN_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.splitlines()
 
@@ -47,5 +47,5 @@ class UpgradedCluster(LocalCluster):
         arguments = [str(self.run.path), str(previous_python(source)), str(etcd_binary(ROOT)), json.dumps(asdict(self.shape))]
         argv = [sys.executable, str(FORMER_LAUNCHER), *arguments, *command]
         environment = {**os.environ, "PYTHONPATH": str(source)}
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, check=False)
+        done = subprocess.run(argv, env=environment, capture_output=True, encoding="utf-8", timeout=COMMAND_WITHIN_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

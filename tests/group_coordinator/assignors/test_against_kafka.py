@@ -48,7 +48,7 @@ def by_kafka(groups: list[GroupSpec]) -> dict[str, list[Assignment]]:
     request = [_as_json(name, spec) for name in ("range", "uniform") for spec in groups]
     jars = KafkaJars(ROOT).command("KafkaAssignors")
     argv = [*jars[:-1], str(HERE / "KafkaAssignors.java")]
-    done = subprocess.run(argv, input="\n".join(request), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(argv, input="\n".join(request), capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     answers = [_from_json(line) for line in done.stdout.splitlines()]
     return {"range": answers[: len(groups)], "uniform": answers[len(groups) :]}

@@ -83,7 +83,7 @@ def by_kafka(patterns: list[str]) -> list[list[str] | str]:
     require("java", "kafka")
     argv = [*KafkaJars(ROOT).command("")[:-1], str(Path(__file__).parent / "KafkaRegex.java")]
     done = subprocess.run(
-        argv, input=f"{json.dumps(patterns)}\n{json.dumps(NAMES)}\n", capture_output=True, text=True, timeout=60
+        argv, input=f"{json.dumps(patterns)}\n{json.dumps(NAMES)}\n", capture_output=True, encoding="utf-8", timeout=60
     )
     assert done.returncode == 0, done.stderr[-2000:]
     answers: list[list[str] | str] = json.loads(done.stdout)

@@ -38,7 +38,7 @@ def write(into: Path, **changed: str) -> subprocess.CompletedProcess[str]:
     options = {**GOOD, **{f"--{name}": value for name, value in changed.items()}, "--into": str(into)}
     words = [word for option in options.items() for word in option]
     return subprocess.run(
-        [sys.executable, "-m", "services.local.systemd", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "services.local.systemd", *words], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60
     )
 
 
@@ -97,11 +97,14 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
         pytest.skip("no systemd-analyze on PATH")
     assert write(tmp_path, user="daemon").returncode == 0
     files = sorted(map(str, (tmp_path / "etc/systemd/system").iterdir()))
-    said = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True, timeout=60)
+    said = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, encoding="utf-8", timeout=60)
     assert (said.returncode, said.stderr) == (0, "")
     for file in files[:-1]:
         level = subprocess.run(
-            ["systemd-analyze", "security", "--offline=true", "--threshold=25", file], capture_output=True, text=True, timeout=60
+            ["systemd-analyze", "security", "--offline=true", "--threshold=25", file],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
         )
         assert level.returncode == 0, level.stdout[-300:]
 
@@ -109,13 +112,13 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
 def test_a_second_run_replaces_units_and_keeps_changed_settings(tmp_path: Path) -> None:
     write(tmp_path)
     settings = tmp_path / "etc/penstock/storage.env"
-    settings.write_text(f"{settings.read_text()}PENSTOCK_LOG_LEVEL=debug\n")
+    settings.write_text(f"{settings.read_text(encoding='utf-8')}PENSTOCK_LOG_LEVEL=debug\n", encoding="utf-8")
     unit = tmp_path / "etc/systemd/system" / unit_name("storage")
-    unit.write_text("")
+    unit.write_text("", encoding="utf-8")
     said = write(tmp_path).stdout
     assert f"kept {settings}, which differs; remove it to have it written anew" in said
-    assert "PENSTOCK_LOG_LEVEL=debug" in settings.read_text()
-    assert "ExecStart=" in unit.read_text()
+    assert "PENSTOCK_LOG_LEVEL=debug" in settings.read_text(encoding="utf-8")
+    assert "ExecStart=" in unit.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_a_compaction_that_runs_out_of_memory_stops_no_node(written: Path) -> No
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "etc").write_text("")
+    (tmp_path / "etc").write_text("", encoding="utf-8")
     done = write(tmp_path)
     assert done.returncode == 1
     assert re.fullmatch(rf"penstock: {tmp_path}/etc\S*: Not a directory\n", done.stderr)

@@ -26,7 +26,7 @@ def file(bootstrap: str, topic: str, tmp_path: Path) -> Path:
     archive = f'[jobs.a]\nkind = "archive"\ntopics = ["{topic}"]\npath = "{tmp_path}/t"\ncheckpoint = "{tmp_path}/c"\n'
     audit = f'[jobs.check]\nkind = "audit"\narchive = "a"\ntopics = ["{topic}"]\nreport = "{tmp_path}/report"\n'
     path = tmp_path / "jobs.toml"
-    path.write_text(job_file(bootstrap, tmp_path, archive + audit))
+    path.write_text(job_file(bootstrap, tmp_path, archive + audit), encoding="utf-8")
     return path
 
 
@@ -46,11 +46,11 @@ def plant_hole(table: Path, topic: str) -> None:
 def test_an_audit_agrees_and_fails_for_a_planted_hole_and_for_a_lost_checkpoint(
     spark: SparkSession, file: Path, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    jobs = parse_job_file(file.read_text())
+    jobs = parse_job_file(file.read_text(encoding="utf-8"))
     for job in jobs.jobs.values():
         run_job(spark, jobs, job)
     assert "check: log and lake agree" in capsys.readouterr().out
-    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    report = json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))
     assert (report["agrees"], report["totals"]["log"]["records"], report["totals"]["lake"]["records"]) == (True, 200, 200)
 
     plant_hole(tmp_path / "t", topic)
@@ -58,7 +58,7 @@ def test_an_audit_agrees_and_fails_for_a_planted_hole_and_for_a_lost_checkpoint(
     assert differing.returncode == 1
     assert f"UNEXPLAINED: {topic}-0 offset {HOLE} (1 record): missing" in differing.stdout
     assert "check: log and lake differ; nothing explains 1 findings" in differing.stderr
-    assert not json.loads((tmp_path / "report" / "report.json").read_text())["agrees"]
+    assert not json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))["agrees"]
 
     (tmp_path / "c").rename(tmp_path / "gone")
     with pytest.raises(PipelineError, match=f"check: there is no checkpoint of an archive at {tmp_path}/c"):

@@ -39,7 +39,9 @@ class KilledJob:
 
     def run_to_the_end(self, *kills: Kill) -> None:
         """The kills come one after another. Raises AssertionError if a run fails by itself, or if a kill did not come."""
-        (self._directory / "armed").write_text("\n".join(f"{kill.victim}/{kill.step}/{kill.passes}" for kill in kills))
+        (self._directory / "armed").write_text(
+            "\n".join(f"{kill.victim}/{kill.step}/{kill.passes}" for kill in kills), encoding="utf-8"
+        )
         while True:
             fired_before = self._fired()
             returncode = self._run()
@@ -51,7 +53,7 @@ class KilledJob:
             )
 
     def log(self) -> str:
-        return (self._directory / "job.log").read_text(errors="replace")
+        return (self._directory / "job.log").read_text(errors="replace", encoding="utf-8")
 
     def start(self) -> "subprocess.Popen[bytes]":
         self.runs += 1
@@ -73,7 +75,7 @@ class KilledJob:
                 stderr=log,
                 start_new_session=True,
             )
-        (self._directory / "driver").write_text(str(process.pid))
+        (self._directory / "driver").write_text(str(process.pid), encoding="utf-8")
         return process
 
     def _run(self) -> int:
@@ -85,7 +87,7 @@ class KilledJob:
 
     def _fired(self) -> int:
         file = self._directory / "fired"
-        return len(file.read_text().splitlines()) if file.exists() else 0
+        return len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
 
 
 def kill_group(leader: "subprocess.Popen[bytes]") -> None:

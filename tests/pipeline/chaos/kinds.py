@@ -86,7 +86,8 @@ master = "{around.master}"
 [lake]
 path = "{around.directory}/lake"
 {jobs}
-"""
+""",
+        encoding="utf-8",
     )
     return file
 

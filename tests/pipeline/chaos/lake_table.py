@@ -42,7 +42,7 @@ def write_table(path: Path, rows: Sequence[LakeRow]) -> None:
         {"metaData": {**metadata, "partitionColumns": [], "configuration": {}, "createdTime": 0}},
         {"add": {"path": "rows.parquet", "partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": True}},
     ]
-    (path / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    (path / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)), encoding="utf-8")
 
 
 def _field(name: str) -> dict[str, object]:

@@ -64,4 +64,4 @@ class StandaloneMaster:
         self._started.append(process)
 
     def _log(self) -> str:
-        return (self._directory / "standalone.log").read_text(errors="replace")
+        return (self._directory / "standalone.log").read_text(errors="replace", encoding="utf-8")

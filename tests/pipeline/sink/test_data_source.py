@@ -74,7 +74,7 @@ def write_as_dead_driver(bootstrap: str, target: str, checkpoint: Path, rows: li
     """Task 0 of batch 0 of a query with that checkpoint."""
     query = str(uuid.uuid4())
     checkpoint.mkdir()
-    (checkpoint / "metadata").write_text(json.dumps({"id": query}))
+    (checkpoint / "metadata").write_text(json.dumps({"id": query}), encoding="utf-8")
     options = read_options({"kafka.bootstrap.servers": bootstrap, "topic": target})
     task = TaskIdentity(query, 0, 0, None, query, "dead driver")
     write_task([arrow_rows(rows)], task, options, prepare(options, query, None))

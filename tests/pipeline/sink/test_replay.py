@@ -57,13 +57,13 @@ def test_a_chunk_that_has_changed_since_the_plan_is_refused_before_a_row_is_writ
     (tmp_path / "rows").rename(tmp_path / "changed")
     (tmp_path / "planned").rename(tmp_path / "rows")
     (plan,) = tmp_path.glob("**/replay.json")
-    sound = plan.read_text()
+    sound = plan.read_text(encoding="utf-8")
     plan.with_name(".replay.json.crc").unlink()
     for text in ("{", "[]", "{}", sound.replace('"chunks"', '"chunk"')):
-        plan.write_text(text)
+        plan.write_text(text, encoding="utf-8")
         with pytest.raises(PipelineError, match=r"again: .*/replay\.json is damaged: it is not what a replay wrote there"):
             run_jobs(spark, bootstrap, tmp_path, job)
-    plan.write_text(sound)
+    plan.write_text(sound, encoding="utf-8")
     run_jobs(spark, bootstrap, tmp_path, job)
     assert written(bootstrap, topic) == contents(ROWS)
 
@@ -96,7 +96,7 @@ def test_a_replay_that_is_done_writes_nothing_again_whatever_has_become_of_its_t
     refused(job, f"is done with the ledger {ledger} of id .*, which is gone{advice}")
     make_topic_again(bootstrap, ledger, 1, {"cleanup.policy": "compact"})
     marks = tmp_path / "_checkpoints" / "again" / FILE
-    marks.write_text(marks.read_text().replace("true", "false"))
+    marks.write_text(marks.read_text(encoding="utf-8").replace("true", "false"), encoding="utf-8")
     marks.with_name(f".{FILE}.crc").unlink(missing_ok=True)
     refused(job, f"has begun with the ledger {ledger} of id .*, which was made anew, its id is .*{advice}")
     assert written(bootstrap, topic) == []

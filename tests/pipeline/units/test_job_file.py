@@ -122,6 +122,6 @@ def test_a_table_inside_of_another_one_is_refused(outer: str, inner: str) -> Non
 def test_a_file_that_is_not_there_or_no_toml(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidJobFile, match=r"jobs\.toml: No such file"):
         read_job_file(tmp_path / "jobs.toml")
-    (tmp_path / "jobs.toml").write_text("[cluster")
+    (tmp_path / "jobs.toml").write_text("[cluster", encoding="utf-8")
     with pytest.raises(InvalidJobFile, match=r"jobs\.toml: Expected"):
         read_job_file(tmp_path / "jobs.toml")

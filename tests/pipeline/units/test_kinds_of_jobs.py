@@ -57,7 +57,7 @@ def test_a_lake_whose_path_is_a_pattern_is_refused(character: str) -> None:
 
 def test_an_avro_schema_is_read_from_its_file(tmp_path: Path) -> None:
     text = '{"type": "record", "name": "r", "fields": []}'
-    (tmp_path / "r.avsc").write_text(text)
+    (tmp_path / "r.avsc").write_text(text, encoding="utf-8")
     file = parse_job_file(f'{FILE}schema = {{ format = "avro", file = "{tmp_path}/r.avsc", framing = "confluent" }}')
     job = file.jobs["a"]
     assert isinstance(job, ArchiveJob)

@@ -13,7 +13,7 @@ def librdkafka_threads() -> int:
     names = []
     for task in Path("/proc/self/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
-            names.append(task.joinpath("comm").read_text().strip())
+            names.append(task.joinpath("comm").read_text(encoding="utf-8").strip())
     return names.count("rdk:main")
 
 

@@ -30,7 +30,7 @@ def test_two_processes_replay_a_seed_step_by_step() -> None:
             cwd=REPOSITORY,
             env={**os.environ, "PYTHONHASHSEED": seed},
             stdout=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
         )
         for seed in ("1", "77")
     ]

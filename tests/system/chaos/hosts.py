@@ -47,7 +47,7 @@ class Hosts:
         try:
             _ip("link", "set", "lo", "up")
             _ip("address", "add", f"{ROUTER}/32", "dev", "lo")
-            Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+            Path("/proc/sys/net/ipv4/ip_forward").write_text("1", encoding="utf-8")
             for number, name in enumerate(self._names, 1):
                 self._add(number, name)
         except BaseException:
@@ -143,5 +143,5 @@ def why_no_hosts() -> str | None:
 
 
 def _ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["ip", *words], capture_output=True, encoding="utf-8", timeout=30)
     assert done.returncode == 0, f"ip {' '.join(words)}: {done.stderr}"

@@ -66,7 +66,7 @@ def is_syncing(pid: int) -> bool:
     syncs = _SYNCS[platform.machine()]
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/syscall") as file:
+            with open(f"/proc/{pid}/task/{thread}/syscall", encoding="utf-8") as file:
                 if file.read(16).partition(" ")[0] in syncs:
                     return True
     except OSError:
@@ -103,5 +103,5 @@ def sleep_until(moment: float) -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"

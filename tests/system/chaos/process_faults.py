@@ -203,7 +203,9 @@ class Faults:
 
 def _log_directory(pid: int) -> Path:
     """The log directory of a storage node, from its environment."""
-    environment = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
+    environment = dict(
+        line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text(encoding="utf-8").split("\0") if "=" in line
+    )
     return Path(environment.get("PENSTOCK_LOG_DIRS") or f"{environment['PENSTOCK_DATA_DIR']}/logs")
 
 

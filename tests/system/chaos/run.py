@@ -186,7 +186,7 @@ class Run:
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
         )
         verdict = read_and_judge(cluster.bootstrap, self._streams)
         said, _ = inspector.communicate(timeout=120)

@@ -59,5 +59,5 @@ def _mount_image(image: Path, at: Path) -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"

@@ -54,7 +54,7 @@ def traced(pid: int, *options: str) -> Iterator[Trace]:
     with tempfile.TemporaryDirectory(prefix="penstock-strace-") as directory:
         output = Path(directory) / "calls"
         command = ["strace", "-f", "-yy", "-ttt", "-T", "-s", "16", "-o", str(output), *options, "-p", str(pid)]
-        strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        strace = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8")
         assert strace.stderr is not None
         said = strace.stderr.readline()
         assert "attached" in said, said + strace.stderr.read()
@@ -63,7 +63,7 @@ def traced(pid: int, *options: str) -> Iterator[Trace]:
         finally:
             strace.send_signal(signal.SIGINT)
             strace.communicate(timeout=60)
-            trace.calls = list(_parse(output.read_text(errors="replace")))
+            trace.calls = list(_parse(output.read_text(errors="replace", encoding="utf-8")))
 
 
 def _parse(text: str) -> Iterator[SystemCall]:

@@ -38,7 +38,7 @@ def lose_etcd(cluster: LocalCluster) -> None:
 def rebuild(cluster: LocalCluster, *arguments: str) -> str:
     """What `make rebuild` says."""
     argv = [sys.executable, "-m", "services.local", "rebuild", f"--run={cluster.run.path}", *arguments]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -23,7 +23,7 @@ def target() -> Iterator[LocalCluster]:
 
 
 def peak_memory_bytes(target: LocalCluster) -> int:
-    status = Path(f"/proc/{target.pid('gateway-1')}/status").read_text()
+    status = Path(f"/proc/{target.pid('gateway-1')}/status").read_text(encoding="utf-8")
     (peak_kib,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
     return int(peak_kib) * 1024
 

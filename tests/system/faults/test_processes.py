@@ -51,7 +51,7 @@ def test_a_second_storage_process_on_the_same_data_refuses_to_start(alone: Local
             cwd=ROOT,
             env=environment,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=60,
         )
         assert second.returncode not in (0, -signal.SIGSEGV)

@@ -35,8 +35,10 @@ def mounts(*command: str) -> bool:
 def find_an_error(disk: Path) -> None:
     """Makes ext4 believe that it met damage, upon which it takes no more writes: what a failing disk does to a node."""
     subprocess.run(["mount", "-o", "remount,errors=remount-ro", str(disk)], check=True, timeout=60)
-    device = subprocess.run(["findmnt", "-no", "SOURCE", str(disk)], capture_output=True, text=True, check=True, timeout=60)
-    Path("/sys/fs/ext4", Path(device.stdout.strip()).name, "trigger_fs_error").write_text("a test\n")
+    device = subprocess.run(
+        ["findmnt", "-no", "SOURCE", str(disk)], capture_output=True, encoding="utf-8", check=True, timeout=60
+    )
+    Path("/sys/fs/ext4", Path(device.stdout.strip()).name, "trigger_fs_error").write_text("a test\n", encoding="utf-8")
 
 
 async def produce(client: RawClient, value: bytes) -> int:

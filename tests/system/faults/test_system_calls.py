@@ -39,7 +39,7 @@ async def fetch(client: RawClient, topic: str) -> bytes:
 
 
 def mapped(pid: int) -> str:
-    return Path(f"/proc/{pid}/maps").read_text()
+    return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
 
 
 async def test_a_megabyte_is_fetched_by_sendfile_and_nobody_reads_it(cluster: LocalCluster, topic: str) -> None:

@@ -1,6 +1,7 @@
 """The command `penstock`: it runs one of Penstock's programs in this process."""
 
 import gc
+import io
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ HELP: Final = ("-h", "--help", "help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    if arguments is None and isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack an ellipsis, or a character of a path
+        sys.stdout.reconfigure(errors="backslashreplace")
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in HELP:
         print(usage())

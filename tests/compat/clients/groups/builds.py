@@ -48,7 +48,7 @@ def _once(name: str, sources: list[Path], make: Callable[[Path], None]) -> Path:
     fingerprint = hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in sources)).hexdigest()[:16]
     BUILT.mkdir(parents=True, exist_ok=True)
     made = BUILT / f"{name}-{fingerprint}"
-    with open(BUILT / f"{name}.lock", "w") as lock:
+    with open(BUILT / f"{name}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
             for old in BUILT.glob(f"{name}-*"):
@@ -64,6 +64,6 @@ def _once(name: str, sources: list[Path], make: Callable[[Path], None]) -> Path:
 def _run(command: list[str], directory: Path) -> None:
     environment = {**os.environ, "GOFLAGS": ""}
     done = subprocess.run(
-        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SET_UP_S
+        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=SET_UP_S
     )
     assert done.returncode == 0, f"{' '.join(command)}: {(done.stdout + done.stderr)[-3000:]}"

@@ -54,7 +54,9 @@ def _of_java(kind: Kind, directory: Path, arguments: list[str], session_ms: int)
     if kind.protocol == "classic":
         config["heartbeat.interval.ms"] = "300"
         ways += ["--session-timeout", str(session_ms), "--assignment-strategy", JAVA_ASSIGNORS[kind.strategy]]
-    (directory / "consumer.properties").write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    (directory / "consumer.properties").write_text(
+        "".join(f"{name}={value}\n" for name, value in config.items()), encoding="utf-8"
+    )
     ways += ["--command-config", str(directory / "consumer.properties")]
     tool = TOOLS["kafka-verifiable-consumer"]
     return Member(KafkaJars(ROOT).command(tool, *arguments, *ways, options=SHORT_LIVED), log=directory / "stderr")

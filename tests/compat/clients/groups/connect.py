@@ -59,7 +59,7 @@ class Worker:
             **{f"consumer.{name}": value for name, value in alive.items()},
             **topics,
         }
-        self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -102,7 +102,7 @@ class Worker:
         return {name: part["worker_id"] for name, part in parts.items() if part["state"] == "RUNNING"}
 
     def story(self) -> str:
-        return self._log.read_text(errors="replace")[-5000:]
+        return self._log.read_text(errors="replace", encoding="utf-8")[-5000:]
 
     def _ask(self, method: str, path: str, content: object = None) -> Any:
         body = None if content is None else json.dumps(content).encode()

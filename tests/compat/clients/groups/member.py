@@ -78,7 +78,9 @@ class Member:
         """The member's events and output, for a failure's text."""
         last = "\n".join(json.dumps(event)[:400] for event in self.events[-15:])
         refused = "\n".join(json.dumps(event)[:600] for event in self.events if event.get("success") is False)
-        details = f"last said:\n{last}\nrefused commits:\n{refused}\n{self._log.read_text(errors='replace')[-3000:]}"
+        details = (
+            f"last said:\n{last}\nrefused commits:\n{refused}\n{self._log.read_text(errors='replace', encoding='utf-8')[-3000:]}"
+        )
         return f"owns {sorted(self.owned)}, {details}"
 
     def _end(self) -> None:

@@ -23,7 +23,7 @@ class SteeredMembers:
     def __init__(self, client: str, bootstrap: str, log: Path) -> None:
         self._bootstrap = bootstrap
         with open(log, "ab") as stderr:
-            self._process = subprocess.Popen(_command(client), stdin=subprocess.PIPE, stderr=stderr, text=True)
+            self._process = subprocess.Popen(_command(client), stdin=subprocess.PIPE, stderr=stderr, encoding="utf-8")
 
     def open(self, group: str, *topics: str, protocol: str, session_ms: int, max_poll_interval_ms: int) -> None:
         """A member that joins `group`. All these return at once."""

@@ -46,12 +46,12 @@ def test_lines_go_from_a_file_to_a_file_once_each_while_workers_are_killed_and_c
     def write(count: int) -> None:
         new = [f"line {number}" for number in range(len(written), len(written) + count)]
         written.extend(new)
-        with open(source, "a") as file:
+        with open(source, "a", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in new)
 
     def arrived(worker: Worker) -> bool:
         """All of it in the topic and in the sink's file, and committed as such."""
-        lines = sink.read_text().splitlines() if sink.exists() else []
+        lines = sink.read_text(encoding="utf-8").splitlines() if sink.exists() else []
         if (
             len(lines) < len(written)
             or admin.committed("connect-to-file").get((topic, 0)) != committed_lines(bootstrap, topic)[0]
@@ -81,5 +81,5 @@ def test_lines_go_from_a_file_to_a_file_once_each_while_workers_are_killed_and_c
     first.start()
     first.until_started()
     eventually(lambda: arrived(first), WITHIN_S)
-    assert sink.read_text().splitlines() == written
+    assert sink.read_text(encoding="utf-8").splitlines() == written
     assert committed_lines(bootstrap, topic)[1] == written

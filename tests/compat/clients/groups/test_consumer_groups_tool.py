@@ -158,7 +158,7 @@ def test_a_reset_is_exported_and_executed_from_that_file(
     assert exported.split() == [f'"{hourly}",1,13']
     assert admin.committed(group) == {(hourly, 0): 5, (hourly, 1): 5}
     plan = tmp_path / "plan.csv"
-    plan.write_text(exported)
+    plan.write_text(exported, encoding="utf-8")
     run_tool(*on_it, "--from-file", str(plan), "--execute")
     assert admin.committed(group) == {(hourly, 0): 5, (hourly, 1): 13}
 

@@ -34,7 +34,7 @@ class Program:
 
     def lines(self) -> list[str]:
         """What it has written to stdout since its last start, without a line that is not yet whole."""
-        return self._stdout.read_text().split("\n")[:-1]
+        return self._stdout.read_text(encoding="utf-8").split("\n")[:-1]
 
     def expect_running(self) -> None:
         assert self._live().poll() is None, self.story()
@@ -61,7 +61,7 @@ class Program:
     def story(self) -> str:
         """The end of its output, for a failure's text."""
         said = "\n".join(self.lines()[-10:])
-        return f"stdout:\n{said}\nstderr:\n{self._stderr.read_text(errors='replace')[-4000:]}"
+        return f"stdout:\n{said}\nstderr:\n{self._stderr.read_text(errors='replace', encoding='utf-8')[-4000:]}"
 
     @staticmethod
     def _killed(process: subprocess.Popen[bytes]) -> int:

@@ -38,7 +38,7 @@ class JavaTransactions:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout)
 
     def committed(self) -> list[int]:
-        return [int(line) for line in self._output.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return [int(line) for line in self._output.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
 
     def go_on(self) -> None:
         """Returns after some more transactions."""

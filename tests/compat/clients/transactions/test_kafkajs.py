@@ -21,6 +21,6 @@ def test_kafkajs_copies_each_record_once(bootstrap: str, admin: Admin, topic: st
     fill(bootstrap, topic, RECORDS, IN_A_BATCH)
     command = ["node", str(PROGRAM), bootstrap, topic, copy, topic, str(RECORDS)]
     environment = {**os.environ, "NODE_PATH": str(node_modules()), "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    ended = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=WITHIN_S, check=False)
     assert ended.returncode == 0, ended.stderr
     assert sorted(int(value) for value in read(bootstrap, copy, RECORDS, 2)) == list(range(RECORDS))

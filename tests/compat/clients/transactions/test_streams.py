@@ -47,7 +47,7 @@ def word_count(bootstrap: str, lines: str, counts: str, name: str, directory: Pa
         "heartbeat.interval.ms": 500,
     }
     file = directory / "streams.properties"
-    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
     options = (*SHORT_LIVED, f"-Djava.io.tmpdir={unpacked}")  # RocksDB's library, which a killed process leaves
     command = KafkaJars(ROOT, STREAMS).command(str(WORD_COUNT), str(file), lines, counts, name, options=options)
     return Program(command, directory / "process")

@@ -33,7 +33,7 @@ class Access:
         """The kubeconfig of a user. The API server reads the tokens when it starts."""
         token = secrets.token_hex(16)
         self._lines.append(f'{token},{user},{user},"{",".join(groups)}"\n')
-        self.tokens.write_text("".join(self._lines))
+        self.tokens.write_text("".join(self._lines), encoding="utf-8")
         path = self._directory / f"{user.replace(':', '-')}.kubeconfig"
         cluster = {"server": SERVER, "certificate-authority": str(self.certificate)}
         config = {
@@ -44,6 +44,6 @@ class Access:
             "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": user}}],
             "current-context": CONTEXT,
         }
-        path.write_text(json.dumps(config))
+        path.write_text(json.dumps(config), encoding="utf-8")
         path.chmod(0o600)
         return path

@@ -35,7 +35,9 @@ class KubernetesCluster:
     def __enter__(self) -> "KubernetesCluster":
         self._directory.mkdir(parents=True)
         self._programs = Programs(self._directory)
-        self._sysctls = {path: path.read_text() for path in (Path("/proc/sys") / name for name in SYSCTLS) if path.exists()}
+        self._sysctls = {
+            path: path.read_text(encoding="utf-8") for path in (Path("/proc/sys") / name for name in SYSCTLS) if path.exists()
+        }
         try:
             self._networks.__enter__()
             self._start()
@@ -50,7 +52,7 @@ class KubernetesCluster:
         self._programs.stop()
         self._networks.__exit__(kind, error, trace)
         for path, value in self._sysctls.items():
-            path.write_text(value)
+            path.write_text(value, encoding="utf-8")
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def kubectl(self, *arguments: str, given: str = "") -> str:
@@ -106,7 +108,7 @@ class KubernetesCluster:
 
     def _try_kubectl(self, *arguments: str, given: str = "") -> "subprocess.CompletedProcess[str]":
         command = ["kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
-        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, input=given, capture_output=True, encoding="utf-8", timeout=120, check=False)
 
 
 _STORAGE_CLASS = {

@@ -54,7 +54,7 @@ class Programs:
     def assert_running(self) -> None:
         for name, process in self._running.items():
             log = self._logs / f"{name}.log"
-            assert process.poll() is None, f"{name} ended with {process.returncode}:\n{log.read_text()[-3000:]}"
+            assert process.poll() is None, f"{name} ended with {process.returncode}:\n{log.read_text(encoding='utf-8')[-3000:]}"
 
     def stop(self) -> None:
         """From the last that was started to the first."""
@@ -84,7 +84,7 @@ def start_controllers(programs: Programs, inside: Sequence[str], access: Access,
     programs.start("kube-controller-manager", [*inside, *manager])
     programs.start("kube-scheduler", [*inside, str(BINARIES / "kube-scheduler"), f"--kubeconfig={users.scheduler}", *alone])
     core_file = directory / "Corefile"
-    core_file.write_text(CORE_FILE.replace("ADDRESS", CONTROL_ADDRESS).replace("KUBECONFIG", str(users.dns)))
+    core_file.write_text(CORE_FILE.replace("ADDRESS", CONTROL_ADDRESS).replace("KUBECONFIG", str(users.dns)), encoding="utf-8")
     programs.start("coredns", [*inside, str(BINARIES / "coredns"), "-conf", str(core_file)])
 
 

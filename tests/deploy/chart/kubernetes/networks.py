@@ -92,5 +92,5 @@ def _inside(name: str) -> list[str]:
 
 
 def _run(command: str) -> None:
-    done = subprocess.run(command.split(), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command.split(), capture_output=True, encoding="utf-8", timeout=30)
     assert done.returncode == 0, f"{command}: {done.stderr}"

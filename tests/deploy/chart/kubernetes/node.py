@@ -34,10 +34,10 @@ class Node:
 
     def start_containerd(self) -> None:
         config = self._directory / "containerd.toml"
-        config.write_text(_containerd_config(self._directory, self._socket))
+        config.write_text(_containerd_config(self._directory, self._socket), encoding="utf-8")
         network = self._directory / "cni"
         network.mkdir()
-        (network / "10-pods.conflist").write_text(json.dumps(_pod_network(self._number, self._directory)))
+        (network / "10-pods.conflist").write_text(json.dumps(_pod_network(self._number, self._directory)), encoding="utf-8")
         self._programs.start("containerd", [*self._inside, "containerd", f"--config={config}"])
 
     def containerd_answers(self) -> bool:
@@ -52,7 +52,7 @@ class Node:
     def start(self, kubelet_access: Path, proxy_access: Path) -> None:
         _make_cgroup(f"{CGROUP}/{self.name}")
         kubelet = self._directory / "kubelet.json"
-        kubelet.write_text(json.dumps(_kubelet_config(self._number, self.name, self._directory, self._socket)))
+        kubelet.write_text(json.dumps(_kubelet_config(self._number, self.name, self._directory, self._socket)), encoding="utf-8")
         self._programs.start(
             "kubelet",
             [*self._inside, str(BINARIES / "kubelet"), f"--config={kubelet}", f"--kubeconfig={kubelet_access}",
@@ -61,7 +61,7 @@ class Node:
              f"--node-labels=topology.kubernetes.io/zone={self.zone}"],
         )  # fmt: skip
         proxy = self._directory / "proxy.json"
-        proxy.write_text(json.dumps(_proxy_config(self.name, proxy_access)))
+        proxy.write_text(json.dumps(_proxy_config(self.name, proxy_access)), encoding="utf-8")
         self._programs.start("kube-proxy", [*self._inside, str(BINARIES / "kube-proxy"), f"--config={proxy}"])
 
     def assert_running(self) -> None:
@@ -74,14 +74,14 @@ class Node:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         _remove_cgroup(f"{CGROUP}/{self.name}")
-        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
         for mount in sorted((each for each in mounts if each.startswith(f"{self._directory}/")), reverse=True):
             subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True, timeout=60)
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _ctr(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            ["ctr", f"--address={self._socket}", *arguments], capture_output=True, text=True, timeout=IMPORT_S, check=False
+            ["ctr", f"--address={self._socket}", *arguments], capture_output=True, encoding="utf-8", timeout=IMPORT_S, check=False
         )
 
 
@@ -119,7 +119,7 @@ def _pod_network(number: int, directory: Path) -> dict[str, object]:
 
 def _kubelet_config(number: int, name: str, directory: Path, socket: Path) -> dict[str, object]:
     resolver = directory / "resolv.conf"
-    resolver.write_text("")
+    resolver.write_text("", encoding="utf-8")
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -167,8 +167,8 @@ def _make_cgroup(path: str) -> None:
             made = hierarchy / part
             made.mkdir(exist_ok=True)
             for name in ("cpuset.cpus", "cpuset.mems"):  # which a new cgroup of v1 has none of
-                if (made / name).exists() and not (made / name).read_text().strip():
-                    (made / name).write_text((made.parent / name).read_text())
+                if (made / name).exists() and not (made / name).read_text(encoding="utf-8").strip():
+                    (made / name).write_text((made.parent / name).read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def _remove_cgroup(path: str) -> None:
@@ -183,7 +183,7 @@ def _remove_cgroup(path: str) -> None:
 
 
 def _end_processes(cgroup: Path) -> None:
-    while pids := (cgroup / "cgroup.procs").read_text().split():
+    while pids := (cgroup / "cgroup.procs").read_text(encoding="utf-8").split():
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)

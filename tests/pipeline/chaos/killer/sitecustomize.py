@@ -20,12 +20,12 @@ POLL_S, HELD_S = 0.02, 120.0
 
 
 def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
 
 
 def kill(victim: str) -> None:
     if victim == "driver":
-        os.killpg(int((DIRECTORY / "driver").read_text()), signal.SIGKILL)
+        os.killpg(int((DIRECTORY / "driver").read_text(encoding="utf-8")), signal.SIGKILL)
     if victim == "executor":
         os.kill(parent_of(os.getppid()), signal.SIGKILL)  # worker, daemon, executor
     os.kill(os.getpid(), signal.SIGKILL)
@@ -68,13 +68,13 @@ def take(plan: list[str]) -> bool:
         os.rename(ARMED, TAKEN)
     except FileNotFoundError:
         return False
-    if TAKEN.read_text().splitlines() != plan:
+    if TAKEN.read_text(encoding="utf-8").splitlines() != plan:
         os.rename(TAKEN, ARMED)
         return False
-    with open(DIRECTORY / "fired", "a") as fired:
+    with open(DIRECTORY / "fired", "a", encoding="utf-8") as fired:
         fired.write(f"{plan[0]}\n")
     if plan[1:]:
-        TAKEN.write_text("\n".join(plan[1:]))
+        TAKEN.write_text("\n".join(plan[1:]), encoding="utf-8")
         os.rename(TAKEN, ARMED)
     return True
 
@@ -86,7 +86,7 @@ class Killer:
 
     def __call__(self, reached: str) -> None:
         try:
-            plan = ARMED.read_text().splitlines()
+            plan = ARMED.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return
         if plan != self._plan:

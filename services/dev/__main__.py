@@ -26,8 +26,8 @@ def main(arguments: Sequence[str]) -> None:
     gc.enable()
     logs.configure("dev", "dev", logging)
 
-    def announce(bootstrap_servers: str) -> None:
-        print(f"bootstrap.servers={bootstrap_servers}", flush=True)
+    def announce(host: str, port: int) -> None:
+        print(f"bootstrap.servers={host}:{port}", flush=True)
 
     try:
         run(lambda lifecycle: serve(settings, folder, logging, lifecycle, announce))

@@ -46,7 +46,7 @@ def _run_cluster(request: Mapping[str, Any], lifeline: socket.socket) -> None:
     try:
         logging = _log_settings(request["log_level"])
         configs = broker_configs_of(f"{name}={value}" for name, value in request["broker_configs"].items())
-        settings = Settings(port=0, data=request["data"], broker_configs=configs)
+        settings = Settings(port=request["port"], data=request["data"], broker_configs=configs)
         folder = open_data_folder(settings.data)
     except WrongSetting as error:
         _answer(lifeline, error=str(error))
@@ -74,8 +74,8 @@ async def _serve(
             folder,
             logging,
             lifecycle,
-            lambda bootstrap_servers: _answer(
-                lifeline, bootstrap_servers=bootstrap_servers, pid=os.getpid(), temporary=folder.sockets
+            lambda host, port: _answer(
+                lifeline, bootstrap_servers=f"{host}:{port}", port=port, pid=os.getpid(), temporary=folder.sockets
             ),
         )
     except CannotRun as error:

@@ -16,7 +16,7 @@ DAMAGES = (DirectoryOwnerMismatch, DirectoryLocked, DirectoryRetired, DirectoryD
 
 
 async def serve(
-    settings: Settings, folder: DataFolder, logging: LogSettings, lifecycle: Lifecycle, announce: Callable[[str], None]
+    settings: Settings, folder: DataFolder, logging: LogSettings, lifecycle: Lifecycle, announce: Callable[[str, int], None]
 ) -> None:
     """Runs a cluster; returns when it is ready, and has been announced with its address. Raises CannotRun."""
     try:
@@ -29,4 +29,4 @@ async def serve(
         raise CannotRun(str(error)) from error
     except DAMAGES as error:
         raise CannotRun("the data folder cannot be used", path=folder.path, reason=error) from error
-    announce(f"{settings.advertised_host}:{port}")
+    announce(settings.advertised_host, port)

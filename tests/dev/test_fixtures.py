@@ -1,6 +1,7 @@
 """`penstock.testing` in users' tests."""
 
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from penstock.testing import Cluster, ClusterFailed
 
 from tests.dev.clients import administrator, consume, produce
 from tests.support.polling import eventually
+from tests.support.ports import reserve_ports
 
 
 def test_a_test_has_a_cluster_of_its_own(penstock_cluster: Cluster, penstock_session_cluster: Cluster) -> None:
@@ -61,6 +63,35 @@ def test_a_cluster_that_does_not_run_has_no_address() -> None:
         _ = Cluster().bootstrap_servers
 
 
+def test_a_cluster_has_the_ports_that_it_is_given_and_keeps_them_while_it_is_down() -> None:
+    ports = reserve_ports(2)
+    first = ports.first
+    cluster = Cluster(port=first).start()
+    assert cluster.bootstrap_servers == f"127.0.0.1:{first}"
+    cluster.kill()
+    for port in (first, first + 1):
+        with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+            other.bind(("127.0.0.1", port))
+    with cluster:
+        assert cluster.bootstrap_servers == f"127.0.0.1:{first}"
+    for port in (first, first + 1):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", port))
+    ports.release()
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with Cluster() as cluster:
+        port = int(cluster.bootstrap_servers.rpartition(":")[2])
+        with pytest.raises(ClusterFailed, match=f"port {port} or {port + 1} of 127.0.0.1 is taken"):
+            Cluster(port=port).start()
+
+
+def test_a_restart_without_a_folder_is_refused() -> None:
+    with Cluster() as cluster, pytest.raises(ClusterFailed, match="a restart goes on with the data, and this cluster keeps none"):
+        cluster.restart()
+
+
 def test_a_folder_serves_one_cluster_at_a_time(tmp_path: Path) -> None:
     with Cluster(data=tmp_path), pytest.raises(ClusterFailed, match="which another penstock dev uses"):
         Cluster(data=tmp_path).start()
@@ -99,6 +130,8 @@ def test_a_relative_folder_is_the_one_of_the_working_directory_at_that_time(
         ({"data": None}, "data is None; expected the path of a folder"),
         ({"broker_configs": ["num.partitions=3"]}, r"broker_configs is \['num.partitions=3'\]; expected a dict"),
         ({"log_level": "loud"}, "log_level is 'loud'; expected debug, info, warning or error"),
+        ({"port": "9092"}, "port is '9092'; expected 0 to 65534: the broker has the port after it"),
+        ({"port": 65_535}, "port is 65535; expected 0 to 65534: the broker has the port after it"),
         ({"log_level": 3}, "log_level is 3; expected debug, info, warning or error"),
     ],
 )

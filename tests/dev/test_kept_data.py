@@ -1,14 +1,15 @@
 """What a cluster with a data folder keeps: after a stop, and after a kill at any moment."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from penstock.testing import Cluster
 
 from tests.dev.clients import administrator, consume, create_topic, produce, record_count, topic_config, transactional_producer
-from tests.support.polling import eventually
+from tests.support.polling import eventually, rounds
 
 
 def test_a_restart_keeps_topics_records_offsets_and_configs(tmp_path: Path) -> None:
@@ -86,3 +87,35 @@ def send(producer: Producer, life: int, acknowledged: list[bytes], ended: thread
         )
         producer.poll(0.001)
         number += 1
+
+
+def test_clients_get_over_kills_and_restarts(tmp_path: Path) -> None:
+    """One producer and one consumer live through all of it: the cluster comes back where they know it."""
+    with Cluster(data=tmp_path) as cluster:
+        given = {"bootstrap.servers": cluster.bootstrap_servers, "reconnect.backoff.max.ms": 100, "log_level": 0}
+        create_topic(cluster.bootstrap_servers, "lines")
+        producer = Producer({**given, "enable.idempotence": True})
+        consumer = Consumer({**given, "group.id": "readers", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["lines"])
+        again: list[Callable[[], object]] = [
+            lambda: None,
+            cluster.restart,
+            lambda: cluster.restart(kill=True),
+            lambda: (cluster.kill(), cluster.start()),
+        ]
+        for life, begin in enumerate(again):
+            address = cluster.bootstrap_servers
+            begin()
+            assert cluster.bootstrap_servers == address
+            producer.produce("lines", b"of life %d" % life)
+            assert producer.flush(30) == 0
+            assert next_value(consumer) == b"of life %d" % life
+        consumer.close()
+
+
+def next_value(consumer: Consumer) -> bytes:
+    for _ in rounds("the next record", 30.0):
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            return message.value()
+    raise AssertionError

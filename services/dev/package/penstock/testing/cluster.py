@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from .between_lives import HeldPorts
 from .fork_server_client import ForkServerGone, request_cluster
 
 START_S_MAX = 30.0
 STOP_S_MAX = 30.0
+PORT_MAX = 65_534
 
 
 class ClusterFailed(Exception):
@@ -23,14 +25,28 @@ class ClusterFailed(Exception):
 class Cluster:
     """A cluster with one broker. It is started by `start` or by `with`, and no process or file of it is left after `stop`.
 
-    `data`: a folder whose content stays; a later cluster goes on with it. `broker_configs`: Kafka's broker configs by name.
-    `log_level`: what it logs to the stderr of this process: debug, info, warning or error.
+    `data`: a folder whose content stays; a later cluster goes on with it. `port`: the bootstrap port; the broker has the next
+    one. 0: any that are free. It has the same ports each time that it is started. `broker_configs`: Kafka's broker configs by
+    name. `log_level`: what it logs to the stderr of this process: debug, info, warning or error.
     """
 
     def __init__(
-        self, *, data: str | os.PathLike[str] = "", broker_configs: Mapping[str, object] | None = None, log_level: str = "error"
+        self,
+        *,
+        data: str | os.PathLike[str] = "",
+        port: int = 0,
+        broker_configs: Mapping[str, object] | None = None,
+        log_level: str = "error",
     ) -> None:
-        self._request = {"data": _folder(data), "broker_configs": _texts(broker_configs), "log_level": log_level}
+        self._request = {
+            "data": _folder(data),
+            "broker_configs": _texts(broker_configs),
+            "log_level": log_level,
+        }
+        self._port = _port(port)
+        """The bootstrap port; 0 until it has been started."""
+        self._held: HeldPorts | None = None
+        """Its ports while it does not run, once it has had some."""
         self._started_by = -1
         """The id of the process that started it. A fork of that process does not own it."""
         self._lifeline: socket.socket | None = None
@@ -55,7 +71,7 @@ class Cluster:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                request_cluster(self._request, theirs)
+                request_cluster({**self._request, "port": self._port}, theirs)
             except ForkServerGone as error:
                 ours.close()
                 raise ClusterFailed(str(error)) from error
@@ -69,7 +85,17 @@ class Cluster:
             ours.close()
             raise ClusterFailed("the cluster ended as soon as it had started; what it logged is on stderr") from error
         self._lifeline, self._answer, self._process, self._started_by = ours, answer, process, os.getpid()
+        self._port = int(answer["port"])
+        self._release_ports()
         return self
+
+    def restart(self, *, kill: bool = False) -> Self:
+        """Stops or kills it, and starts it again with its data, at its ports. Raises ClusterFailed, also if it keeps no data."""
+        if not self._request["data"]:
+            raise ClusterFailed("a restart goes on with the data, and this cluster keeps none: give it a folder, Cluster(data=…)")
+        self._running("pid")
+        (self.kill if kill else self.stop)()
+        return self.start()
 
     def stop(self) -> None:
         """Ends it as SIGTERM does, and returns when it is gone. Raises ClusterFailed if it had to be killed. In a fork of
@@ -82,6 +108,7 @@ class Cluster:
             self.kill()
             raise ClusterFailed(f"the cluster did not end within {STOP_S_MAX:.0f} s, and was killed")
         self._forget()
+        self._hold_ports()
 
     def kill(self) -> None:
         """Ends it as SIGKILL does: nothing is written any more. Its data folder is as a crash leaves it. In a fork of
@@ -92,12 +119,22 @@ class Cluster:
         self._ended(STOP_S_MAX)
         shutil.rmtree(str(self._answer["temporary"]), ignore_errors=True)
         self._forget()
+        self._hold_ports()
 
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+        self._release_ports()
+
+    def _hold_ports(self) -> None:
+        self._held = HeldPorts(self._port)
+
+    def _release_ports(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
 
     def _own_lifeline(self) -> socket.socket | None:
         """None: it does not run, or this is a fork of the process that started it, which knows it no longer."""
@@ -145,6 +182,13 @@ def _folder(data: object) -> str:
     if not isinstance(path, str):
         raise ClusterFailed(f"data is {data!r}; expected the path of a folder, a str or a pathlib.Path")
     return os.path.abspath(path) if path else ""
+
+
+def _port(port: object) -> int:
+    """Raises ClusterFailed."""
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= PORT_MAX:
+        raise ClusterFailed(f"port is {port!r}; expected 0 to {PORT_MAX}: the broker has the port after it")
+    return port
 
 
 def _texts(broker_configs: object) -> dict[str, str]:

@@ -13,12 +13,12 @@ PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS PORT PYTHON RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate chaos clients bench docs upgrade
+.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate hunt chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -102,11 +102,14 @@ check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/python -m tests.docs.chart_page --check
 	$(VENV)/python -m tests.docs.log_events_page --check
 
-simulate: setup ## a disk, a partition's replicas, a consumer group, transactions, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|transactions|cluster|planted FIRST= STORY=1)
+simulate: setup ## a disk, a partition's replicas, a consumer group, transactions, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|transactions|cluster|planted|failed|properties FIRST= STORY=1)
 	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(STORY),--story)
 
-chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 TRANSFERS=600 (SEED=)
+hunt: setup ## fresh seeds of every kind of simulation in turn, beside other work; goes on where the last hunt ended, and keeps what fails (MINUTES=30 KINDS=disk,groups)
+	@$(VENV)/python -m tests.simulation.hunt $(if $(MINUTES),--minutes $(MINUTES)) $(if $(KINDS),--kinds $(KINDS))
+
+chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 TRANSFERS=100 (SEED=)
 	$(VENV)/python -m tests.system.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(TRANSFERS),--transfers $(TRANSFERS)) $(if $(SEED),--seed $(SEED))
 
 clients: setup ## run only the tests with real clients (AGAINST=kafka: those with groups, against Apache Kafka)

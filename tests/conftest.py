@@ -18,14 +18,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rest", action="store_true", help="only what `make test` leaves out of `make test-all`")
     parser.addoption("--deploy", action="store_true", help="only what `make deploy-test` runs")
     parser.addoption("--pipeline", action="store_true", help="only what `make pipeline-test` runs")
+    parser.addoption("--properties", action="store_true", help="of these only the properties, which Hypothesis gives examples")
 
 
 def pytest_configure() -> None:
-    """No property has a time limit for each example: machines are shared, and a slow moment is no failure."""
+    """The examples of a property are the same in each run: what decides about a change gives the same answer twice.
+
+    `make hunt` draws others, by `--hypothesis-profile=hunt`. No example has a time limit: machines are shared, and a slow moment
+    is no failure.
+    """
     from hypothesis import settings
 
-    settings.register_profile("shared machine", settings(), deadline=None)
-    settings.load_profile("shared machine")
+    settings.register_profile("same examples", settings(), deadline=None, derandomize=True, database=None)
+    settings.register_profile("hunt", settings(), deadline=None, derandomize=False, database=None)
+    settings.load_profile("same examples")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,7 +3,8 @@
 KIND=disk: one disk whose power is cut everywhere. KIND=component: the replication of one partition. KIND=groups: one consumer
 group and its coordinator. KIND=transactions: two transactional ids, their coordinators and partitions. KIND=cluster: a whole
 cluster. Without it all of these, one after the other. KIND=planted: do KIND=component, KIND=groups and KIND=transactions catch
-the bugs that they should?
+the bugs that they should? KIND=failed: the seeds that ever found something. KIND=properties: the property tests with other
+examples, for each seed.
 """
 
 import argparse
@@ -11,7 +12,10 @@ import sys
 import time
 
 from tests.simulation.cluster import seed_reports
+from tests.simulation.failed_seeds import print_failed
 from tests.simulation.groups import seeds as groups
+from tests.simulation.hunt import properties
+from tests.simulation.hunt.replays import replay_failed
 from tests.simulation.planted import print_seeds_to_catch
 from tests.simulation.replication import seeds as component
 from tests.simulation.run import STEPS
@@ -35,10 +39,16 @@ def main() -> int:
     parser.add_argument("--transactions", action="store_true", help="transactions, their coordinators and partitions only")
     parser.add_argument("--planted", action="store_true", help="only bugs planted into replication, groups and transactions")
     parser.add_argument("--disk", action="store_true", help="one disk only")
+    parser.add_argument("--failed", action="store_true", help="only the seeds that ever found something")
+    parser.add_argument("--properties", action="store_true", help="only property tests")
     parser.add_argument("--story", action="store_true", help="with --seed: tell everything that happened")
     chosen = parser.parse_args()
     if chosen.planted:
         return print_seeds_to_catch("component") | print_seeds_to_catch("groups") | print_seeds_to_catch("transactions")
+    if chosen.failed:
+        return replay_failed()
+    if chosen.properties:
+        return try_properties(chosen)
     failed = 0
     all_kinds = not (chosen.disk or chosen.component or chosen.groups or chosen.transactions or chosen.cluster)
     if chosen.disk or all_kinds:
@@ -76,6 +86,13 @@ def simulate_clusters(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
         return seed_reports.replay(chosen.seed, everything=chosen.story)
     return seed_reports.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
+
+
+def try_properties(chosen: argparse.Namespace) -> int:
+    seeds = range(chosen.first, chosen.first + chosen.seeds) if chosen.seed is None else [chosen.seed]
+    failed = {seed: violation for seed in seeds if (violation := properties.violation_of(seed))}
+    print_failed("properties", failed)
+    return 1 if failed else 0
 
 
 def simulate_disks(chosen: argparse.Namespace) -> int:

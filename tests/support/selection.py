@@ -4,7 +4,7 @@
 Java. `make test-all` adds the rest. `make deploy-test` runs what installs and upgrades, which may need Docker and root.
 `make pipeline-test` runs what needs PySpark, in an environment of its own.
 `--quick`, `--rest`, `--deploy` and `--pipeline` choose: each test is in exactly one of them. Without any, all tests run but those
-of the pipeline.
+of the pipeline. `--properties` leaves of these only the tests to which Hypothesis gives examples.
 """
 
 from typing import Any
@@ -20,6 +20,7 @@ QUICK_CLIENTS = (
 )
 KINDS = ("--quick", "--rest", "--deploy")
 PIPELINE = "--pipeline"
+PROPERTIES = "--properties"
 DEPLOY = ("tests/deploy/",)
 SLOW = (
     "tests/compat/",
@@ -70,6 +71,11 @@ def kind_of(path: str) -> str:
     return "--quick" if path in QUICK_CLIENTS or not path.startswith(SLOW) else "--rest"
 
 
+def is_property(item: pytest.Item) -> bool:
+    """Hypothesis gives the test its examples."""
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+
+
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     """All tests of a file, or of a group of files, go to one worker. xdist's own `loadgroup` does not group under pytest 9.2: it
     writes to an attribute from which pytest no longer reads."""
@@ -88,7 +94,8 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     chosen = [kind for kind in (*KINDS, PIPELINE) if config.getoption(kind)] or KINDS
     kept, left = [], []
     for item in items:
-        (kept if kind_of(item.nodeid.partition("::")[0]) in chosen else left).append(item)
+        is_chosen = kind_of(item.nodeid.partition("::")[0]) in chosen and (not config.getoption(PROPERTIES) or is_property(item))
+        (kept if is_chosen else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept

@@ -1,6 +1,6 @@
 """`make chaos`: cuts the power of a real file system, then kills and hangs the processes of a cluster, under real clients.
 
-CUTS=50 FAULTS=40 TRANSFERS=600 (seconds of transactions) SEED=7 choose how often and when; 0 leaves one of them out.
+CUTS=50 FAULTS=40 TRANSFERS=100 (faults while transactions run) SEED=7 choose how often and when; 0 leaves one of them out.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--factor", type=int, default=3, help="replication factor of the topics under faults")
     parser.add_argument("--place", choices=(*PLACES, MANY_HOSTS), help="where processes fail; all of them by default")
     parser.add_argument("--seed", type=int, help="when they come; what the machine does in between no seed repeats")
-    parser.add_argument("--transfers", type=float, default=600.0, help="seconds of transactions while processes fail")
+    parser.add_argument("--transfers", type=int, default=100, help="faults of processes while transactions run")
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if chosen.seed is None else chosen.seed
     codes = []
@@ -58,11 +58,11 @@ def main() -> int:
     return max(codes, default=0)
 
 
-def break_transactions(seconds: float, seed: int) -> int:
+def break_transactions(faults: int, seed: int) -> int:
     if (lacks := lacking("etcd", "java", "kafka")) is not None:
         print(f"make chaos cannot run transactions here, and has proven nothing: {lacks}", file=sys.stderr)
         return 1
-    found = run_transactions(seconds, seed)
+    found = run_transactions(faults, seed)
     print(json.dumps({"seed": seed, **found}))
     if wrong := [name for name in WRONG if found[name]]:
         print(f"BROKEN with SEED={seed}: {', '.join(wrong)}", file=sys.stderr)

@@ -214,7 +214,7 @@ class Watcher:
         self._thread.join()
 
     async def _work(self) -> None:
-        connection = Connection(self._ports, random.Random(), "watcher")
+        connection = Connection(self._ports, random.Random("watcher"), "watcher")
         try:
             while not self._stopping.is_set():
                 try:

@@ -4,7 +4,6 @@ The full size, 200 members over 500 partitions: `python -m tests.system.storm`.
 """
 
 import asyncio
-import random
 
 import pytest
 
@@ -13,13 +12,13 @@ from tests.system.storm.ledger import Ledger
 from tests.system.storm.run import KINDS, Size, storm
 
 SIZE = Size(members=15, partitions=150, events=12)
+SEED = 1937669044
+"""`python -m tests.system.storm` draws others."""
 
 
 def test_in_a_storm_of_rebalances_no_partition_is_owned_twice_and_nothing_is_skipped(topic: str) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
     with LocalCluster(storage=1, gateways=2, coordinators=2) as cluster:
-        outcomes = asyncio.run(storm(cluster, topic, list(KINDS), SIZE, seed))
+        outcomes = asyncio.run(storm(cluster, topic, list(KINDS), SIZE, SEED))
     for outcome in outcomes:
         assert outcome.epochs > 2, outcome
         assert sum(outcome.events.values()) == SIZE.events

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 from tests.compat.clients.admin import Admin
@@ -42,7 +43,7 @@ END_S, COPIED_WITHIN_S = 60.0, 150.0
 """A member that was killed keeps its partitions for 45 s with the protocol `consumer`."""
 
 
-def run(seconds: float, seed: int) -> dict[str, object]:
+def run(count: int, seed: int) -> dict[str, object]:
     chance, transfers, reads = random.Random(seed), Transfers(), list[CommittedRead]()
     protocol = chance.choice(PROTOCOLS)
     with (
@@ -62,7 +63,7 @@ def run(seconds: float, seed: int) -> dict[str, object]:
                 *[copier.run for copier in copiers], lambda over: read_again_and_again(bootstrap, TOPIC, PARTITIONS, over, reads)
             ):
                 with working(*[teller.run for teller in tellers]):
-                    faults = break_processes(cluster, java, seconds, chance)
+                    faults = break_processes(cluster, java, count, chance)
                 java.end_transfers()
                 # What a producer left open ends by its timeout. The copiers' transactions go on.
                 ids = {teller.transactional_id for teller in tellers} | java_clients.TRANSACTIONAL_IDS
@@ -102,13 +103,10 @@ def working(*work: Callable[[threading.Event], None]) -> Iterator[None]:
         each.result()
 
 
-def break_processes(cluster: LocalCluster, java: JavaClients, seconds: float, chance: random.Random) -> Counter[str]:
-    """Kills or stops one process after the other. Returns how often which, once all run."""
+def break_processes(cluster: LocalCluster, java: JavaClients, count: int, chance: random.Random) -> Counter[str]:
+    """Kills or stops one process after the other, `count` of them. Returns how often which, once all run."""
     faults: Counter[str] = Counter()
-    end = time.monotonic() + seconds
-    for victim in drawn(cluster.names, chance):
-        if time.monotonic() >= end:
-            break
+    for victim in islice(drawn(cluster.names, chance), count):
         time.sleep(chance.uniform(*FAULT_EVERY_S))
         stops = chance.random() < STOPPED_SHARE
         if victim == JAVA:

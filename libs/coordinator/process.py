@@ -107,7 +107,7 @@ async def serve(
         on_turn_end=coordinator.shards.end_turn,
         frames_per_turn=FRAMES_PER_TURN,
     )
-    registration = Registration(server, identity.member(), store, config.member_ttl_s, lifecycle.stop)
+    registration = Registration(server, identity.member(), store, config.lease_s, lifecycle.stop)
     coordinator.registered = lambda: registration.registered
     await registration.listen(config)
     lifecycle.on_stop(registration.leave)

@@ -338,7 +338,7 @@ class RpcClient:
                 self._connect_soon()  # calls made by failed callers, or since a first connection was lost again
 
     def _make_connection(self, stream: Stream) -> Receiver:
-        return ClientConnection(self, stream, hello_of(self._hello), self._max_frame)
+        return ClientConnection(self, stream, hello_of(self._hello), self._max_frame, self._transport.silence_s)
 
     def _next_backoff(self) -> float:
         return min(BACKOFF_MAX_S, 2 * self._backoff_s or BACKOFF_FIRST_S)

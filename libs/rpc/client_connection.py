@@ -7,7 +7,7 @@ from typing import Protocol
 
 from libs.rpc.envelope import NO_REQUEST, Frame, Hello, Kind, pack_body, pack_frame, pack_hello, read_hello, unpack_frame
 from libs.rpc.errors import EnvelopeError
-from libs.rpc.silence import LOOK_S, PING, SILENT_LOOKS, Finding, Silence
+from libs.rpc.silence import LOOK_S, PING, Finding, Silence, looks_in
 from libs.rpc.transport import Buffer, Stream
 from libs.wire.frames import FrameError, FrameReader
 
@@ -34,14 +34,15 @@ class ClientConnection:
     """One connection of a client. A frame's descriptors are one message. Messages arrive in the order of their frames, and never
     later than the frame that claims them. Those that no frame claims are closed."""
 
-    def __init__(self, owner: ClientConnectionOwner, stream: Stream, hello: Hello, max_frame: int) -> None:
+    def __init__(self, owner: ClientConnectionOwner, stream: Stream, hello: Hello, max_frame: int, silence_s: float) -> None:
         self._owner = owner
         self.stream = stream
         self._reader = FrameReader(max_frame)
         self._descriptors: deque[list[int] | None] = deque()  # by message; None: this process had no room for them
         self.ready = False
         self._loop = asyncio.get_running_loop()
-        self._silence = Silence()
+        self._silence_s = silence_s
+        self._silence = Silence(looks_in(silence_s))
         self._look_timer: asyncio.TimerHandle | None = None
         self.watched = False
         self.since = self._loop.time()
@@ -73,7 +74,7 @@ class ClientConnection:
         match self._silence.look(self.stream.bytes_sent, self.stream.pending_bytes):
             case Finding.SILENT:
                 self._owner.on_silent(self)
-                self.stream.abort(TimeoutError(f"silent for {SILENT_LOOKS * LOOK_S:.1f} s"))
+                self.stream.abort(TimeoutError(f"silent for {self._silence_s:.1f} s"))
                 return
             case Finding.PING:
                 self.send(pack_frame(Kind.REQUEST, NO_REQUEST, PING, PING_TIMEOUT_MS, None, pack_body([])), (), 0)

@@ -2,7 +2,7 @@
 
 A connection that only one side hears, and a process that is stopped, look alike from here: no answer, no error. TCP itself gives
 up after minutes. The client looks at the connection every `LOOK_S`. After one look without anything received it calls `PING`,
-which any server answers at once. After `SILENT_LOOKS` of them it ends the connection.
+which any server answers at once. After as many looks as `silence_s` has it ends the connection.
 
 Looks are counted, and not seconds. A loop that was stalled itself looks once, and reads what has arrived before it looks again.
 """
@@ -13,7 +13,8 @@ from typing import Final
 PING: Final = "ping"
 """A method that no server has. Each one answers the call with an error, which is all that is asked for."""
 LOOK_S: Final = 0.4
-SILENT_LOOKS: Final = 5
+SILENCE_S: Final = 2.0
+"""How long a server may be silent, where nobody says otherwise."""
 
 
 class Finding(Enum):
@@ -25,15 +26,22 @@ class Finding(Enum):
     QUIET = "quiet"
     """A ping is under way."""
     SILENT = "silent"
-    """The server has been silent for `SILENT_LOOKS`: end the connection."""
+    """The server has been silent for too many looks: end the connection."""
+
+
+def looks_in(silence_s: float) -> int:
+    """The looks after which a server has been silent for `silence_s`."""
+    return max(2, round(silence_s / LOOK_S))
 
 
 class Silence:
     """The looks at one connection. Set `heard` when anything is received."""
 
-    __slots__ = ("_looks", "_pending", "_sent", "heard")
+    __slots__ = ("_looks", "_looks_max", "_pending", "_sent", "heard")
 
-    def __init__(self) -> None:
+    def __init__(self, looks_max: int) -> None:
+        """`looks_max` is of `looks_in`."""
+        self._looks_max = looks_max
         self.heard = False
         self._looks = 0
         self._pending = self._sent = 0
@@ -52,6 +60,6 @@ class Silence:
             self._looks = 0
             return Finding.HEARD
         self._looks += 1
-        if self._looks >= SILENT_LOOKS:
+        if self._looks >= self._looks_max:
             return Finding.SILENT
         return Finding.PING if self._looks == 1 else Finding.QUIET

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from libs.rpc.disk_readers import DiskReaders
 from libs.rpc.passed_files import OsPassedFiles
+from libs.rpc.silence import SILENCE_S
 from libs.rpc.socket_stream import SocketStream
 from libs.rpc.transport import Receiver, Stream
 
@@ -30,7 +31,8 @@ class SocketTransport:
     """The transport of Unix and TCP sockets. A Unix socket accepts only processes of the users in `allowed_uids` (default: our
     own)."""
 
-    def __init__(self, *, allowed_uids: frozenset[int] | None = None) -> None:
+    def __init__(self, *, allowed_uids: frozenset[int] | None = None, silence_s: float = SILENCE_S) -> None:
+        self.silence_s = silence_s
         self._disks = DiskReaders()
         self.passed_files = OsPassedFiles()
         self._allowed_uids = frozenset({os.getuid()}) if allowed_uids is None else allowed_uids

@@ -138,6 +138,11 @@ class Listener(Protocol):
 
 class Transport(Protocol):
     @property
+    def silence_s(self) -> float:
+        """How long a server may be silent while calls to it are under way. Then the caller ends the connection."""
+        ...
+
+    @property
     def passed_files(self) -> PassedFiles:
         """Reads the files whose descriptors its streams receive."""
         ...

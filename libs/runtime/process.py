@@ -117,7 +117,7 @@ def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Envi
     """The environment of a real process: sockets, etcd, the system's clock. Raises CannotRun if its data directory is no use."""
     from libs.cluster.etcd.etcd_store import EtcdStore  # gRPC is dear to import, and a cluster in one process has no etcd
 
-    clock, transport = SystemClock(), SocketTransport()
+    clock, transport = SystemClock(), SocketTransport(silence_s=config.silence_s)
     try:
         lock_data_directory(config, fs)
         identity = system_identity(config, role, fs, clock)

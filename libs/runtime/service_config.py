@@ -1,5 +1,6 @@
 """The settings that every service has. A service's `config.py` adds its own."""
 
+import math
 import os
 
 from libs.lean_dataclass import dataclass
@@ -7,6 +8,7 @@ from libs.telemetry.logs import LogSettings
 
 PORT_MAX = 65_535
 SOCKET_PATH_MAX = 107
+SILENCE_S_MIN, SILENCE_S_MAX = 1.0, 60.0
 WILDCARDS = ("0.0.0.0", "[::]", "::")
 """Hosts that mean every address of this machine."""
 
@@ -44,10 +46,20 @@ class ServiceConfig:
     log_former_files_max: int = 3
     """How many log files `FILE.1`, `FILE.2` and so on stay."""
     member_ttl_s: int = 3
-    """The lease of its registration. The process is missed after that, if no controller notices before."""
+    """The lease of its registration. The process is missed after that, if no controller notices before. `silence_s` counts where
+    it is longer."""
+    silence_s: float = 2.0
+    """How long a process may be silent until others give it up. Controllers then take it for dead, and callers end their
+    connections to it. It stands for Kafka's `broker.session.timeout.ms`. Set it alike for all processes, higher where a busy host
+    or a slow link stops processes for seconds. A process that hangs or is cut off then stops its partitions for that much longer."""
     peers: tuple[str, ...] = ()
     """`host:port` of the RPC of other processes. They lend the metadata to a start with a new data directory while etcd is away.
     Storage nodes start with etcd only."""
+
+    @property
+    def lease_s(self) -> int:
+        """The lease of the registration: a process that may be silent keeps it meanwhile."""
+        return max(self.member_ttl_s, math.ceil(self.silence_s))
 
     @property
     def logging(self) -> LogSettings:
@@ -78,6 +90,8 @@ class ServiceConfig:
             return f"PENSTOCK_ADMIN_PORT is {self.admin_port}; expected 0 to {PORT_MAX}"
         if self.member_ttl_s < 1:
             return f"PENSTOCK_MEMBER_TTL_S is {self.member_ttl_s}; expected 1 or more"
+        if not SILENCE_S_MIN <= self.silence_s <= SILENCE_S_MAX:
+            return f"PENSTOCK_SILENCE_S is {self.silence_s}; expected {SILENCE_S_MIN} to {SILENCE_S_MAX}"
         try:
             self.logging  # noqa: B018  it checks itself
         except ValueError as error:

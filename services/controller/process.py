@@ -45,7 +45,9 @@ async def serve(
     def connect(address: str, node_id: int) -> RpcClient:
         return RpcClient(address, hello, environment.transport, expected=(STORAGE, node_id))
 
-    failure_detector = FailureDetector(follower, environment.transport, identity.host_id, config.node_id)
+    failure_detector = FailureDetector(
+        follower, environment.transport, identity.host_id, config.node_id, round(1000 * config.silence_s)
+    )
     controller = Controller(
         store,
         follower,
@@ -66,7 +68,7 @@ async def serve(
     answers = {**methods(controller, failure_detector), **ImageLending(lambda: follower.image).methods}
     server = RpcServer(hello, answers, transport=environment.transport, on_lost=failure_detector.connection_lost)
     lifecycle.on_stop(server.close)
-    registration = Registration(server, identity.member(), store, config.member_ttl_s, lifecycle.stop)
+    registration = Registration(server, identity.member(), store, config.lease_s, lifecycle.stop)
     controller.registered = lambda: registration.registered
     await registration.listen(config)
     lifecycle.on_stop(registration.leave)

@@ -130,7 +130,7 @@ class Gateway:
         self._stale_clients = StaleClients(self._connections, self.listener)
         server = RpcServer(hello, ImageLending(lambda: self.image).methods, transport=transport)
         member = replace(identity.member(), rack=config.rack, listeners=(self.listener,))
-        self._registration = Registration(server, member, world.store, config.member_ttl_s, die)
+        self._registration = Registration(server, member, world.store, config.lease_s, die)
         self._joining: asyncio.Task[None] | None = None
         self._die = die
         self._started = False

@@ -53,7 +53,7 @@ def main() -> None:
             clock=clock,
             fs=fs,
             store=store,
-            transport=SocketTransport(),
+            transport=SocketTransport(silence_s=config.silence_s),
             metrics=metrics,
             offload=threads,
             children=lambda name, count, nice: ChildProcesses(name, count, nice=nice, log_settings=config.logging),

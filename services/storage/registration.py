@@ -136,7 +136,7 @@ class StorageRegistration:
             went_back=went_back,
             **self._directories(directory_ids, full),
         )
-        self._registration = Registration(server, member, self._environment.store, config.member_ttl_s, self._environment.die)
+        self._registration = Registration(server, member, self._environment.store, config.lease_s, self._environment.die)
         await self._registration.listen(config)
 
     async def register(self) -> None:

@@ -8,7 +8,6 @@ from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE
 from services.controller.core.failure_detection.liveness import (
     HEARTBEAT_MS,
     PROBE_AGAIN_MS,
-    SILENCE_MS,
     TRANSITIONS,
     UNHEARD_MS,
     Fact,
@@ -18,6 +17,7 @@ from services.controller.core.failure_detection.liveness import (
 )
 
 TICK_MS = 200
+SILENCE_MS = 2_000
 
 
 def storage(node_id: int, incarnation: int = 1) -> Process:
@@ -31,8 +31,8 @@ GATE = Process(GATEWAY, 1, 1)
 class Watch:
     """A controller's view, moved on through time."""
 
-    def __init__(self, *registered: Process) -> None:
-        self.detection = Liveness()
+    def __init__(self, *registered: Process, silence_ms: int = SILENCE_MS) -> None:
+        self.detection = Liveness(silence_ms)
         self.now_ms = 1_000_000
         self.detection.watch(registered, self.now_ms)
         self.hear(registered)
@@ -191,6 +191,18 @@ def test_a_fact_about_a_former_incarnation_concerns_nobody() -> None:
     assert watch.detection.dead() == []
     assert watch.detection.state(ONE) is None
     assert watch.detection.state(restarted) is State.ALIVE
+
+
+def test_a_member_may_be_silent_for_as_long_as_the_setting_says() -> None:
+    watch = Watch(ONE, TWO, THREE, silence_ms=30_000)
+    assert watch.pass_ms(30_000 - TICK_MS, TWO, THREE) == []
+    assert watch.pass_ms(TICK_MS, TWO, THREE) == [ONE]
+
+
+def test_members_that_fall_silent_together_are_recognised_under_a_longer_silence() -> None:
+    watch = Watch(ONE, TWO, THREE, silence_ms=30_000)
+    assert watch.pass_ms(60_000, ONE) == []
+    assert watch.detection.cut_off
 
 
 def test_a_refusal_that_comes_after_a_heartbeat_came_late() -> None:

@@ -38,9 +38,9 @@ $configs --describe --all --topic orders
 A change takes effect without a restart. `--delete-config` returns to the default. A value that is not valid is refused with
 INVALID_CONFIG, or INVALID_REQUEST where it is a broker's, as in Kafka.
 
-All configs of topics, brokers and groups that Kafka 4.2 knows are here. Nothing acts on those [without effect](#without-effect):
-they are accepted, kept and described as such, so that scripts that set them work. A topic's or group's config that is not
-supported yet takes only its default, so that nobody takes it for done. [Retired](#retired) names are refused, and the refusal
+All configs of topics, brokers and groups that Kafka 4.2 knows are here. Nothing acts on those [without effect](#without-effect).
+Tunings are accepted, kept and described as such, so that scripts that set them work. A config that asks for a protection, a limit
+or a part that is not supported yet takes only its default, so that nobody takes it for done. [Retired](#retired) names are refused, and the refusal
 names their successors.
 
 The value in force is the first of these that is set:
@@ -107,7 +107,8 @@ _WITHOUT_EFFECT = """
 
 Kafka's brokers act on these, and Penstock does not. DescribeConfigs says so in their documentation. They can be set where Kafka
 lets them be set, and hold any value that Kafka's bounds allow. All of them can be given at a storage node's start. Those that are
-**refused** take only their default there, since a cluster that ignored them would lack what they promise.
+**refused** take only their default, at a start and while the cluster runs. A cluster that ignored them would lack what they
+promise. The refusal says what takes their place.
 
 | config | type | default | valid values | what takes its place | change |
 |---|---|---|---|---|---|

@@ -38,10 +38,11 @@ def test_every_config_says_what_it_does_in_short_sentences(table: dict[str, Conf
         ("log.roll.hours", "start"),
         ("listeners", "fixed"),
         ("num.io.threads", "one or all"),
-        ("ssl.client.auth", "one"),
-        ("ssl.keystore.location", "listener"),
-        ("controller.quorum.voters", "start"),
+        ("replica.socket.timeout.ms", "start"),
+                ("controller.quorum.voters", "start"),
         ("authorizer.class.name", "refused"),
+        ("ssl.client.auth", "refused"),
+        ("ssl.keystore.location", "refused"),
     ],
 )
 def test_where_a_broker_config_can_be_set(name: str, change: str) -> None:

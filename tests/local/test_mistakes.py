@@ -215,6 +215,7 @@ SETTINGS: list[tuple[type[ServiceConfig], str, str]] = [
     (StorageConfig, "ADMIN_HOST=", "PENSTOCK_ADMIN_HOST is empty; expected the name or address of a host"),
     (GatewayConfig, "LOG_LEVEL=loud", "PENSTOCK_LOG_LEVEL is 'loud'; expected debug, info, warning or error"),
     (GatewayConfig, "MEMBER_TTL_S=0", "PENSTOCK_MEMBER_TTL_S is 0; expected 1 or more"),
+    (GatewayConfig, "SILENCE_S=0.1", "PENSTOCK_SILENCE_S is 0.1; expected 1.0 to 60.0"),
     (GatewayConfig, "IDLE_S_MAX=long", "PENSTOCK_IDLE_S_MAX is 'long'; expected a number"),
     (ControllerConfig, "DEFAULT_DURABILITY=fast", "PENSTOCK_DEFAULT_DURABILITY is 'fast'; expected synced or replicated"),
     (ControllerConfig, "DEFAULT_PARTITIONS=0", "PENSTOCK_DEFAULT_PARTITIONS is 0; expected 1 or more"),

@@ -8,13 +8,14 @@ from libs.rpc import client_connection, server_connection
 from libs.rpc.envelope import Hello, Kind, pack_body, pack_frame, pack_hello, unpack_frame
 from libs.rpc.errors import Disconnected
 from libs.rpc.server import Call
-from libs.rpc.silence import PING, SILENT_LOOKS, Finding, Silence
+from libs.rpc.silence import PING, SILENCE_S, Finding, Silence, looks_in
 from libs.rpc.transport import Stream
 from libs.wire.frames import FrameReader
 from tests.rpc.conftest import Network
 from tests.support.polling import until
 
 LOOK_S = 0.03
+SILENT_LOOKS = looks_in(SILENCE_S)
 
 
 @pytest.fixture(autouse=True)
@@ -73,14 +74,21 @@ async def silence_is_over(network: Network) -> None:
 
 
 def test_a_ping_follows_one_quiet_look_and_the_end_follows_several() -> None:
-    silence = Silence()
+    silence = Silence(SILENT_LOOKS)
     silence.begin()
     found = [silence.look(10, 0) for _ in range(SILENT_LOOKS)]
     assert found == [Finding.PING, *[Finding.QUIET] * (SILENT_LOOKS - 2), Finding.SILENT]
 
 
+def test_a_longer_silence_takes_more_looks() -> None:
+    silence = Silence(looks_in(30.0))
+    silence.begin()
+    looks = [silence.look(10, 0) for _ in range(75)]
+    assert looks.index(Finding.SILENT) == 74
+
+
 def test_anything_received_begins_the_count_anew() -> None:
-    silence = Silence()
+    silence = Silence(SILENT_LOOKS)
     silence.begin()
     assert silence.look(10, 0) is Finding.PING
     silence.heard = True
@@ -88,7 +96,7 @@ def test_anything_received_begins_the_count_anew() -> None:
 
 
 def test_a_backlog_that_the_server_takes_counts_as_a_sign_and_one_that_stands_still_does_not() -> None:
-    silence = Silence()
+    silence = Silence(SILENT_LOOKS)
     silence.begin()
     silence.look(1_000, 9_000)
     assert silence.look(2_000, 8_000) is Finding.HEARD

@@ -34,6 +34,7 @@ def test_an_address_that_nobody_can_connect_to_is_refused_unless_another_one_is_
         alone = ServiceConfig(node_id=1, etcd=("h:1",), data_dir="/d", rpc_tcp=everywhere)
         assert "PENSTOCK_RPC_ADVERTISED_HOST" in str(alone.problem())
         assert replace(alone, rpc_advertised_host="storage-1").problem() is None
+        assert replace(alone, silence_s=12.5).lease_s >= 13, "a process that may be silent keeps its registration meanwhile"
 
 
 async def test_a_process_registers_the_host_that_it_advertises() -> None:

@@ -1,7 +1,8 @@
 """Names of broker configs that are in no table: those of a single listener, and those that nobody knows.
 
 As in Kafka, a broker config may have any name, for the sake of plug-ins, and the prefix `listener.name.NAME.` gives a listener a
-value of its own. Both are kept and described. Neither has an effect: a gateway has one listener, and there are no plug-ins.
+value of its own. Both are kept and described. Neither has an effect: a gateway has one listener, and there are no plug-ins. A
+listener's config is refused where the config without its prefix takes its default only.
 """
 
 import re
@@ -43,4 +44,7 @@ def _unlisted(name: str) -> ConfigDef:
     unknown = ConfigDef(name, ConfigType.UNKNOWN, None, "", one_broker=one_broker, effect=False, listed=False)
     if base is None:
         return unknown
-    return replace(unknown, type=BROKER_CONFIGS[base].type, check=BROKER_CONFIGS[base].check)
+    listed = BROKER_CONFIGS[base]
+    # One that is not served asks for what a gateway lacks, under a listener's prefix as without it.
+    served = listed.served or listed.effect
+    return replace(unknown, type=listed.type, check=listed.check, served=served, doc=listed.doc)

@@ -1,10 +1,12 @@
-"""Kafka 4.2's broker configs without an effect here. They are accepted where Kafka accepts them, kept, and described as such.
+"""Kafka 4.2's broker configs without an effect here.
 
-Each group begins with what takes the place of its configs. Names, types, defaults and bounds are Kafka's own, which
-tests/compat/differential/test_broker_config_table.py compares. REFUSED are those that would leave a cluster unprotected if they
-were accepted and ignored. A config that gets an effect moves to `broker_table.py`.
+`_without_effect` are tunings: they are accepted where Kafka accepts them, kept, and described as such. `_refused` ask for a
+protection, a limit or a part that Penstock lacks: they accept their default only, since a cluster that ignored them would lack
+what they promise. Each group begins with what takes the place of its configs. Names, types, defaults and bounds are Kafka's own,
+which tests/compat/differential/test_broker_config_table.py compares. A config that gets an effect moves to `broker_table.py`.
 """
 
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
@@ -22,10 +24,9 @@ class Change(Enum):
     LISTENER = auto()  # at run time, for a listener of one broker, and at a start
     START = auto()  # at a start only
     HIDDEN = auto()  # at a start only; described only where it is set
-    REFUSED = auto()  # at a start only, and only to its default
 
 
-ANY, ONE, LISTENER, START, HIDDEN, REFUSED = Change
+ANY, ONE, LISTENER, START, HIDDEN = Change
 
 Row = tuple[str, ConfigType, str | None, Check | None, str, Change]
 """Name, type, default, bounds, importance, change."""
@@ -40,8 +41,7 @@ def _without_effect(instead: str, *rows: Row) -> tuple[ConfigDef, ...]:
             instead,
             check,
             importance,
-            served=change is not REFUSED,
-            read_only=change in (START, HIDDEN, REFUSED),
+            read_only=change in (START, HIDDEN),
             one_broker=change in (ONE, LISTENER),
             per_listener=change is LISTENER,
             hidden=change is HIDDEN,
@@ -49,6 +49,11 @@ def _without_effect(instead: str, *rows: Row) -> tuple[ConfigDef, ...]:
         )
         for name, kind, default, check, importance, change in rows
     )
+
+
+def _refused(instead: str, *rows: Row) -> tuple[ConfigDef, ...]:
+    """Configs that accept their default only. The refusal ends with `instead`."""
+    return tuple(replace(config, served=False) for config in _without_effect(instead, *rows))
 
 
 # fmt: off
@@ -79,31 +84,31 @@ _THREADS_AND_CONNECTIONS: Final = (
         "The threads of a log directory copy replicas to it. replica.alter.log.dirs.io.max.bytes.per.second limits them.",
         ("num.replica.alter.log.dirs.threads", INT, None, None, "high", START),
     ),
-    *_without_effect(
+    *_refused(
         "PENSTOCK_CONNECTIONS_MAX of a gateway limits its connections.",
         ("max.connections", INT, "2147483647", at_least(0), "medium", ANY),
     ),
-    *_without_effect(
+    *_refused(
         "PENSTOCK_CONNECTIONS_PER_IP_MAX of a gateway limits the connections from one address.",
         ("max.connections.per.ip", INT, "2147483647", at_least(0), "medium", ANY),
     ),
-    *_without_effect(
+    *_refused(
         "No address has a limit of its own.",
         ("max.connections.per.ip.overrides", STRING, "", None, "medium", ANY),
     ),
-    *_without_effect(
+    *_refused(
         "The rate of new connections has no limit.",
         ("max.connection.creation.rate", INT, "2147483647", at_least(0), "medium", ANY),
     ),
-    *_without_effect(
+    *_refused(
         "PENSTOCK_IDLE_S_MAX of a gateway decides when an idle connection is closed.",
         ("connections.max.idle.ms", LONG, "600000", None, "medium", START),
     ),
-    *_without_effect(
+    *_refused(
         "PENSTOCK_CONNECTION_REQUESTS_MAX of a gateway limits the unanswered requests of each connection.",
         ("queued.max.requests", INT, "500", at_least(1), "high", START),
     ),
-    *_without_effect(
+    *_refused(
         "PENSTOCK_QUEUED_REQUEST_BYTES_MAX of a gateway limits the bytes of unanswered requests.",
         ("queued.max.request.bytes", LONG, "-1", None, "medium", START),
     ),
@@ -117,7 +122,8 @@ _THREADS_AND_CONNECTIONS: Final = (
         ("socket.listen.backlog.size", INT, "50", at_least(1), "medium", START),
     ),
     *_without_effect(
-        "Processes call each other by Penstock's own RPC, with timeouts and buffers of its own.",
+        "Processes call each other by Penstock's own RPC: each call has a deadline, and PENSTOCK_SILENCE_S ends a connection "
+        "whose other end is silent.",
         ("controller.socket.timeout.ms", INT, "30000", None, "medium", START),
         ("replica.socket.receive.buffer.bytes", INT, "65536", None, "high", START),
         ("replica.socket.timeout.ms", INT, "30000", None, "high", START),
@@ -142,8 +148,6 @@ _THREADS_AND_CONNECTIONS: Final = (
         ("controller.listener.names", LIST, None, None, "high", START),
         ("early.start.listeners", LIST, None, None, "high", START),
         ("inter.broker.listener.name", STRING, None, None, "medium", START),
-        ("listener.security.protocol.map", STRING,
-         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", None, "low", ONE),
     ),
 )
 
@@ -218,9 +222,9 @@ _STORAGE: Final = (
         ("remote.log.storage.manager.class.path", STRING, None, None, "medium", START),
         ("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", not_empty, "medium", START),
     ),
-    *_without_effect(
+    *_refused(
         "Remote storage is not built yet.",
-        ("remote.log.storage.system.enable", BOOLEAN, "false", None, "medium", REFUSED),
+        ("remote.log.storage.system.enable", BOOLEAN, "false", None, "medium", START),
     ),
 )
 
@@ -256,9 +260,15 @@ _CLUSTER: Final = (
         ("process.roles", LIST, None, list_of("broker", "controller"), "high", START),
     ),
     *_without_effect(
-        "PENSTOCK_MEMBER_TTL_S of a storage node is the lease of its registration in etcd.",
-        ("broker.heartbeat.interval.ms", INT, "2000", None, "medium", START),
+        "PENSTOCK_SILENCE_S of all processes is how long a member may be silent until controllers take it for dead.",
         ("broker.session.timeout.ms", INT, "9000", None, "medium", START),
+    ),
+    *_without_effect(
+        "Every process sends a heartbeat to each controller every 300 ms.",
+        ("broker.heartbeat.interval.ms", INT, "2000", None, "medium", START),
+    ),
+    *_without_effect(
+        "A process that starts waits for its registration as long as it takes.",
         ("initial.broker.registration.timeout.ms", INT, "60000", None, "medium", START),
     ),
     *_without_effect(
@@ -281,8 +291,6 @@ _CLUSTER: Final = (
     *_without_effect(
         "Each process serves its metrics to Prometheus, at /metrics of its admin port.",
         ("kafka.metrics.polling.interval.secs", INT, "10", at_least(1), "low", START),
-        ("kafka.metrics.reporters", LIST, "", None, "low", START),
-        ("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", None, "low", ANY),
         ("metrics.num.samples", INT, "2", at_least(1), "low", START),
         ("metrics.recording.level", STRING, "INFO", None, "low", START),
         ("metrics.sample.window.ms", LONG, "30000", at_least(1), "low", START),
@@ -298,15 +306,20 @@ _CLUSTER: Final = (
         ("quota.window.num", INT, "11", at_least(1), "low", START),
         ("quota.window.size.seconds", INT, "1", at_least(1), "low", START),
     ),
-    *_without_effect(
+    *_refused(
+        "Java classes cannot be loaded. Each process serves its metrics to Prometheus, at /metrics of its admin port.",
+        ("kafka.metrics.reporters", LIST, "", None, "low", START),
+        ("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", None, "low", ANY),
+    ),
+    *_refused(
         "Values are taken as they are: no provider is asked for variables in them.",
         ("config.providers", LIST, "", None, "low", ANY),
     ),
-    *_without_effect(
+    *_refused(
         "Java classes cannot be loaded, so such a policy would not be applied.",
-        ("alter.config.policy.class.name", CLASS, None, None, "low", REFUSED),
-        ("client.quota.callback.class", CLASS, None, None, "low", REFUSED),
-        ("create.topic.policy.class.name", CLASS, None, None, "low", REFUSED),
+        ("alter.config.policy.class.name", CLASS, None, None, "low", START),
+        ("client.quota.callback.class", CLASS, None, None, "low", START),
+        ("create.topic.policy.class.name", CLASS, None, None, "low", START),
     ),
 )
 
@@ -330,19 +343,21 @@ _COORDINATORS: Final = (
     ),
     *_without_effect(
         "Leaders always ask the coordinator of a transaction, and wait for it for a bounded time. Timeouts are noticed at "
-        "once, and two-phase commit (KIP-939) is not built.",
+        "once.",
         ("add.partitions.to.txn.retry.backoff.max.ms", INT, "100", at_least(0), "high", START),
         ("add.partitions.to.txn.retry.backoff.ms", INT, "20", at_least(1), "high", START),
         ("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, "10000", at_least(1), "low", START),
         ("transaction.partition.verification.enable", BOOLEAN, "true", None, "low", ANY),
         ("transaction.state.log.load.buffer.size", INT, "5242880", at_least(1), "high", START),
+    ),
+    *_refused(
+        "Two-phase commit (KIP-939) is not built.",
         ("transaction.two.phase.commit.enable", BOOLEAN, "false", None, "low", START),
     ),
     *_without_effect(
         "Share groups are not built.",
         ("group.share.assignors", LIST, "simple", None, "medium", START),
         ("group.share.delivery.count.limit", INT, "5", between(2, 10), "medium", START),
-        ("group.share.enable", BOOLEAN, "false", None, "medium", HIDDEN),
         ("group.share.heartbeat.interval.ms", INT, "5000", at_least(1), "medium", START),
         ("group.share.initialize.retry.interval.ms", INT, "30000", at_least(1), "low", HIDDEN),
         ("group.share.max.heartbeat.interval.ms", INT, "15000", at_least(1), "medium", START),
@@ -371,6 +386,7 @@ _COORDINATORS: Final = (
         ("share.coordinator.threads", INT, "1", at_least(1), "medium", START),
         ("share.coordinator.write.timeout.ms", INT, "5000", at_least(1), "high", START),
     ),
+    *_refused("Share groups are not built.", ("group.share.enable", BOOLEAN, "false", None, "medium", HIDDEN)),
     *_without_effect(
         "Streams groups are not built.",
         ("group.streams.heartbeat.interval.ms", INT, "5000", at_least(1), "medium", START),
@@ -387,11 +403,11 @@ _COORDINATORS: Final = (
 )
 
 _SECURITY: Final = (
-    *_without_effect(
+    *_refused(
         "There is no authorization yet. A cluster must not look protected without being it.",
-        ("authorizer.class.name", STRING, "", None, "low", REFUSED),
+        ("authorizer.class.name", STRING, "", None, "low", START),
     ),
-    *_without_effect(
+    *_refused(
         "Clients are not authenticated yet, so all have the same principal.",
         ("connection.failed.authentication.delay.ms", INT, "100", at_least(0), "low", START),
         ("connections.max.reauth.ms", LONG, "0", None, "medium", START),
@@ -449,8 +465,10 @@ _SECURITY: Final = (
         ("sasl.server.callback.handler.class", CLASS, None, None, "medium", START),
         ("sasl.server.max.receive.size", INT, "524288", None, "medium", START),
     ),
-    *_without_effect(
+    *_refused(
         "There is no TLS yet. Clients and processes speak plain text.",
+        ("listener.security.protocol.map", STRING,
+         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", None, "low", ONE),
         ("security.inter.broker.protocol", STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
          "medium", START),
         ("security.providers", STRING, None, None, "low", START),
@@ -478,7 +496,7 @@ _SECURITY: Final = (
         ("ssl.truststore.password", PASSWORD, None, None, "medium", LISTENER),
         ("ssl.truststore.type", STRING, "JKS", None, "medium", LISTENER),
     ),
-    *_without_effect(
+    *_refused(
         "There are no delegation tokens yet.",
         ("delegation.token.expiry.check.interval.ms", LONG, "3600000", at_least(1), "low", START),
         ("delegation.token.expiry.time.ms", LONG, "86400000", at_least(1), "medium", START),

@@ -61,7 +61,9 @@ class ConfigType(IntEnum):
 
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,20}")  # digits of any script, as in Java
-_REAL_NUMBER = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?)[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]{1,9})[fFdD]?")
+_REAL_NUMBER_LENGTH_MAX: Final = 400
 _COMMA = re.compile(r"\s*,\s*")
 _BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
 
@@ -95,7 +97,8 @@ class ConfigDef:
     """For broker configs only: it is set under a listener's prefix, `listener.name.NAME.`, while the cluster runs."""
     hidden: bool = False
     effect: bool = True
-    """False: Kafka has it, and nothing here acts on it. It is accepted, kept and described. `doc` says what takes its place."""
+    """False: Kafka has it, and nothing here acts on it. `doc` says what takes its place. Where it is served, it is accepted, kept
+    and described."""
     listed: bool = True
     """False: its name is in no table. See `broker_config`."""
 
@@ -118,7 +121,8 @@ class ConfigDef:
             return  # it is in force without being set
         if not self.served:
             only = "" if self.default is None else f": only its default, {self.default!r}, is accepted"
-            raise NotSupportedYet(f"{self.name} is not supported yet by Penstock{only}")
+            instead = "" if self.effect or not self.doc else f". {self.doc}"
+            raise NotSupportedYet(f"{self.name} is not supported yet by Penstock{only}{instead}")
         if self.served_values and show(value) not in self.served_values:
             rejected, served = shorten(show(value)), " or ".join(self.served_values)
             raise NotSupportedYet(f"{self.name}={rejected} is not supported yet by Penstock: only {served} is accepted")
@@ -144,10 +148,8 @@ def _read(config: ConfigDef, text: str) -> ConfigValue:
                 raise refused(f"Not a number of type {config.type.name}")
             return number
         case ConfigType.DOUBLE:
-            if not _REAL_NUMBER.fullmatch(text):
-                raise refused("Not a number of type DOUBLE")
-            real = float(text)
-            if math.isinf(real):
+            real = _as_java_reads(text)
+            if real is None:
                 raise refused("Not a number of type DOUBLE")
             return real
         case ConfigType.LIST:
@@ -167,6 +169,23 @@ def show(value: ConfigValue) -> str:
             return _as_java_writes(value)
         case _:
             return str(value)
+
+
+def _as_java_reads(text: str) -> float | None:
+    """The number of a text of Java's Double.valueOf, which may be hexadecimal and end in f or d. None: it is no such text, or
+    not finite, which no config can use."""
+    if len(text) > _REAL_NUMBER_LENGTH_MAX:
+        return None
+    if decimal := _DECIMAL.fullmatch(text):
+        real = float(decimal[1])
+    elif hexadecimal := _HEXADECIMAL.fullmatch(text):
+        try:
+            real = float.fromhex(hexadecimal[1])
+        except OverflowError:
+            return None
+    else:
+        return None
+    return real if math.isfinite(real) else None
 
 
 def _as_java_writes(value: float) -> str:

@@ -34,10 +34,10 @@ class FailureDetector:
     """The failure detector of one controller. `start` it once the image is followed, and give it heartbeats and lost connections
     from then on."""
 
-    def __init__(self, follower: ImageFollower, transport: Transport, host_id: str, node_id: int) -> None:
-        """`node_id` is this controller's id."""
+    def __init__(self, follower: ImageFollower, transport: Transport, host_id: str, node_id: int, silence_ms: int) -> None:
+        """`node_id` is this controller's id. A member that is silent for `silence_ms` is taken for dead."""
         self._follower, self._transport, self._host_id, self._node_id = follower, transport, host_id, node_id
-        self._liveness = Liveness()
+        self._liveness = Liveness(silence_ms)
         self._reachability = Reachability()
         self._elected: Callable[[], bool] = lambda: False
         self._listeners: list[Callable[[], None]] = []

@@ -481,15 +481,16 @@ DIFFERENCES: Final = (
     Difference(
         "broker-configs-without-effect",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        "Broker configs without effect here are accepted by type and bounds alone, and their documentation says so "
+        "Other broker configs without effect here are accepted by type and bounds alone, and their documentation says so "
         "(docs/use/configs.md). Kafka also refuses more than twice the threads of before, and classes that it does not find.",
     ),
     Difference(
         "broker-configs-not-acted-on",
-        ApiKey.DESCRIBE_CONFIGS,
-        "A storage node does not start with an authorizer, a policy, a quota callback or remote storage, since a cluster that "
-        "ignored them would lack what they promise.",
-        unseen="it takes a start: tests/cluster/test_configs.py",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        "Broker configs that ask for a protection, a limit or a part that is missing here take their default only: TLS, SASL, "
+        "authorizers, policies, quota callbacks, limits of connections, providers of values, reporters of metrics, remote storage. "
+        "A node does not start with any other value, and to set one answers INVALID_CONFIG. A cluster that ignored them would lack "
+        "what they promise. The message says what takes their place.",
     ),
     Difference(
         "broker-configs-changeable",

@@ -14,6 +14,7 @@ from contextvars import copy_context
 from random import Random
 
 from libs.rpc.passed_files import PassedFiles
+from libs.rpc.silence import SILENCE_S
 from libs.rpc.transport import Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
 from tests.simulation.cluster.passed_files import SimulatedPassedFiles
@@ -119,6 +120,10 @@ class SimulatedTransport:
         """`random` decides what becomes of passed files: a process without it gets none."""
         self._network, self._host, self._disk = network, host, disk
         self._passed = SimulatedPassedFiles(disk, random) if disk is not None and random is not None else None
+
+    @property
+    def silence_s(self) -> float:
+        return SILENCE_S
 
     @property
     def passed_files(self) -> PassedFiles:

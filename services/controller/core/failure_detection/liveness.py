@@ -16,9 +16,8 @@ from libs.cluster.records import CONTROLLER, STORAGE
 from libs.lean_dataclass import dataclass
 
 HEARTBEAT_MS: Final = 300
-SILENCE_MS: Final = 2_000
-QUIET_MS: Final = SILENCE_MS - 2 * HEARTBEAT_MS
-"""A member that is quiet for so long when another counts as silent fell silent together with it."""
+TOGETHER_MS: Final = 2 * HEARTBEAT_MS
+"""Members whose silence began within this time fell silent together."""
 UNHEARD_MS: Final = 1_000
 """A member from which this controller never got a heartbeat is probed after so long. If it does not refuse, its lease decides."""
 PAUSE_MS: Final = 500
@@ -86,7 +85,9 @@ class Liveness:
     """The liveness of all watched members. Times are of one monotonic clock. Facts about other processes are ignored: they
     concern a former incarnation, or come too early."""
 
-    def __init__(self) -> None:
+    def __init__(self, silence_ms: int) -> None:
+        """`silence_ms` is how long a member that was heard may be silent until it counts as dead."""
+        self._silence_ms = silence_ms
         self._watched: dict[Process, _Watched] = {}
         self._ticked_ms: int | None = None
         self.cut_off = False
@@ -138,8 +139,8 @@ class Liveness:
     def tick(self, now_ms: int, since_last_ms: int) -> None:
         """Declares silent members dead. Call it every `since_last_ms`."""
         self._forgive_own_pause(now_ms, since_last_ms)
-        silent = self._quiet(now_ms, SILENCE_MS)
-        quiet = self._quiet(now_ms, QUIET_MS)
+        silent = self._quiet(now_ms, self._silence_ms)
+        quiet = self._quiet(now_ms, self._silence_ms - TOGETHER_MS)
         together = sum(process.role == STORAGE for process in quiet)
         storage = sum(process.role == STORAGE for process in self._watched)
         in_doubt = together >= 2 and 2 * together >= storage

@@ -14,7 +14,14 @@ NUMBERS = (
     *(str(number) for number in ((1 << 63) - 1, 1 << 63, -(1 << 63), -(1 << 63) - 1)),
     *("", " ", " 5 ", "+5", "0x10", "1e3", "5.0", "5L", "five", "٥", "1,5"),
 )
-FRACTIONS = ("-0.1", "0", "0.0", "0.5", ".5", "1", "1.0", "1.01", "1e-1", "", "half")
+FRACTIONS = (
+    *("-0.1", "0", "0.0", "0.5", ".5", "1", "1.0", "1.01", "1e-1", "", "half"),
+    *("0.5f", "0.5F", "0.5d", "5D", "1e-1d", "1.", "+.5", "-.5", "0.5ff", "0.5 f", "1e", ".", "f", "1_0", "٥", "0,5"),
+    *("0x1p-1", "0X1P-1", "0x.8p0", "0x1.8p-2f", "0x1.p-1", "0x1", "0xp1", "0x1p", "-0x1p-1", "0x1p-1d", "0x1p99"),
+    *("1e400", "-1e400", "1e-400", "0x1p-9999", "infinity", "nan", "0.00000000000000000000000000000000000001"),
+    *("Infinity", "-Infinity"),
+)
+"""Java's texts of doubles, and texts that are almost such."""
 SWITCHES = ("true", "false", "TRUE", " False ", "", "yes", "1", "true,false")
 POLICIES = ("delete", "compact", "compact,delete", " delete , compact ", "", "delete,delete", "Delete", "delete,", "burn")
 REPLICAS = ("", "*", "0:1", "0:1,1:2", "0:1, 1:2", "*,0:1", "0", "a:b", "0:1,", "0:")

@@ -272,7 +272,12 @@ def test_a_protection_or_a_limit_that_would_be_missing_is_refused(name: str, val
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("max.connections", "1000"), ("ssl.keystore.location", "/x"), ("plain.sasl.jaas.config", "x"), ("ssl.client.auth", "required")],
+    [
+        ("max.connections", "1000"),
+        ("ssl.keystore.location", "/x"),
+        ("plain.sasl.jaas.config", "x"),
+        ("ssl.client.auth", "required"),
+    ],
 )
 def test_what_is_lacking_is_refused_for_one_listener_too(name: str, value: str) -> None:
     with pytest.raises(NotSupportedYet, match="is not supported yet by Penstock"):

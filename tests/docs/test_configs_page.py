@@ -39,7 +39,7 @@ def test_every_config_says_what_it_does_in_short_sentences(table: dict[str, Conf
         ("listeners", "fixed"),
         ("num.io.threads", "one or all"),
         ("replica.socket.timeout.ms", "start"),
-                ("controller.quorum.voters", "start"),
+        ("controller.quorum.voters", "start"),
         ("authorizer.class.name", "refused"),
         ("ssl.client.auth", "refused"),
         ("ssl.keystore.location", "refused"),

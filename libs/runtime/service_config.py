@@ -50,8 +50,9 @@ class ServiceConfig:
     it is longer."""
     silence_s: float = 2.0
     """How long a process may be silent until others give it up. Controllers then take it for dead, and callers end their
-    connections to it. It stands for Kafka's `broker.session.timeout.ms`. Set it alike for all processes, higher where a busy host
-    or a slow link stops processes for seconds. A process that hangs or is cut off then stops its partitions for that much longer."""
+    connections to it. It stands for Kafka's `broker.session.timeout.ms`. Set it alike for all processes, higher where a busy
+    host or a slow link stops processes for seconds. The partitions of a leader that hangs or is cut off then stand still for that
+    much longer."""
     peers: tuple[str, ...] = ()
     """`host:port` of the RPC of other processes. They lend the metadata to a start with a new data directory while etcd is away.
     Storage nodes start with etcd only."""

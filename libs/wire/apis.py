@@ -128,7 +128,7 @@ class Api:
     time.
 
     `before_authentication`: the API is answered on a connection that has not authenticated yet. Nothing reads it before SASL
-    (issue 16); a test holds that these are ApiVersions and SASL's own two.
+    is built; a test holds that these are ApiVersions and SASL's own two.
     """
 
     key: ApiKey

@@ -40,8 +40,8 @@ INVALID_CONFIG, or INVALID_REQUEST where it is a broker's, as in Kafka.
 
 All configs of topics, brokers and groups that Kafka 4.2 knows are here. Nothing acts on those [without effect](#without-effect).
 Tunings are accepted, kept and described as such, so that scripts that set them work. A config that asks for a protection, a limit
-or a part that is not supported yet takes only its default, so that nobody takes it for done. [Retired](#retired) names are refused, and the refusal
-names their successors.
+or a part that is not supported yet takes only its default, so that nobody takes it for done. [Retired](#retired) names are
+refused, and the refusal names their successors.
 
 The value in force is the first of these that is set:
 

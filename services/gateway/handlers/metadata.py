@@ -5,8 +5,8 @@ internal topics · v2 cluster id · v4 allow_auto_topic_creation · v5 offline r
 (the cluster's until v10) · v9 flexible · v10 topic ids in answers · v12 requests by id · v13 top-level error.
 
 Differences from Kafka: a topic that is created on demand is in the same answer if it exists within a second. Kafka answers
-UNKNOWN_TOPIC_OR_PARTITION first, and clients retry. Of the internal topics only `__consumer_offsets` is created on demand, since
-the others have no coordinators yet. `controller_id` is the addressed broker, where Kafka names any: each forwards anyway. A
+UNKNOWN_TOPIC_OR_PARTITION first, and clients retry. Of the internal topics, `__share_group_state` is not created on demand,
+since share groups are not built. `controller_id` is the addressed broker, where Kafka names any: each forwards anyway. A
 fenced broker is named for five minutes more (`fenced_broker_s_max`), since gateways keep its port open
 (services/gateway/core/fenced_brokers.py says why). Replicas there are offline, as in Kafka. While no broker is alive, all known
 brokers are named. librdkafka forgets all brokers when an answer names none, and does not come back (its issue 5301). Java's

@@ -287,7 +287,8 @@ DIFFERENCES: Final = (
     Difference(
         "metadata-internal-topics",
         ApiKey.METADATA,
-        "Of the internal topics only `__consumer_offsets` is created on demand, since the others have no coordinators yet.",
+        "Of the internal topics, `__consumer_offsets` and `__transaction_state` are created on demand. `__share_group_state` is "
+        "not, since share groups are not built.",
         unseen="the first answers are alike",
     ),
     Difference(
@@ -487,10 +488,10 @@ DIFFERENCES: Final = (
     Difference(
         "broker-configs-not-acted-on",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        "Broker configs that ask for a protection, a limit or a part that is missing here take their default only: TLS, SASL, "
-        "authorizers, policies, quota callbacks, limits of connections, providers of values, reporters of metrics, remote storage. "
-        "A node does not start with any other value, and to set one answers INVALID_CONFIG. A cluster that ignored them would lack "
-        "what they promise. The message says what takes their place.",
+        "Broker configs that ask for a protection, a limit or a part that is missing here take their default only. They concern "
+        "TLS, SASL, authorizers, policies, quota callbacks, limits of connections, providers of values, reporters of metrics, "
+        "and remote storage. A node does not start with any other value, and to set one answers INVALID_CONFIG. A cluster that "
+        "ignored them would lack what they promise. The message says what takes their place.",
     ),
     Difference(
         "broker-configs-changeable",

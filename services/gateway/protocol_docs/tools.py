@@ -26,7 +26,7 @@ def _unsupported(api: str) -> str:
 
 _QUOTAS: Final = "quotas; the same with `clients` and `ips`"
 _SHARE_GROUPS: Final = "share groups"
-_SECURITY: Final = "authentication (issue 16)"
+_SECURITY: Final = "authentication"
 _QUOTA_CHANGE: Final = ("--alter", "--entity-type", "clients", "--entity-name", "c", "--add-config", "producer_byte_rate=1024")
 _SCRAM_CHANGE: Final = ("--alter", "--entity-type", "users", "--entity-name", "u", "--add-config", "SCRAM-SHA-256=[password=p]")
 _METRICS_CHANGE: Final = ("--alter", "--name", "m", "--interval", "1000", "--metrics", "org.apache.kafka.consumer.")

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core import record_codec
 from services.transaction_coordinator.core.requests import InitProducerId
 from services.transaction_coordinator.core.states import State
-from services.transaction_coordinator.core.transaction import EXHAUSTED_EPOCH, Producer, TransactionChanged
+from services.transaction_coordinator.core.transaction import EPOCH_MAX, EXHAUSTED_EPOCH, Producer, TransactionChanged
 from tests.transaction_coordinator.stage import TransactionStage
 
 TRACES = "transaction_coordinator/test_published_traces.py"
@@ -147,3 +148,52 @@ def test_kafka_20090_a_late_abort_gets_no_epoch_that_only_fences_have(stage: Tra
     following = stage.init().producer
     assert following.epoch == 0
     assert following.producer_id != exhausted.producer_id
+
+
+def log_epoch(stage: TransactionStage, epoch: int, **fields: Any) -> Producer:
+    """Has the log say that the transactional id is at that epoch, as Kafka's may."""
+    known = replace(stage.transactions["t"], **fields)
+    producer = Producer(known.producer.producer_id, epoch)
+    stage.log.append(record_codec.encode(TransactionChanged(replace(known, producer=producer))))
+    stage.fail_over()
+    return producer
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_the_largest_epoch_belongs_to_no_producer(stage: TransactionStage, version: int) -> None:
+    """A client named the epoch of a fence. Its transaction could not be ended, since no epoch is left above it."""
+    stage.init()
+    last = log_epoch(stage, EXHAUSTED_EPOCH)
+    stage.add(last, ("a", 0))
+    stage.init()
+    stage.write_markers()
+    fence = stage.transactions["t"].producer
+    assert fence == Producer(last.producer_id, EPOCH_MAX)
+    assert stage.add(fence, ("a", 0), version=version).error_code == ErrorCode.PRODUCER_FENCED
+    assert stage.verify(fence, ("a", 0)).error_code == ErrorCode.PRODUCER_FENCED
+    for commit in (True, False):
+        assert stage.end(fence, commit=commit, version=version).error_code == ErrorCode.PRODUCER_FENCED
+    assert stage.transactions["t"].state is State.COMPLETE_ABORT
+    assert stage.init().producer.epoch == 0
+
+
+@pytest.mark.parametrize("by", ["timeout", "another producer"])
+@pytest.mark.parametrize("client_version", [0, 2])
+def test_kafka_20090_a_transaction_with_the_largest_epoch_is_aborted(
+    stage: TransactionStage, by: str, client_version: int
+) -> None:
+    """A log of Kafka's has one. Each attempt to abort it failed, since the fence would need a larger epoch."""
+    producer = stage.init().producer
+    stage.add(producer, ("a", 0))
+    zombie = log_epoch(stage, EPOCH_MAX, client_version=client_version)
+    if by == "timeout":
+        stage.wait(60_000)
+    else:
+        assert stage.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    prepared = stage.write_markers()
+    assert prepared.state is State.PREPARE_ABORT
+    assert prepared.client_version == 0, "leaders take a marker of the same epoch from old clients' transactions only"
+    assert stage.add(zombie, ("a", 0), version=client_version).error_code == ErrorCode.PRODUCER_FENCED
+    following = stage.init().producer
+    assert following.epoch == 0
+    assert following.producer_id != zombie.producer_id

@@ -82,6 +82,6 @@ def _fault(current: Transaction | None, producer: Producer) -> ErrorCode:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if current is None or current.producer.producer_id != producer.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if current.producer.epoch != producer.epoch:
+    if not current.belongs_to(producer):
         return ErrorCode.PRODUCER_FENCED
     return ErrorCode.CONCURRENT_TRANSACTIONS if current.state in PREPARED else ErrorCode.NONE

@@ -30,7 +30,7 @@ def decide(current: Transaction | None, request: EndTransaction, now_ms: int) ->
         return refused(ErrorCode.PRODUCER_FENCED)
     if not retried and request.producer.producer_id != current.producer.producer_id:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if not retried and request.producer.epoch != current.producer.epoch:
+    if not retried and not current.belongs_to(request.producer):
         return refused(ErrorCode.PRODUCER_FENCED)
     if current.state is State.ONGOING:
         return _end(current, request, now_ms)
@@ -45,7 +45,14 @@ def decide(current: Transaction | None, request: EndTransaction, now_ms: int) ->
 
 
 def fenced_and_aborted(current: Transaction, now_ms: int) -> Transaction:
-    """An ongoing transaction that the coordinator aborts. Its markers fence the producer, with an epoch that nobody gets."""
+    """An ongoing transaction that the coordinator aborts. Its markers fence the producer, with an epoch that nobody gets.
+
+    A log of Kafka's may have a transaction with the largest epoch (KAFKA-20090). Its markers keep that epoch: none is above it.
+    The coordinator refuses that producer from then on, and leaders ask the coordinator.
+    """
+    if current.producer.epoch >= EPOCH_MAX:
+        # Leaders take a marker of the transaction's own epoch from clients before `transaction.version` 2 only.
+        return current.changed(Fact.ABORTED, now_ms, last_epoch=NO_EPOCH, client_version=0)
     fence = Producer(current.producer.producer_id, current.producer.epoch + 1)
     return current.changed(Fact.ABORTED, now_ms, producer=fence, last_epoch=NO_EPOCH)
 

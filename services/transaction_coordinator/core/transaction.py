@@ -61,6 +61,10 @@ class Transaction:
         """Whether the producer id has no epoch left for another producer."""
         return self.producer.epoch >= EXHAUSTED_EPOCH
 
+    def belongs_to(self, producer: Producer) -> bool:
+        """Whether the client is its newest producer. The largest epoch belongs to none: it is only written to fence others."""
+        return producer == self.producer and producer.epoch < EPOCH_MAX
+
     def gives_way_to(self, producer: Producer) -> bool:
         """Whether the client knows this producer already, and it takes over once the markers of the prepared transaction are
         written."""

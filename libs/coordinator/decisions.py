@@ -56,6 +56,8 @@ class Decision(NamedTuple, Generic[R, S]):
     transaction: TransactionalBatch | None = None
     """The transaction to which the records belong. Only decisions about the same transaction share a batch, and a marker has one
     of its own. None: they belong to none."""
+    room: int = 0
+    """Bytes that a batch must hold beside the records. A later decision about the same state needs them."""
 
 
 class Machine(Protocol[E_contra, R, S]):
@@ -63,6 +65,11 @@ class Machine(Protocol[E_contra, R, S]):
 
     def decide(self, event: E_contra | Expired, now_ms: int) -> Decision[R, S]:
         """The decision about one event. It reads state and changes nothing."""
+        ...
+
+    def decide_smaller(self, event: E_contra | Expired, now_ms: int) -> Decision[R, S] | None:
+        """Another decision about an event whose usual one cannot be written: it fits no batch, or a record does not fit its
+        format. None: there is no other."""
         ...
 
     def replay(self, record: S) -> None:

@@ -21,7 +21,8 @@ from libs.coordinator.shard import Progress, Shard
 from libs.coordinator.states import State
 from libs.coordinator.steady_time import SteadyTime
 from libs.coordinator.tables import Journal
-from libs.coordinator.write_errors import NOT_COORDINATOR
+from libs.coordinator.unwritable import UnwritableDecisions
+from libs.coordinator.write_errors import NOT_COORDINATOR, TOO_LARGE
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError
@@ -61,8 +62,10 @@ class ShardDriver(Generic[E, R, S]):
         *,
         batch_bytes_max: int,
         on_state: Callable[[State], None] = lambda _: None,
+        unwritable: UnwritableDecisions | None = None,
     ) -> None:
-        """`time` is the process's, older than the shard: a clock that was set ahead just before must not end what it loads."""
+        """`time` is the process's, older than the shard: a clock that was set ahead just before must not end what it loads.
+        `unwritable` is the process's, too."""
         self.name = name
         self.owner_epoch = owner_epoch
         self._log = internal_log
@@ -71,6 +74,7 @@ class ShardDriver(Generic[E, R, S]):
         self._time = time
         self._shard: Shard[E, R, S, OnAnswer] = Shard(make, owner_epoch, batch_bytes_max=batch_bytes_max)
         self._on_state = on_state
+        self._unwritable = unwritable or UnwritableDecisions(self._loop)
         self._reported_state = self._shard.state
         self._wake = asyncio.Event()
         self._call_in_flight: asyncio.Task[Any] | None = None
@@ -275,6 +279,8 @@ class ShardDriver(Generic[E, R, S]):
     def _flush(self) -> None:
         """Sends the answers that are ready, and sets the timer for the next deadline."""
         self._send_answers()
+        if self._shard.unwritable:
+            self._note_unwritable()
         deadline = self._shard.next_deadline()  # None unless the shard serves
         if deadline is not None and (self._timer is None or deadline < self._timer_ms):
             self._set_timer(deadline)
@@ -286,6 +292,8 @@ class ShardDriver(Generic[E, R, S]):
             if type(outcome) is Stored and outcome.base_offset == offset:
                 shard.appended()
             elif type(outcome) is Refused:
+                if outcome.error in TOO_LARGE:
+                    self._unwritable.refused(self.name, shard.pending.first_bytes)
                 shard.refused(outcome.error)
             else:
                 shard.outcome_unknown()
@@ -295,6 +303,11 @@ class ShardDriver(Generic[E, R, S]):
         self.append()
         if shard.state is not State.SERVING:
             self._wake.set()
+
+    def _note_unwritable(self) -> None:
+        for unwritable in self._shard.unwritable:
+            self._unwritable.note(self.name, unwritable)
+        self._shard.unwritable.clear()
 
     def _cancel_append(self) -> None:
         """Drops the append in flight."""

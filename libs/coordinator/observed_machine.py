@@ -23,12 +23,19 @@ class ObservedMachine(Generic[E, R]):
         self.machine = machine
         self.replay, self.encode, self.decode, self.timers = machine.replay, machine.encode, machine.decode, machine.timers
         self._decide = machine.decide
+        self._decide_smaller = machine.decide_smaller
         self._journal = journal
         self._observer = observer
 
     def decide(self, event: E | Expired, now_ms: int) -> Decision[R, Any]:
         decision = self._decide(event, now_ms)
         if events := decision.events:
+            self._journal.when_committed(lambda: self._committed(events, now_ms))
+        return decision
+
+    def decide_smaller(self, event: E | Expired, now_ms: int) -> Decision[R, Any] | None:
+        decision = self._decide_smaller(event, now_ms)
+        if decision is not None and (events := decision.events):
             self._journal.when_committed(lambda: self._committed(events, now_ms))
         return decision
 

@@ -48,13 +48,13 @@ class Group(Generic[R, T]):
         self.parked: list[tuple[ParkKey, Parked[R, T]]] = []
         self.committed = False
 
-    def has_room(self, size: int, transaction: TransactionalBatch | None) -> bool:
+    def has_room(self, size: int, batch_bytes_max: int, transaction: TransactionalBatch | None) -> bool:
         """Whether records of that size and transaction may join its batch."""
         if not size or not self.records:
             return True
         if transaction != self.transaction or (transaction is not None and transaction.is_marker):
             return False
-        return self.bytes + size <= COALESCED_BYTES_MAX
+        return self.bytes + size <= min(COALESCED_BYTES_MAX, batch_bytes_max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +92,19 @@ class Pending(Generic[R, T]):
         self.bytes = 0
         self.waiting = 0
 
+    @property
+    def first_bytes(self) -> int:
+        """The bytes of the first group's records."""
+        return self.groups[0].bytes if self.groups else 0
+
     def group_for(
-        self, size: int, marks: Marks, *, append: bool, transaction: TransactionalBatch | None = None
+        self,
+        size: int,
+        marks: Marks,
+        batch_bytes_max: int,
+        *,
+        append: bool,
+        transaction: TransactionalBatch | None = None,
     ) -> Group[R, T] | None:
         """The group of a new decision; None if nothing is uncommitted. A decision with records (`append`) needs a group that was
         not sent yet. Any other waits with the last group."""
@@ -101,7 +112,7 @@ class Pending(Generic[R, T]):
         if not append:
             return groups[-1] if groups else None
         open_from = 1 if self.sent else 0
-        if len(groups) > open_from and groups[-1].has_room(size, transaction):
+        if len(groups) > open_from and groups[-1].has_room(size, batch_bytes_max, transaction):
             if size:
                 groups[-1].transaction = transaction
             return groups[-1]

@@ -16,6 +16,7 @@ from libs.coordinator.pending import RECORD_OVERHEAD, Answer, Marks, Pending
 from libs.coordinator.states import TRANSITIONS, Fact, State
 from libs.coordinator.tables import Journal
 from libs.coordinator.timers import Timers
+from libs.coordinator.unwritable import TooLarge, Unwritable
 from libs.coordinator.write_errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
@@ -36,6 +37,8 @@ T = TypeVar("T")
 BATCH_BYTES_MAX = 1_000_000
 UNCOMMITTED_BYTES_MAX = 16 << 20
 WAITING_MAX = 100_000
+UNWRITABLE_RETRY_MS = 10_000
+"""How much later a timer fires again whose decision cannot be written. Only a new limit or a smaller state helps."""
 
 _ERROR_WHILE = {
     State.CLAIMING: COORDINATOR_LOAD_IN_PROGRESS,
@@ -89,6 +92,8 @@ class Shard(Generic[E, R, S, T]):
         self._fence = Fence(-1, owner_epoch, 0)
         self._loading = Progress(-1, -1, -1, 0)
         self._pending: Pending[R, T] = Pending()
+        self.unwritable: list[Unwritable] = []
+        """Decisions that could not be written. The shell tells of them, and empties this."""
         self._empty()
 
     def _empty(self) -> None:
@@ -163,31 +168,58 @@ class Shard(Generic[E, R, S, T]):
     def _decide(self, event: E | Expired, now_ms: int, ticket: T | None, marks: Marks) -> None:
         try:
             decision = self.machine.decide(event, now_ms)
-            encode = self.machine.encode
-            written = [kept for record in decision.records if (kept := encode(record)) is not None]
-            size = 0
-            for key, value in written:
-                size += len(key) + len(value or b"") + RECORD_OVERHEAD
-            self._pending.check(decision, has_ticket=ticket is not None)
-            if size <= self.batch_bytes_max:
-                for record in decision.records:
-                    self.machine.replay(record)
-        except Exception:
+            written, size = self._replay(decision, has_ticket=ticket is not None)
+        except Exception as reason:
             self._back_to(marks)
-            if ticket is not None:
-                self._pending.answers.append(Answer(ticket, UNKNOWN_SERVER_ERROR))
-            raise
-        if size > self.batch_bytes_max:  # the log would refuse it, with all other decisions of its batch
+            # A ValueError: a record does not fit its format. Anything else is a fault, which no other decision may hide.
+            replaced = isinstance(reason, TooLarge | ValueError) and self._decide_smaller(event, now_ms, ticket, marks)
+            self.unwritable.append(Unwritable(event, reason, replaced))
+            if not replaced:
+                self._give_up(event, now_ms, ticket)
+                if not isinstance(reason, TooLarge):
+                    raise
+        else:
+            self._queue(decision, written, size, ticket, marks)
+
+    def _replay(self, decision: Decision[R, S], *, has_ticket: bool) -> tuple[list[KeyValue], int]:
+        """Replays a decision. Returns its records as the log holds them, and their size. Raises TooLarge, or what the machine
+        raises; state has to go back then."""
+        encode = self.machine.encode
+        written = [kept for record in decision.records if (kept := encode(record)) is not None]
+        size = 0
+        for key, value in written:
+            size += len(key) + len(value or b"") + RECORD_OVERHEAD
+        self._pending.check(decision, has_ticket=has_ticket)
+        if size + decision.room > self.batch_bytes_max:  # the log would refuse it, with all other decisions of its batch
+            raise TooLarge(size + decision.room, self.batch_bytes_max)
+        for record in decision.records:
+            self.machine.replay(record)
+        return written, size
+
+    def _decide_smaller(self, event: E | Expired, now_ms: int, ticket: T | None, marks: Marks) -> bool:
+        """Decides in another way about an event whose usual decision cannot be written. False if there is no other, or it cannot
+        be written either: then nothing has changed."""
+        try:
+            decision = self.machine.decide_smaller(event, now_ms)
+            replayed = self._replay(decision, has_ticket=ticket is not None) if decision is not None else None
+        except Exception:  # `_decide` tells of the first reason
             self._back_to(marks)
-            if ticket is not None:
-                self._pending.answers.append(Answer(ticket, UNKNOWN_SERVER_ERROR))
-            return
-        self._queue(decision, written, size, ticket, marks)
+            decision = replayed = None
+        if decision is not None and replayed is not None:
+            self._queue(decision, *replayed, ticket, marks)
+            return True
+        return False
+
+    def _give_up(self, event: E | Expired, now_ms: int, ticket: T | None) -> None:
+        if ticket is not None:
+            self._pending.answers.append(Answer(ticket, UNKNOWN_SERVER_ERROR))
+        if isinstance(event, Expired):
+            self._timers.set({event.key: now_ms + UNWRITABLE_RETRY_MS}, undoable=False)
 
     def _queue(self, decision: Decision[R, S], written: list[KeyValue], size: int, ticket: T | None, marks: Marks) -> None:
         pending = self._pending
         append = bool(written) or decision.current
-        group = pending.group_for(size, marks, append=append, transaction=decision.transaction)
+        group = pending.group_for(size, marks, self.batch_bytes_max, append=append, transaction=decision.transaction)
         if group is not None and written:
             group.records += written
             group.bytes += size

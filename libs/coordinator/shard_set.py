@@ -20,6 +20,7 @@ from libs.coordinator.states import State
 from libs.coordinator.steady_time import SteadyTime
 from libs.coordinator.storage_log import StorageLog
 from libs.coordinator.tables import Journal
+from libs.coordinator.unwritable import UnwritableDecisions
 from libs.coordinator.write_errors import NOT_COORDINATOR
 from libs.runtime.storage_nodes import StorageNodes
 from libs.telemetry.logs import fields
@@ -66,6 +67,8 @@ class ShardSet(Generic[E, R, S]):
         self._time = SteadyTime(clock, asyncio.get_running_loop().time)
         self._open_log = open_log
         self._watch = watch
+        self.unwritable = UnwritableDecisions(asyncio.get_running_loop())
+        """The decisions of all shards that could not be written."""
         self._image = ClusterImage()
         self._drivers: dict[int, ShardDriver[E, R, S]] = {}
         self._to_append: dict[ShardDriver[E, R, S], None] = {}
@@ -116,9 +119,12 @@ class ShardSet(Generic[E, R, S]):
     # -- following --------------------------------------------------------------------------------------------------------
 
     def follow(self, image: ClusterImage) -> None:
-        self._image = image
+        before, self._image = self._image, image
         if self._closed:
             return
+        if any(image.overrides(*level) is not before.overrides(*level) for level in (("broker", ""), ("topic", self._topic))):
+            for driver in self._drivers.values():
+                driver.shard.batch_bytes_max = self._batch_bytes_max()
         topic = image.topics.get(self._topic)
         topic_id = bytes.fromhex(topic.topic_id) if topic is not None else b""
         states = image.partitions_of(topic_id) if topic is not None else ()
@@ -159,6 +165,7 @@ class ShardSet(Generic[E, R, S]):
             self._time,
             batch_bytes_max=self._batch_bytes_max(),
             on_state=self._watch(index),
+            unwritable=self.unwritable,
         )
 
     def _batch_bytes_max(self) -> int:

@@ -33,11 +33,14 @@ OF_ONE_PRODUCER: Final[frozenset[int]] = frozenset(
 )
 """Errors of transactional batches and markers, which the leader refuses by their producer's state."""
 
-HARMLESS: Final[frozenset[int]] = OF_ONE_PRODUCER | frozenset(
-    {
+TOO_LARGE: Final[frozenset[int]] = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+"""Errors of a batch that the topic does not allow."""
+
+HARMLESS: Final[frozenset[int]] = (
+    OF_ONE_PRODUCER
+    | TOO_LARGE
+    | {
         ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
         ErrorCode.INVALID_TIMESTAMP,
         ErrorCode.INVALID_RECORD,
     }

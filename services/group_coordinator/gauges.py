@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from libs.cluster.topic_names import GROUP_TOPIC
+from libs.coordinator import unwritable
 from libs.telemetry.definitions import GaugeDefinition
 from services.group_coordinator.coordinator import GroupCoordinator
 from services.group_coordinator.telemetry.meters import NAME
@@ -32,6 +34,8 @@ SHARDS = GaugeDefinition(
     otherwise="A shard that stays `claiming` or `loading`: its partition has no leader. Look at the storage nodes.",
 )
 
+UNWRITABLE = unwritable.definition(NAME, GROUP_TOPIC)
+
 
 class Gauges(Collector):
     """The collector of a group coordinator: its gauges, and all that `Meters` and `LagMetrics` collect."""
@@ -45,5 +49,6 @@ class Gauges(Collector):
         yield MEMBERS.samples(((kind,), count) for kind, count in sorted(coordinator.group_views.members().items()))
         states = Counter(driver.state.value for driver in coordinator.shards.owned.values())
         yield SHARDS.samples(((state,), count) for state, count in sorted(states.items()))
+        yield UNWRITABLE.samples(sorted(coordinator.shards.unwritable.counts.items()))
         yield from coordinator.meters.collect()
         yield from coordinator.lag_series.collect()

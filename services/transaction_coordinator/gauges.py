@@ -7,6 +7,8 @@ from typing import Any, Final
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from libs.cluster.topic_names import TRANSACTION_TOPIC
+from libs.coordinator import unwritable
 from libs.coordinator.states import State
 from libs.telemetry.definitions import GaugeDefinition
 from services.transaction_coordinator.coordinator import TransactionCoordinator, machine_of
@@ -37,6 +39,8 @@ SHARDS = GaugeDefinition(
     healthy="`serving`; other states for seconds after a coordinator or leader changed",
     otherwise="A shard that stays `claiming` or `loading`: its partition has no leader. Look at the storage nodes.",
 )
+
+UNWRITABLE = unwritable.definition(NAME, TRANSACTION_TOPIC)
 
 
 def transactions_of(coordinator: TransactionCoordinator) -> Iterator[Transaction]:
@@ -83,4 +87,5 @@ class Gauges(Collector):
         yield OLDEST.sample((now_ms - oldest_ms) / 1000)
         shards = Counter(driver.state.value for driver in coordinator.shards.owned.values())
         yield SHARDS.samples(((state,), count) for state, count in sorted(shards.items()))
+        yield UNWRITABLE.samples(sorted(coordinator.shards.unwritable.counts.items()))
         yield from coordinator.meters.collect()

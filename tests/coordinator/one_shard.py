@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from libs.coordinator.decisions import KeyValue
-from libs.coordinator.shard import Shard
+from libs.coordinator.shard import BATCH_BYTES_MAX, Shard
 from libs.coordinator.tables import Journal
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
@@ -40,6 +40,7 @@ class OneShard(ABC):
         """Appends are not answered while it does."""
         self.stopped = False
         """Timers are."""
+        self.batch_bytes_max = BATCH_BYTES_MAX
         self.under_way: Any = None
         """The append that is not answered yet."""
         self.epoch = 0
@@ -55,7 +56,7 @@ class OneShard(ABC):
     def fail_over(self) -> None:
         """The owner is gone. Another reads the log."""
         self.epoch += 1
-        self.shard = Shard(self.make, self.epoch)
+        self.shard = Shard(self.make, self.epoch, batch_bytes_max=self.batch_bytes_max)
         self.load()
         self.settle()
 

@@ -112,6 +112,9 @@ class Shelf:
                 return self._remove(key, None)
         raise AssertionError(event)
 
+    def decide_smaller(self, event: Event | Expired, now_ms: int) -> Decision[str, Recorded] | None:
+        return None
+
     def _see(self, key: str) -> str:
         return str(self.numbers[key][0]) if key in self.numbers else "nothing"
 

@@ -23,7 +23,9 @@ SEEDS = 2000
 def reads_do_not_wait(patch: pytest.MonkeyPatch) -> None:
     group_for = Pending.group_for
     patch.setattr(
-        Pending, "group_for", lambda self, size, marks, *, append: group_for(self, size, marks, append=True) if append else None
+        Pending,
+        "group_for",
+        lambda self, *rest, append, transaction: group_for(self, *rest, append=True) if append else None,
     )
 
 

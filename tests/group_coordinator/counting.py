@@ -50,6 +50,9 @@ class Counting:
                 return Decision(ListGroupsResponse(groups=[ListedGroup(name) for name in self.counts]))
         raise AssertionError(event)
 
+    def decide_smaller(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Reply, Counted] | None:
+        return None
+
     def replay(self, record: Counted) -> None:
         self.counts[record.group] = record.count
 

@@ -38,6 +38,9 @@ class Scripted:
     def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any]:
         return Decision(events=self.events)
 
+    def decide_smaller(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any] | None:
+        return None
+
     def replay(self, record: Any) -> None: ...
 
     def encode(self, record: Any) -> KeyValue | None:

@@ -111,3 +111,49 @@ def test_an_id_that_is_used_is_kept(stage: TransactionStage) -> None:
         stage.wait(ID_EXPIRATION_MS - CHECK_MS)
         producer = stage.init(expected=producer).producer
     assert stage.transactions["t"].producer == producer
+
+
+def test_partitions_are_only_added_if_the_end_of_the_transaction_fits_a_batch_too(stage: TransactionStage) -> None:
+    """The record of the end has a few bytes more. Where those did not fit, neither the producer nor the timeout ended it."""
+    stage.batch_bytes_max = 4_000
+    stage.fail_over()
+    producer = stage.init().producer
+    added = 0
+    while stage.ask(AddPartitions("t", producer, frozenset((("a", added),)), 2)).failure == 0:
+        added += 1
+    assert added > 500, "a batch has room for them"
+    stage.wait(60_000)
+    assert stage.transactions["t"].state is State.PREPARE_ABORT
+    assert len(stage.write_markers().partitions) == added
+
+
+def test_long_transactional_ids_expire_in_batches_that_the_log_takes() -> None:
+    """A thousand ids of 2 KB fitted no batch: none of them expired."""
+    stage = TransactionStage(TransactionSettings(id_expiration_ms=1_000, expiry_check_ms=500))
+    for number in range(1_000):
+        stage.init(f"{number:02000}")
+    stage.wait(10_000)
+    assert not stage.transactions
+    assert not stage.shard.unwritable
+
+
+def test_ids_expire_one_by_one_where_the_topic_allows_only_small_batches() -> None:
+    stage = TransactionStage(TransactionSettings(id_expiration_ms=1_000, expiry_check_ms=500))
+    for number in range(20):
+        stage.init(f"{number:0200}")
+    stage.shard.batch_bytes_max = 300
+    stage.wait(100_000)
+    assert not stage.transactions
+    assert all(noted.replaced for noted in stage.shard.unwritable)
+
+
+def test_a_transaction_that_the_topic_allows_no_more_ends_once_it_is_allowed_again(stage: TransactionStage) -> None:
+    producer = stage.init().producer
+    stage.add(producer, *[("a", index) for index in range(200)])
+    stage.shard.batch_bytes_max = 300
+    stage.wait(70_000)
+    assert stage.transactions["t"].state is State.ONGOING
+    assert {noted.replaced for noted in stage.shard.unwritable} == {False}
+    stage.shard.batch_bytes_max = 100_000
+    stage.wait(10_000)
+    assert stage.transactions["t"].state is State.PREPARE_ABORT

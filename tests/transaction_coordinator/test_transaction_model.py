@@ -4,12 +4,23 @@ The model is what a producer may rely on. A producer id with its epoch belongs t
 one that its producer was told, in each of its partitions. No marker has an epoch below that of the records that it ends.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
+import pytest
+
 from libs.wire.errors import ErrorCode
+from services.transaction_coordinator.core import ending, init_producer_id, record_codec
 from services.transaction_coordinator.core.states import PREPARED, State
-from services.transaction_coordinator.core.transaction import EXHAUSTED_EPOCH, Producer, TopicPartition, Transaction
+from services.transaction_coordinator.core.transaction import (
+    EPOCH_MAX,
+    EXHAUSTED_EPOCH,
+    Producer,
+    TopicPartition,
+    Transaction,
+    TransactionChanged,
+)
+from tests.simulation.planted import Mutant
 from tests.transaction_coordinator.stage import TransactionStage
 
 PARTITIONS: list[TopicPartition] = [("a", 0), ("a", 1), ("b", 0)]
@@ -45,12 +56,22 @@ class History:
         """The outcome of the transaction that waits for markers, if it was told: True for a commit."""
         self.raised_epoch = False
         """Whether the end of that transaction raised the epoch."""
+        if random.random() < 0.3:
+            self.spend_epochs()
+
+    def spend_epochs(self) -> None:
+        """Has the log begin a few epochs before the last one."""
+        self.stage.init(timeout_ms=TIMEOUT_MS)
+        known = self.stage.transactions["t"]
+        spent = replace(known, producer=Producer(known.producer.producer_id, EXHAUSTED_EPOCH - self.random.randrange(5)))
+        self.stage.log.append(record_codec.encode(TransactionChanged(spent)))
+        self.stage.fail_over()
 
     def step(self) -> None:
         random = self.random
         name = random.randrange(len(self.clients))
         match random.choice(
-            ("init", "init", "add", "add", "add", "end", "end", "markers", "markers", "wait", "fail over", "verify")
+            ("init", "init", "add", "add", "add", "end", "end", "markers", "markers", "wait", "fail over", "verify", "fence")
         ):
             case "init":
                 self.init(name, retries=random.random() < 0.5, lost=random.random() < 0.2)
@@ -66,6 +87,8 @@ class History:
                 self.fail_over()
             case "verify":
                 self.verify(name)
+            case "fence":
+                self.name_a_fence(random.choice((0, 2)))
         self.check()
 
     @property
@@ -154,17 +177,68 @@ class History:
         ongoing = self.current is not None and self.current.state is State.ONGOING and self.current.producer == client.producer
         assert ongoing == (not reply.error_code and not any(reply.partitions.values()))
 
+    def name_a_fence(self, version: int) -> None:
+        """A client names the epoch that fences have, which DescribeTransactions shows to anybody."""
+        before = self.current
+        if before is None or before.producer.epoch != EPOCH_MAX:
+            return
+        refusals = ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS
+        assert self.stage.add(before.producer, PARTITIONS[0], version=version).error_code in refusals
+        assert self.stage.verify(before.producer, PARTITIONS[0]).error_code in refusals
+        for commit in (True, False):
+            assert self.stage.end(before.producer, commit=commit, version=version).error_code in refusals
+        assert self.current == before, "it belongs to nobody"
+
+    def end_all(self) -> None:
+        """Whatever happened, a new producer gets the transactional id as soon as markers are written."""
+        for _ in range(3):
+            reply = self.stage.init(timeout_ms=TIMEOUT_MS)
+            if not reply.error_code:
+                return
+            assert reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+            self.markers()
+        raise AssertionError(f"the transaction does not end: {self.current}")
+
     def check(self) -> None:
         if self.current is not None and self.current.state is State.ONGOING:
             assert self.current.producer.epoch <= EXHAUSTED_EPOCH, "an epoch is left for a fence"
 
 
+def walk(seed: int) -> set[State]:
+    """One history. Returns the states that it reached."""
+    history, reached = History(Random(seed)), set()
+    for _ in range(STEPS):
+        history.step()
+        if history.current is not None:
+            reached.add(history.current.state)
+    history.end_all()
+    return reached
+
+
 def test_any_history_keeps_what_producers_rely_on() -> None:
-    outcomes: set[State] = set()
-    for seed in range(WALKS):
-        history = History(Random(seed))
-        for _ in range(STEPS):
-            history.step()
-            if history.current is not None:
-                outcomes.add(history.current.state)
-    assert outcomes == set(State) - {State.DEAD}, "each state was reached"
+    reached = set().union(*(walk(seed) for seed in range(WALKS)))
+    assert reached == set(State) - {State.DEAD}, "each state was reached"
+
+
+PLANTED = {
+    "the largest epoch belongs to whoever names it": Mutant(
+        Transaction.belongs_to, "producer == self.producer and producer.epoch < EPOCH_MAX", "producer == self.producer"
+    ),
+    "an end takes the largest epoch from whoever names it": Mutant(
+        ending.decide,
+        "not current.belongs_to(request.producer)",
+        "request.producer.epoch != current.producer.epoch",
+    ),
+    "InitProducerId goes beyond the last epoch": Mutant(init_producer_id.decide, "current.is_exhausted and", "False and"),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_noticed(bug: str) -> None:
+    with PLANTED[bug].planted():
+        for seed in range(300):
+            try:
+                walk(seed)
+            except Exception:
+                return
+    raise AssertionError("not found")

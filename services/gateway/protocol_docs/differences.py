@@ -423,6 +423,20 @@ DIFFERENCES: Final = (
         unseen="tests/transaction_coordinator/stories/ has it",
     ),
     Difference(
+        "epoch-of-fences",
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        "A client that names epoch 32,767 gets PRODUCER_FENCED, as it does from EndTxn: only fences have that epoch. Kafka takes "
+        "it, and such a transaction cannot be ended (KAFKA-20090). A log that came from Kafka may hold one, and it is aborted.",
+        unseen="tests/transaction_coordinator/test_transaction_regressions.py has it",
+    ),
+    Difference(
+        "too-large-to-be-classic",
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        "A group whose members do not fit one record together does not become classic when its last member of the consumer "
+        "protocol goes. Its classic members go on in the consumer protocol. In Kafka its dead member keeps its partitions.",
+        unseen="tests/group_coordinator/conversion/ has it",
+    ),
+    Difference(
         "write-markers-anywhere",
         ApiKey.WRITE_TXN_MARKERS,
         "Any broker accepts it, and asks the partitions' leaders, or the group coordinators that own partitions of "

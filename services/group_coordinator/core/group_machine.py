@@ -41,6 +41,7 @@ from services.group_coordinator.core.model.settings import GroupSettings
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets import committed_offsets as offsets
 from services.group_coordinator.core.offsets.committed_offsets import Offsets
+from services.group_coordinator.core.offsets.expiries import ONE_TOMBSTONE
 from services.group_coordinator.core.record_formats import record_codec
 
 Decided: TypeAlias = Decision[Any, Any]
@@ -126,6 +127,21 @@ class GroupMachine:
             case _:
                 assert_never(event.request)
 
+    def decide_smaller(self, event: RequestEvent | Expired, now_ms: int) -> Decided | None:
+        """A decision for the same event that leaves a group in the consumer protocol, or removes one offset instead of many."""
+        if isinstance(event, Expired):
+            return self._expired_smaller(event.key, now_ms)
+        match event.request:
+            case ConsumerGroupHeartbeatRequest() as request:
+                return self.mixed.decide_consumer_heartbeat(event, request, now_ms, downgrades=False)
+            case JoinGroupRequest() as request:
+                return self.mixed.decide_join(event, request, now_ms, downgrades=False)
+            case LeaveGroupRequest() as request:
+                return self.mixed.decide_leave(event, request, now_ms, downgrades=False)
+            case DeleteGroupsRequest() as request:
+                return self.deletions.decide(event, request, ONE_TOMBSTONE)
+        return None
+
     def _list(self, request: ListGroupsRequest) -> Decided:
         listed = self.classic.listed(request.states_filter, request.types_filter)
         listed += self.consumer.listed(request.states_filter, request.types_filter)
@@ -144,6 +160,16 @@ class GroupMachine:
             case (group_deletions.PART, *_):
                 return self.deletions.expired(key)
         raise ValueError(f"no part has a timer {key!r}")
+
+    def _expired_smaller(self, key: TimerKey, now_ms: int) -> Decided | None:
+        match key:
+            case (consumer.PART, *_):
+                return self.mixed.expired_consumer(key, now_ms, downgrades=False)
+            case (offsets.PART, *_):
+                return self.offsets.expired(key, now_ms, ONE_TOMBSTONE)
+            case (group_deletions.PART, *_):
+                return self.deletions.expired(key, ONE_TOMBSTONE)
+        return None
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
         for part in self._parts:

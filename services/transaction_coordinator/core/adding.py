@@ -4,6 +4,7 @@ Brokers verify for older clients that a partition was added (KIP-890, part 1), a
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from libs.coordinator.decisions import Decision
 from libs.coordinator.timers import TimerKey
@@ -18,6 +19,10 @@ from services.transaction_coordinator.core.requests import (
 )
 from services.transaction_coordinator.core.states import PREPARED, Fact, State
 from services.transaction_coordinator.core.transaction import Producer, Transaction, TransactionChanged
+
+END_BYTES_MAX: Final = 64
+"""Bytes that a transaction's record grows by at its end: epochs and producer ids. Partitions are only added if the end fits into
+a batch, too. Otherwise nothing could end the transaction."""
 
 
 def decide_adding(current: Transaction | None, request: AddPartitions, now_ms: int) -> Decided:
@@ -34,7 +39,7 @@ def decide_adding(current: Transaction | None, request: AddPartitions, now_ms: i
         started_ms=current.started_ms if ongoing else now_ms,
         client_version=request.client_version,
     )
-    return decided(added, PartitionsReply(ErrorCode.NONE))
+    return decided(added, PartitionsReply(ErrorCode.NONE))._replace(room=END_BYTES_MAX)
 
 
 def decide_verification(current: Transaction | None, request: VerifyPartitions) -> Decided:
@@ -74,7 +79,7 @@ def decide_several(known: Mapping[str, Transaction], request: AddToSeveral, now_
             assert isinstance(record, TransactionChanged)
             changed[each.transactional_id] = record.transaction
     records = [TransactionChanged(transaction) for transaction in changed.values()]
-    return Decision(SeveralReply(tuple(results)), records, timers, current=is_current)
+    return Decision(SeveralReply(tuple(results)), records, timers, current=is_current, room=END_BYTES_MAX if records else 0)
 
 
 def _fault(current: Transaction | None, producer: Producer) -> ErrorCode:

@@ -5,6 +5,7 @@ from typing import Final, assert_never
 
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.pending import RECORD_OVERHEAD
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.tables import Journal, Table
 from libs.coordinator.timers import TimerKey
@@ -34,6 +35,8 @@ EXPIRY: Final = ("expiry",)
 """The timer of the check for unused transactional ids."""
 EXPIRED_AT_ONCE: Final = 1000
 """The limit of transactional ids that one decision removes."""
+EXPIRED_BYTES_MAX: Final = 200_000
+"""The limit of bytes in their tombstones: clients choose how long ids are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,10 @@ class TransactionMachine:
             case _:
                 assert_never(event)  # type: ignore[arg-type]
 
+    def decide_smaller(self, event: Request | Expired, now_ms: int) -> Decided | None:
+        """The removal of one transactional id instead of many. There is no smaller record of a transaction."""
+        return self._expire(now_ms, bytes_max=1) if event == Expired(EXPIRY) else None
+
     @property
     def prepared(self) -> Iterator[Transaction]:
         """The transactions that wait for markers. Who has just loaded the shard writes theirs."""
@@ -117,15 +124,19 @@ class TransactionMachine:
             return Decision(timers={(TIMEOUT, transactional_id): deadline})
         return decided(ending.fenced_and_aborted(current, now_ms), None)
 
-    def _expire(self, now_ms: int) -> Decided:
+    def _expire(self, now_ms: int, bytes_max: int = EXPIRED_BYTES_MAX) -> Decided:
         settings = self._settings()
-        unused = [
-            TransactionRemoved(transaction.transactional_id)
-            for transaction in self.transactions.values()
-            if transaction.state in AT_REST and transaction.updated_ms + settings.id_expiration_ms <= now_ms
-        ]
-        more = len(unused) > EXPIRED_AT_ONCE
-        return Decision(records=unused[:EXPIRED_AT_ONCE], timers={EXPIRY: now_ms + (1 if more else settings.expiry_check_ms)})
+        unused: list[Record] = []
+        size, more = 0, False
+        for transactional_id, transaction in self.transactions.items():
+            if transaction.state not in AT_REST or transaction.updated_ms + settings.id_expiration_ms > now_ms:
+                continue
+            more = len(unused) >= EXPIRED_AT_ONCE or size >= bytes_max
+            if more:
+                break
+            unused.append(TransactionRemoved(transactional_id))
+            size += len(transactional_id.encode()) + RECORD_OVERHEAD
+        return Decision(records=unused, timers={EXPIRY: now_ms + (1 if more else settings.expiry_check_ms)})
 
     # -- records ------------------------------------------------------------------------------------------------------------
 

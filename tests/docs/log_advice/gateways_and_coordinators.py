@@ -31,6 +31,15 @@ GATEWAY: Final = {
 }
 
 COORDINATORS: Final = {
+    "a decision cannot be written": Advice(
+        "The records of a request or a timer fit no batch. Nothing has changed. A timer's decision is tried again every 10 s.",
+        "Give `max.message.bytes` of `__consumer_offsets` and `__transaction_state` its default, or split the request.",
+    ),
+    "a smaller decision was made": Advice(
+        "The usual decision fitted no batch. `reason` tells its size. A group stays in the consumer protocol, or expired entries "
+        "are removed one by one.",
+        "None, if `max.message.bytes` of the coordinators' topics has its default.",
+    ),
     "malformed request": Advice(
         "A client sent a request that cannot be read. `peer` names it.", "Update the client's library, or find what connects."
     ),
@@ -40,6 +49,10 @@ COORDINATORS: Final = {
     "shard cannot be read": Advice(
         "A batch of `__consumer_offsets` or `__transaction_state` is damaged. Its groups or transactions wait.",
         "Let another replica lead, or [verify](../inspect.md) the partition's log.",
+    ),
+    "the log refuses a batch as too large": Advice(
+        "`max.message.bytes` of `__consumer_offsets` or `__transaction_state` was lowered a moment ago. Clients send again.",
+        "Give the topic its default back, if the line returns.",
     ),
     "stopping, though others could take the shards": Advice(
         "A coordinator stops before the others have taken its groups. They take them a moment later.", "None."

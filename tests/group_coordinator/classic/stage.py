@@ -39,6 +39,9 @@ class ClassicMachine:
                 return self.classic.decide_leave(event, request, now_ms)
         raise AssertionError(event)
 
+    def decide_smaller(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any] | None:
+        return None
+
     def replay(self, record: Any) -> None:
         assert self.classic.replay(record)
 

@@ -28,6 +28,9 @@ class ConsumerMachine:
         assert isinstance(event.request, ConsumerGroupHeartbeatRequest)
         return self.consumer.decide_heartbeat(event, event.request, now_ms)
 
+    def decide_smaller(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any] | None:
+        return None
+
     def replay(self, record: Any) -> None:
         assert self.consumer.replay(record)
 

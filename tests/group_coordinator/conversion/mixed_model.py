@@ -25,6 +25,9 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.stage = Stage(t=PARTITIONS)
+        if self.random.random() < 0.2:
+            self.stage.classic_members_max = self.random.choice([1, 2])
+            self.stage.fail_over()
         self.cooperative = self.random.random() < 0.5
         self.conversions = 0
         self.was_classic = True

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from libs.coordinator.decisions import KeyValue
 from libs.coordinator.tables import Journal
 from libs.wire.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -17,6 +18,7 @@ from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRe
 from services.group_coordinator.core.consumer.group import Group as ConsumerGroup
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.records import ClassicGroupChanged
 from services.group_coordinator.core.model.settings import GroupSettings, MigrationPolicy
 from services.group_coordinator.core.model.topics_view import TopicsView
 from tests.group_coordinator.classic.stage import Stage as ClassicStage
@@ -40,7 +42,21 @@ def assigned_in(data: bytes) -> dict[str, list[int]]:
     return {item.topic: list(item.partitions) for item in read_assignment(data).assigned_partitions}
 
 
+class Machine(GroupMachine):
+    """A machine with a limit of members that a group may have when it becomes classic: more do not fit the log."""
+
+    classic_members_max = 1_000
+
+    def encode(self, record: Any) -> KeyValue | None:
+        if isinstance(record, ClassicGroupChanged) and record.leader is None and len(record.members) > self.classic_members_max:
+            raise ValueError(f"a group of {len(record.members)} members does not fit")
+        return super().encode(record)
+
+
 class Stage(ClassicStage):
+    classic_members_max = 1_000
+    """It counts for the next owner."""
+
     def __init__(self, policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL, **topics: int) -> None:
         self.group_settings = GroupSettings(ClassicSettings(initial_delay_ms=0), consumer_migration_policy=policy)
         self.topics = TopicsView()
@@ -54,7 +70,9 @@ class Stage(ClassicStage):
         self.topics = view_of(topics, self.topics.version + 1)
 
     def make(self, journal: Journal) -> Any:
-        return GroupMachine(journal, lambda: self.group_settings, lambda _: {}, lambda: self.topics)
+        machine = Machine(journal, lambda: self.group_settings, lambda _: {}, lambda: self.topics)
+        machine.classic_members_max = self.classic_members_max
+        return machine
 
     # -- clients ------------------------------------------------------------------------------------------------------------
 

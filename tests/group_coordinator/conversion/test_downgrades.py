@@ -207,3 +207,79 @@ def test_a_request_that_the_former_group_expected_is_not_expected_in_the_next_on
     stage.beat("new", 0, "t")
     stage.wait(2_000)
     assert member_id in stage.consumer().members
+
+
+LONG_NAMES = [f"company.department.team.topic-number-{number:04d}" for number in range(120)]
+"""The metadata of a member that subscribes to these has about 5 KB."""
+
+
+def too_large_to_be_classic(*, instance: str | None = None) -> tuple[Stage, list[str]]:
+    """Twenty classic members, whose metadata together fit no batch, beside "new", which speaks the consumer protocol."""
+    stage = Stage(t=40)
+    stage.batch_bytes_max = 80_000
+    stage.fail_over()
+    assert stage.beat("new", 0, "t", instance=instance).error == 0
+    members = [stage.join(protocols=offers("t", *LONG_NAMES), version=3).reply.member_id for _ in range(20)]
+    return stage, members
+
+
+def live(stage: Stage, members: list[str], ms: int) -> None:
+    """The classic members go on, and all others are silent."""
+    for _ in range(ms // 2_000):
+        stage.wait(2_000)
+        for member_id in members:
+            if stage.heartbeat(member_id, stage.consumer().members[member_id].epoch) == ErrorCode.REBALANCE_IN_PROGRESS:
+                stage.join(member_id, protocols=offers("t", *LONG_NAMES))
+                stage.sync(member_id, stage.consumer().members[member_id].epoch)
+
+
+def has_it_all(stage: Stage, members: list[str]) -> bool:
+    group = stage.consumer()
+    assert sorted(group.members) == sorted(members)
+    return sum(len(numbers) for member in group.members.values() for numbers in member.assigned.values()) == 40
+
+
+def test_a_group_that_is_too_large_to_be_classic_goes_on_without_its_dead_member() -> None:
+    """The decision about the dead member fitted no batch, and was dropped every 500 ms without a word. The member kept its
+    partitions for ever."""
+    stage, members = too_large_to_be_classic()
+    live(stage, members, 100_000)
+    assert has_it_all(stage, members)
+    assert [noted.replaced for noted in stage.shard.unwritable] == [True]
+    stage.fail_over()
+    assert has_it_all(stage, members)
+    live(stage, members, 20_000)
+    assert has_it_all(stage, members)
+
+
+def test_the_last_member_of_the_consumer_protocol_may_leave_a_group_that_is_too_large_to_be_classic() -> None:
+    stage, members = too_large_to_be_classic()
+    assert stage.beat("new", -1).error == 0
+    live(stage, members, 20_000)
+    assert has_it_all(stage, members)
+
+
+def test_an_operator_may_remove_it_from_there() -> None:
+    stage, members = too_large_to_be_classic(instance="i")
+    answer = stage.leave(("", "i"))
+    assert [member.error_code for member in answer.members] == [0]
+    live(stage, members, 20_000)
+    assert has_it_all(stage, members)
+
+
+def test_it_may_come_back_there_with_the_classic_protocol() -> None:
+    stage, members = too_large_to_be_classic(instance="i")
+    joined = stage.join(instance="i", protocols=offers("t", *LONG_NAMES))
+    assert joined.error == 0
+    members.append(joined.reply.member_id)
+    assert stage.sync(members[-1], joined.reply.generation_id).error == 0
+    live(stage, members, 100_000)
+    assert has_it_all(stage, members)
+
+
+def test_a_group_that_was_too_large_and_lost_all_members_may_be_classic() -> None:
+    stage, members = too_large_to_be_classic()
+    stage.beat("new", -1)
+    stage.leave(*members)
+    assert stage.join(protocols=offers("t"), version=3).error == 0
+    assert stage.is_classic()

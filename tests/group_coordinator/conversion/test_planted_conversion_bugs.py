@@ -7,6 +7,7 @@ import pytest
 
 from services.group_coordinator.core.consumer import heartbeats
 from services.group_coordinator.core.consumer.partitions import NONE
+from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.migration import classic_members, downgrade, upgrade
 from services.group_coordinator.core.migration import mixed_groups as mixed
 from services.group_coordinator.core.migration.mixed_groups import Mixed
@@ -84,10 +85,10 @@ def a_downgrade_begins_no_rebalance(patch: pytest.MonkeyPatch) -> None:
     """As Kafka does where a static member is replaced."""
     real = downgrade.first_rebalance
 
-    def begin(record: Any, settings: Any, now_ms: int) -> Any:
+    def begin(*args: Any) -> Any:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(downgrade.rebalances, "prepare_rebalance", lambda group_decision, reason: None)
-            return real(record, settings, now_ms)
+            return real(*args)
 
     patch.setattr(downgrade, "first_rebalance", begin)
 
@@ -126,7 +127,17 @@ def who_is_to_join_again_is_waited_for_for_ever(patch: pytest.MonkeyPatch) -> No
     patch.setattr(Mixed, "_arrived", lambda self, decision, expected: decision)
 
 
+def a_downgrade_that_cannot_be_written_is_given_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupMachine, "decide_smaller", lambda self, event, now_ms: None)
+
+
+def a_timer_whose_decision_cannot_be_written_has_no_smaller_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupMachine, "_expired_smaller", lambda self, key, now_ms: None)
+
+
 PLANTED: list[Plant] = [
+    a_downgrade_that_cannot_be_written_is_given_up,
+    a_timer_whose_decision_cannot_be_written_has_no_smaller_one,
     what_classic_members_have_is_forgotten_by_the_upgrade,
     who_waits_is_forgotten_by_the_upgrade,
     the_log_does_not_hear_that_the_classic_group_is_gone,

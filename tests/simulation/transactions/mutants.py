@@ -63,9 +63,7 @@ MUTANTS: dict[str, Mutant] = {
         adding.decide_adding, "current.partitions | request.partitions if ongoing", "request.partitions if ongoing"
     ),
     "an old epoch may add partitions": M(adding._fault, "if not current.belongs_to(producer):", "if False:"),
-    "an old epoch may end a transaction": M(
-        ending.decide, "not retried and not current.belongs_to(request.producer)", "False"
-    ),
+    "an old epoch may end a transaction": M(ending.decide, "not retried and not current.belongs_to(request.producer)", "False"),
     "another producer takes the id amid a transaction": M(
         init_producer_id.decide, "if current.state is State.ONGOING:", "if False:"
     ),

@@ -16,7 +16,7 @@ from services.group_coordinator.core.kinds.group_kind import Kind
 from services.group_coordinator.core.model.group_events import DELETED, GroupDeleted
 from services.group_coordinator.core.model.records import OffsetRemoved
 from services.group_coordinator.core.model.requests import RequestEvent
-from services.group_coordinator.core.offsets.expiries import Tombstones
+from services.group_coordinator.core.offsets.expiries import TOMBSTONES_BYTES_MAX, Tombstones
 from services.group_coordinator.core.offsets.offset_table import OffsetTable
 from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets
 
@@ -41,19 +41,19 @@ class Deletions:
         self._kind_of = kind_of
         self._under_way: Table[str, DeletionProgress] = Table(journal)
 
-    def decide(self, event: RequestEvent, request: DeleteGroupsRequest) -> Decided:
+    def decide(self, event: RequestEvent, request: DeleteGroupsRequest, bytes_max: int = TOMBSTONES_BYTES_MAX) -> Decided:
         names = tuple(dict.fromkeys(request.groups_names))
-        tombstones, progress = self._continue(DeletionProgress(event.fresh_id, names, ()))
+        tombstones, progress = self._continue(DeletionProgress(event.fresh_id, names, ()), bytes_max)
         if not progress.left:
             return Decision(_reply(progress), tombstones.records, events=tombstones.events)
         return Decision(
             None, [*tombstones.records, progress], {_key(progress): 0}, parks_as=_key(progress), events=tombstones.events
         )
 
-    def expired(self, key: TimerKey) -> Decided:
+    def expired(self, key: TimerKey, bytes_max: int = TOMBSTONES_BYTES_MAX) -> Decided:
         match key:
             case (_, str(request_id)) if request_id in self._under_way:
-                tombstones, progress = self._continue(self._under_way[request_id])
+                tombstones, progress = self._continue(self._under_way[request_id], bytes_max)
                 records = [*tombstones.records, progress]
                 if progress.left:
                     return Decision(None, records, {_key(progress): 0}, events=tombstones.events)
@@ -72,8 +72,8 @@ class Deletions:
             self._under_way.pop(record.request_id, None)
         return True
 
-    def _continue(self, progress: DeletionProgress) -> tuple[Tombstones, DeletionProgress]:
-        tombstones, results = Tombstones(), list(progress.results)
+    def _continue(self, progress: DeletionProgress, bytes_max: int) -> tuple[Tombstones, DeletionProgress]:
+        tombstones, results = Tombstones(bytes_max), list(progress.results)
         for at, name in enumerate(progress.left):
             if tombstones.full:
                 return tombstones, DeletionProgress(progress.request_id, progress.left[at:], tuple(results))

@@ -5,6 +5,9 @@ target assignment instead, whose partitions other members may not have revoked y
 protocol, trusted that, two members would read one partition. The group has no leader, which tells the next owner to begin the
 rebalance.
 
+A group whose record as a classic group fits no batch, or not its format, stays in the consumer protocol: its classic members go
+on there (`GroupMachine.decide_smaller`). Kafka's dead member would keep its partitions.
+
 A rebalance also begins if a static member restarted with the classic protocol and all members have their targets. Kafka omits it.
 Then no client knows that it leads, and none watches the topics.
 """

@@ -59,11 +59,15 @@ class Mixed:
 
     # -- requests of the consumer protocol ----------------------------------------------------------------------------------
 
-    def decide_consumer_heartbeat(self, event: RequestEvent, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Decided:
+    def decide_consumer_heartbeat(
+        self, event: RequestEvent, request: ConsumerGroupHeartbeatRequest, now_ms: int, *, downgrades: bool = True
+    ) -> Decided:
+        """`downgrades`: whether the group may become classic. As a classic group it may be too large for a batch."""
         name = request.group_id
         if name in self._classic.groups:
             return self._decide_upgrade(event, request, now_ms)
-        return self._downgraded(name, self._consumer.decide_heartbeat(event, request, now_ms), now_ms)
+        decision = self._consumer.decide_heartbeat(event, request, now_ms)
+        return self._downgraded(name, decision, now_ms) if downgrades else decision
 
     def _decide_upgrade(self, event: RequestEvent, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Decided:
         refused = self._consumer.refusal(event, request)
@@ -105,7 +109,7 @@ class Mixed:
 
     # -- requests of the classic protocol -----------------------------------------------------------------------------------
 
-    def decide_join(self, event: RequestEvent, request: JoinGroupRequest, now_ms: int) -> Decided:
+    def decide_join(self, event: RequestEvent, request: JoinGroupRequest, now_ms: int, *, downgrades: bool = True) -> Decided:
         group = self._consumer.groups.get(request.group_id)
         if group is None:
             return self._classic.decide_join(event, request, now_ms)
@@ -130,7 +134,7 @@ class Mixed:
         decision = self._expect(
             decision, ExpectedRequest(group.name, member.member_id, False), now_ms + member.rebalance_timeout_ms
         )
-        return self._downgraded(group.name, decision, now_ms)
+        return self._downgraded(group.name, decision, now_ms) if downgrades else decision
 
     def decide_sync(self, event: RequestEvent, request: SyncGroupRequest, now_ms: int) -> Decided:
         if event.version >= SYNC_NAMES_PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
@@ -168,7 +172,7 @@ class Mixed:
         again = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
         return self._expect_rejoin(Decision(again, timers=timers), group, member, now_ms)
 
-    def decide_leave(self, event: RequestEvent, request: LeaveGroupRequest, now_ms: int) -> Decided:
+    def decide_leave(self, event: RequestEvent, request: LeaveGroupRequest, now_ms: int, *, downgrades: bool = True) -> Decided:
         group = self._consumer.groups.get(request.group_id)
         if group is None:
             return self._classic.decide_leave(event, request, now_ms)
@@ -180,7 +184,7 @@ class Mixed:
             for identity, error in zip(leaving, errors, strict=True)
         ]
         decision = group_decision.decision(classic_leaves.left_reply(answers, event.version))
-        return self._downgraded(group.name, decision, now_ms)
+        return self._downgraded(group.name, decision, now_ms) if downgrades else decision
 
     # -- expected requests --------------------------------------------------------------------------------------------------
 
@@ -243,11 +247,11 @@ class Mixed:
 
     # -- timers, records ----------------------------------------------------------------------------------------------------
 
-    def expired_consumer(self, key: TimerKey, now_ms: int) -> Decided:
+    def expired_consumer(self, key: TimerKey, now_ms: int, *, downgrades: bool = True) -> Decided:
         """The decision about a timer of the consumer protocol."""
         decision = self._consumer.expired(key, now_ms)
         match key:
-            case (_, _, str(name), _):
+            case (_, _, str(name), _) if downgrades:
                 return self._downgraded(name, decision, now_ms)
         return decision
 

@@ -78,7 +78,7 @@ class Offsets:
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
         yield CHECK, now_ms + self._settings().offsets_check_interval_ms
 
-    def expired(self, key: TimerKey, now_ms: int) -> Decided:
+    def expired(self, key: TimerKey, now_ms: int, bytes_max: int = expiries.TOMBSTONES_BYTES_MAX) -> Decided:
         match key:
             case (_, "check"):
                 timers = expiries.due(PART, expiries.slices(self._all_groups(), self.table), now_ms)
@@ -87,7 +87,7 @@ class Offsets:
             case (_, "slice", tuple(names)):
                 retention_ms = self._settings().offsets_retention_ms
                 context = expiries.ExpiryContext(self.table, self.pending, self._topics(), retention_ms, now_ms)
-                tombstones, left = expiries.expire_slice(names, self._kind_of, context)
+                tombstones, left = expiries.expire_slice(names, self._kind_of, context, bytes_max)
                 timers = expiries.due(PART, [left] if left else [], now_ms + expiries.PAUSE_MS)
                 return Decision(records=tombstones.records, timers=timers, events=tombstones.events)
         return Decision()

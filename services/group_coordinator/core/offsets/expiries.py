@@ -19,6 +19,8 @@ from services.group_coordinator.core.offsets.pending_offsets import PendingOffse
 
 TOMBSTONES_BYTES_MAX: Final = 200_000
 """Bytes of tombstones in one decision. Less than a batch of several decisions."""
+ONE_TOMBSTONE: Final = 1
+"""The bound where a topic allows only smaller batches."""
 _SLICE_GROUPS_MAX: Final = 100
 _SLICE_OFFSETS_MAX: Final = 500
 """Offsets in one slice. If all of them are old, it takes some milliseconds."""
@@ -35,16 +37,17 @@ class ExpiryContext(NamedTuple):
 
 
 class Tombstones:
-    """The tombstones of one decision."""
+    """The tombstones of one decision. There is room for another until they have `bytes_max`."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = TOMBSTONES_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
         self.records: list[Record] = []
         self.events: list[GroupEvent] = []
         self._bytes = 0
 
     @property
     def full(self) -> bool:
-        return self._bytes >= TOMBSTONES_BYTES_MAX
+        return self._bytes >= self._bytes_max
 
     def remove(self, committed: OffsetCommitted) -> None:
         self.records.append(OffsetRemoved(committed.group, committed.topic, committed.partition))
@@ -114,10 +117,10 @@ def expire(kind: Kind, name: str, context: ExpiryContext, tombstones: Tombstones
 
 
 def expire_slice(
-    names: tuple[str, ...], kind_of: Callable[[str], Kind], context: ExpiryContext
+    names: tuple[str, ...], kind_of: Callable[[str], Kind], context: ExpiryContext, bytes_max: int = TOMBSTONES_BYTES_MAX
 ) -> tuple[Tombstones, tuple[str, ...]]:
     """The tombstones of a slice, and the names that are left."""
-    tombstones = Tombstones()
+    tombstones = Tombstones(bytes_max)
     for at, name in enumerate(names):
         if tombstones.full or not expire(kind_of(name), name, context, tombstones):
             return tombstones, names[at:]

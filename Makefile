@@ -13,7 +13,7 @@ PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
@@ -31,8 +31,8 @@ up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT
 		$(if $(TRANSACTION_COORDINATORS),--transaction-coordinators $(TRANSACTION_COORDINATORS)) \
 		$(if $(filter command,$(firstword $(origin HOST))),--host "$(HOST)")
 
-upgrade: ## restart what runs older code than this, one process at a time, each when the cluster is healthy (docs/operate/upgrading.md)
-	@$(LOCAL) upgrade --run "$(RUN)"
+upgrade: ## restart what runs older code than this, one process at a time, each when the cluster is healthy; FORCE=1 also if it is not (docs/operate/upgrading.md)
+	@$(LOCAL) upgrade --run "$(RUN)" $(if $(FORCE),--force)
 
 down: ## stop everything, keep the data
 	@$(LOCAL) down --run "$(RUN)"

@@ -38,6 +38,8 @@ class Faults:
     """Partitions that have a leader, and refuse acks=all."""
     under_replicated: tuple[str, ...] = ()
     """Partitions with replicas that are not in sync, besides those that a reassignment adds."""
+    behind: tuple[int, ...] = ()
+    """Storage nodes with replicas that are not in sync, besides those that a reassignment adds."""
     away: tuple[int, ...] = ()
     """Storage nodes that hold replicas and are not there."""
     failed_directories: Mapping[int, int] = field(default_factory=dict)
@@ -48,6 +50,12 @@ class Faults:
     """The roles of which no process is there: gateway, controller, group coordinator, transaction coordinator."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a partition is offline, and what to do, for the first `SHOWN_MAX`."""
+
+    @property
+    def only_full(self) -> bool:
+        """Whether full log directories are all that is wrong, with replicas behind on their nodes only."""
+        others = (self.offline, self.under_min_isr, self.away, self.failed_directories, self.roles_away)
+        return bool(self.full_directories) and not any(others) and set(self.behind) <= self.full_directories.keys()
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,7 @@ class Health:
             "reasons": dict(faults.reasons),
             "storage_nodes_away": list(faults.away),
             "failed_directories": {str(node_id): count for node_id, count in faults.failed_directories.items()},
+            "only_full": faults.only_full,
             "full_directories": {str(node_id): list(paths) for node_id, paths in faults.full_directories.items()},
             "roles_away": list(faults.roles_away),
             "moving": self.moving,
@@ -125,6 +134,7 @@ def _faults(image: ClusterImage) -> Faults:
     members = image.members(STORAGE)
     offline, under_min_isr, under_replicated = [], [], []
     holders: set[int] = set()
+    behind: set[int] = set()
     reasons: dict[str, str] = {}
     everywhere = effective_topic_config(image, "").min_insync_replicas  # a walk over all topics must not resolve each one's
     for topic_id, topic in image.topics_by_id.items():
@@ -145,11 +155,14 @@ def _faults(image: ClusterImage) -> Faults:
                 under_min_isr.append(name)
             if len(state.isr) < wanted:
                 under_replicated.append(name)
+                in_sync = {member.node_id for member in state.isr}
+                behind.update(replica.node_id for replica in state.replicas if replica.node_id not in in_sync.union(state.adding))
     roles = (CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR)
     return Faults(
         tuple(offline),
         tuple(under_min_isr),
         tuple(under_replicated),
+        tuple(sorted(behind)),
         tuple(sorted(holders - members.keys())),
         {node_id: member.failed_dirs for node_id, member in sorted(members.items()) if member.failed_dirs},
         {node_id: member.full_dirs for node_id, member in sorted(members.items()) if member.full_dirs},

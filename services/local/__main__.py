@@ -70,8 +70,12 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         if given.host is not None:
             advertised_host.refuse_running_elsewhere(cluster, given.host)
         warn_of_settings(cluster, ROOT, say)
-        cluster.up(lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running"))
+        full = cluster.up(
+            lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running")
+        )
     say(f"ready in {time.monotonic() - started_at:.1f} s")
+    for name, answer in full.items():
+        say(f"warning: {name}: {answer}; it serves reads, and other replicas lead (docs/operate/disks.md, A full disk)")
     for address in advertised_host.unreachable(cluster.bootstrap_servers()):
         say(f"warning: programs on this machine cannot connect to {address}, where clients are sent (docs/settings.md)")
     if old := names_running_other_code(cluster):
@@ -205,13 +209,13 @@ def rebuild(run: RunDirectory, file: Path | None, *, dry_run: bool) -> None:
         recovery.rebuild(cluster, file, dry_run=dry_run, python=venv_python(ROOT), root=ROOT, say=say)
 
 
-def upgrade_cluster(run: RunDirectory) -> None:
+def upgrade_cluster(run: RunDirectory, *, force: bool) -> None:
     shape = run.read_shape()
     if shape is None:
         raise LauncherError(f"no cluster in {run.path}; `make up` makes one")
     set_up(development=False)
     with run.locked():
-        upgrade(cluster_of(run, shape), say)
+        upgrade(cluster_of(run, shape), say, force=force)
 
 
 def from_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
@@ -302,6 +306,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             for field in fields(Shape):
                 command.add_argument(f"--{field.name.replace('_', '-')}", help="default: as before, at first as in Shape")
             command.add_argument("--host", help="the address by which other machines reach this one (default: as before)")
+        if name == "upgrade":
+            command.add_argument("--force", action="store_true", help="also where the cluster is not healthy")
         if name == "status":
             command.add_argument("--json", action="store_true", help="for programs")
         if name in ("backup", "restore"):
@@ -352,7 +358,7 @@ def main(arguments: list[str]) -> int:
             case "rebuild":
                 rebuild(run, given.backup, dry_run=given.dry_run)
             case "upgrade":
-                upgrade_cluster(run)
+                upgrade_cluster(run, force=given.force)
             case "from-kafka":
                 from_kafka(run, given)
             case "to-kafka":

@@ -36,6 +36,8 @@ FULL_BYTES = 1 << 20
 NO_SPACE = os.strerror(errno.ENOSPC).lower()
 START_ANEW = "start it anew"
 """What a process says that serves nobody until it is started again, since its socket is gone (`libs/runtime/process.py`)."""
+FULL = "log directory full"
+"""What a storage node says that serves, and refuses appends (`services/storage/service.py`)."""
 NEXT = "What runs is left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
 
 
@@ -90,8 +92,9 @@ class Cluster:
                 processes.write_pid(self.run.pid_file(name), pid)
         return [name for name in self.plans if self.pid_of(name) is None]
 
-    def up(self, tell: Callable[[Sequence[str]], None] = lambda names: None) -> None:
+    def up(self, tell: Callable[[Sequence[str]], None] = lambda names: None) -> dict[str, str]:
         """Starts what is down and returns when everything is ready. `tell` hears whom it starts, once nothing is in the way.
+        Returns what storage nodes say whose disks are full.
 
         The shape is remembered even if something is: who mends that need not give it again.
         """
@@ -102,7 +105,7 @@ class Cluster:
         refuse_taken(self.plans[name] for name in names)
         tell(names)
         self._spawn_all([self.plans[name] for name in names])
-        self.wait_ready()
+        return self.wait_ready()
 
     def overridden(self, given: Mapping[str, str]) -> list[str]:
         """The settings in the environment `given` that no process gets, since the launcher sets them otherwise."""
@@ -143,14 +146,18 @@ class Cluster:
             pid = self._spawn(self.plans[name])
         return pid
 
-    def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = READY_WITHIN_S) -> None:
-        """Returns when all say that they are ready; raises as soon as one has died."""
+    def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = READY_WITHIN_S) -> dict[str, str]:
+        """Returns when all say that they are ready; raises as soon as one has died.
+
+        A storage node whose disk is full serves what it has, and waiting gives it no room. It is returned with what it says.
+        """
         plans = [self.plans[name] for name in (self.plans if names is None else names)]
         deadline = time.monotonic() + within_s
         over = threading.Event()
         answers = {plan.name: "not asked yet" for plan in plans}
+        full: dict[str, str] = {}
         with ThreadPoolExecutor(max_workers=len(plans)) as pool:
-            left: set[Future[None]] = {pool.submit(self._wait_ready, plan, deadline, answers, over) for plan in plans}
+            left: set[Future[None]] = {pool.submit(self._wait_ready, plan, deadline, answers, full, over) for plan in plans}
             try:
                 while left:
                     done, left = wait(left, timeout=TELL_AFTER_S, return_when=FIRST_EXCEPTION)
@@ -160,12 +167,17 @@ class Cluster:
                         print(f"still waiting for {_by_reason(answers)}", flush=True)
             finally:
                 over.set()
+        return full
 
-    def _wait_ready(self, plan: ProcessPlan, deadline: float, answers: dict[str, str], over: threading.Event) -> None:
+    def _wait_ready(
+        self, plan: ProcessPlan, deadline: float, answers: dict[str, str], full: dict[str, str], over: threading.Event
+    ) -> None:
         """`answers`: the last answer of each process that is not ready yet, by name."""
         while not over.is_set():
             ready, answer = probe.ask(plan.probe_port, plan.probe_path, timeout_s=2.0, host=plan.probe_host)
-            if ready:
+            if ready or FULL in answer:
+                if not ready:
+                    full[plan.name] = answer
                 del answers[plan.name]
                 return
             answers[plan.name] = answer

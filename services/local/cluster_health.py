@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from services.local.cluster import ProcessStatus
+from services.local.cluster import FULL, ProcessStatus
 
 SAID_MAX = 200
 """The characters of what a process says that are shown. A path may be in it."""
@@ -20,6 +20,17 @@ class ClusterHealth:
     verdict: str
     sentence: str
     said: dict[str, Any] | None
+    only_full: bool = False
+    """Whether all that is wrong are storage nodes whose disks are full, with their replicas behind."""
+
+    def is_no_worse_than(self, before: "ClusterHealth") -> bool:
+        """Whether nothing is wrong that was not so before, as far as the processes tell."""
+        if before.said is None:
+            return True
+        if self.said is None or self.verdict == UNKNOWN:
+            return before.verdict == UNKNOWN
+        more = any(count > before.said["counts"][name] for name, count in self.said["counts"].items())
+        return not more and set(self.said.get("storage_nodes_away", ())) <= set(before.said.get("storage_nodes_away", ()))
 
     @property
     def since(self) -> str:
@@ -60,7 +71,8 @@ def health_of(statuses: Sequence[ProcessStatus], answers: Iterable[str]) -> Clus
     if verdict == HEALTHY and (down or waiting):
         verdict = DEGRADED
     words = ", ".join(clause for clause in clauses if clause)
-    return ClusterHealth(verdict, f"{verdict}: {words}" if words else verdict, said)
+    only_full = said is not None and said.get("only_full", False) and not down and all(FULL in each.said for each in waiting)
+    return ClusterHealth(verdict, f"{verdict}: {words}" if words else verdict, said, only_full)
 
 
 def _first_known(answers: Iterable[str]) -> dict[str, Any] | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from services.local import processes
 from services.local.asked_health import ask_health, is_elected
-from services.local.cluster import Cluster, ProcessStatus
-from services.local.cluster_health import HEALTHY
+from services.local.cluster import FULL, Cluster, ProcessStatus
+from services.local.cluster_health import HEALTHY, ClusterHealth
 from services.local.errors import LauncherError
 from services.local.run_directory import LOG_DIRS, entries_of
 from services.local.running_code import changed_at, runs_other_code
@@ -34,8 +34,12 @@ def names_running_other_code(cluster: Cluster) -> list[str]:
     return [status.plan.name for status in _running_other_code(cluster)]
 
 
-def upgrade(cluster: Cluster, say: Say) -> None:
-    """Restarts what runs other code. Raises LauncherError if the cluster is not healthy, or not so again after a step."""
+def upgrade(cluster: Cluster, say: Say, *, force: bool = False) -> None:
+    """Restarts what runs other code. Raises LauncherError if the cluster is not healthy, or not so again after a step.
+
+    A full disk is no reason to wait: nothing but room mends it, and the new code may need less. `force`: the cluster need only be
+    no worse than before.
+    """
     if not cluster.running():
         raise LauncherError(f"no process of the cluster in {cluster.run.path} runs: `make up` starts it with this code")
     waiting = _running_other_code(cluster)
@@ -44,7 +48,12 @@ def upgrade(cluster: Cluster, say: Say) -> None:
         return
     health = ask_health(cluster.status(with_memory=False))
     if health.verdict != HEALTHY:
-        raise LauncherError(f"an upgrade takes a healthy cluster, and nothing was restarted. It is {health.sentence}")
+        if not force and not health.only_full:
+            raise LauncherError(
+                f"an upgrade takes a healthy cluster, and nothing was restarted. It is {health.sentence}. "
+                "Mend it; `make upgrade FORCE=1` restarts all the same"
+            )
+        say(f"the cluster is {health.sentence}. The upgrade goes on; clients wait where it takes one more replica away")
     for status in waiting:
         _refuse_moved_directories(cluster, status)
     for words in _pauses(cluster, waiting):
@@ -54,19 +63,21 @@ def upgrade(cluster: Cluster, say: Say) -> None:
         if cluster.restart(name, stop_within_s=STOP_WITHIN_S):
             say(f"{name} did not stop in time and was killed")
         cluster.wait_ready([name])
-        _wait_healthy(cluster, name, say)
-        say(f"{name} restarted and the cluster healthy again in {time.monotonic() - started:.1f} s ({number} of {len(waiting)})")
+        now = _wait_healthy(cluster, name, health if force else None, say)
+        how = "healthy again" if now.verdict == HEALTHY else f"still {now.verdict}"
+        say(f"{name} restarted and the cluster {how} in {time.monotonic() - started:.1f} s ({number} of {len(waiting)})")
 
 
 def _running_other_code(cluster: Cluster) -> list[ProcessStatus]:
-    """Of the controllers, the elected one comes last: each change of it delays elections of leaders."""
+    """Of the controllers, the elected one comes last: each change of it delays elections of leaders. Of the storage nodes, those
+    with full disks come first, which the new code may mend before the others' turn."""
     changed = changed_at(cluster.root)
     pids = {plan.name: cluster.pid_of(plan.name) for plan in cluster.plans.values() if plan.role in ORDER}
     names = {name for name, pid in pids.items() if pid is not None and runs_other_code(pid, cluster.root, changed)}
     if not names:
         return []  # as a rule: then nobody needs to be asked who is elected
     statuses = [status for status in cluster.status(with_memory=False) if status.plan.name in names and status.pid is not None]
-    return sorted(statuses, key=lambda status: (ORDER.index(status.plan.role), is_elected(status)))
+    return sorted(statuses, key=lambda status: (ORDER.index(status.plan.role), is_elected(status), FULL not in status.said))
 
 
 def _refuse_moved_directories(cluster: Cluster, status: ProcessStatus) -> None:
@@ -90,9 +101,10 @@ def _pauses(cluster: Cluster, waiting: Sequence[ProcessStatus]) -> Iterator[str]
             yield f"{status.plan.name} is the only {status.plan.role.replace('_', ' ')}: its clients wait while it restarts"
 
 
-def _wait_healthy(cluster: Cluster, name: str, say: Say) -> None:
+def _wait_healthy(cluster: Cluster, name: str, no_worse_than: ClusterHealth | None, say: Say) -> ClusterHealth:
+    """Returns how the cluster then is."""
     started = said_at = time.monotonic()
-    while (health := ask_health(cluster.status(with_memory=False))).verdict != HEALTHY:
+    while not _is_well(health := ask_health(cluster.status(with_memory=False)), no_worse_than):
         now = time.monotonic()
         if now > started + HEALTHY_WITHIN_S:
             raise LauncherError(f"{name} runs this code, and the cluster is {health.sentence}. {NEXT}")
@@ -100,3 +112,10 @@ def _wait_healthy(cluster: Cluster, name: str, say: Say) -> None:
             said_at = now
             say(f"still waiting: {health.sentence}")
         time.sleep(POLL_S)
+    return health
+
+
+def _is_well(health: ClusterHealth, no_worse_than: ClusterHealth | None) -> bool:
+    if health.verdict == HEALTHY or health.only_full:
+        return True
+    return no_worse_than is not None and health.is_no_worse_than(no_worse_than)

@@ -98,6 +98,26 @@ def test_a_full_directory_is_named() -> None:
     assert health.as_json()["full_directories"] == {"2": ["/data/a", "/data/b"], "3": ["/c"]}
 
 
+@pytest.mark.parametrize(
+    ("state", "members", "only_full"),
+    [
+        (partition(1, (1, 3)), NODES, True),
+        (partition(1), NODES, True),
+        (partition(1, (1, 2)), NODES, False),  # a replica is behind elsewhere
+        (partition(3, (3,)), NODES, False),
+        (partition(1, (1,)), NODES, False),  # acks=all is refused
+        (partition(1, (1, 3)), NODES[:2], False),  # a node is down
+        (replace(partition(1, (1, 3), (1, 2, 3)), adding=(2,)), NODES, True),
+    ],
+)
+def test_a_cluster_is_told_from_others_where_full_disks_are_all_that_is_wrong(
+    state: PartitionState, members: list[Member], only_full: bool
+) -> None:
+    full = [replace(node, full_dirs=("/full",)) if node.node_id == 2 else node for node in members]
+    assert health_of(image(state, members=[*full, *OTHERS])).as_json()["only_full"] == only_full
+    assert not health_of(image(state, members=[*members, *OTHERS])).faults.only_full
+
+
 def test_a_role_without_any_process_is_told() -> None:
     health = health_of(image(partition(1), members=[*NODES, OTHERS[1]]))
     assert (

@@ -34,7 +34,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(503 if os.environ.get("NEVER_READY") else 200)
         self.end_headers()
-        self.wfile.write(b"still reading the log")
+        self.wfile.write(os.environ.get("NEVER_READY", "").encode())
     def log_message(self, *arguments): pass
 http.server.HTTPServer(("127.0.0.1", int(os.environ["PENSTOCK_ADMIN_PORT"])), Answers).serve_forever()
 """
@@ -175,7 +175,7 @@ def test_last_words_of_an_earlier_run_are_not_shown(make):
 
 
 def test_a_service_that_is_never_ready_is_reported_with_its_reason(make):
-    cluster = make(environment_of={"storage-1": {"NEVER_READY": "1"}})
+    cluster = make(environment_of={"storage-1": {"NEVER_READY": "still reading the log"}})
     cluster.run.create()
     cluster.start("storage-1")
     plan = cluster.plans["storage-1"]
@@ -187,7 +187,7 @@ def test_a_service_that_is_never_ready_is_reported_with_its_reason(make):
 def test_one_line_names_all_processes_that_a_start_waits_for_and_why(make, monkeypatch, capsys):
     monkeypatch.setattr("services.local.cluster.TELL_AFTER_S", 0.1)
     never_ready = ["storage-1", "storage-2"]
-    cluster = make(storage=2, environment_of={name: {"NEVER_READY": "1"} for name in never_ready})
+    cluster = make(storage=2, environment_of={name: {"NEVER_READY": "still reading the log"} for name in never_ready})
     cluster.run.create()
     for name in never_ready:
         cluster.start(name)
@@ -300,6 +300,13 @@ def test_a_shape_whose_ports_were_in_use_is_remembered(make):
 
 def test_nobody_is_named_for_a_port_that_nobody_holds(make):
     assert holder_of(make().shape.port) == "another process"
+
+
+def test_up_goes_on_beside_a_node_whose_disk_is_full_and_tells_what_it_says(make):
+    said = "log directory full, appends are refused: /full"
+    cluster = make(storage=2, environment_of={"storage-2": {"NEVER_READY": said}})
+    assert cluster.up() == {"storage-2": said}
+    assert cluster.up() == {"storage-2": said}
 
 
 def test_down_keeps_the_data_and_removes_pid_files(make):

@@ -16,7 +16,7 @@ from services.local.etcd_setup import etcd_binary
 from services.local.run_directory import RunDirectory
 from services.local.running_code import changed_at
 from services.local.upgrade import names_running_other_code, upgrade
-from tests.local.health_stand_ins import make_checkout, tell
+from tests.local.health_stand_ins import make_checkout, say_not_ready, tell
 from tests.support.ports import reserve_ports
 from tests.support.requirements import ROOT, require
 
@@ -143,6 +143,7 @@ def test_an_upgrade_of_a_cluster_that_is_not_healthy_restarts_nothing_and_says_w
     with pytest.raises(LauncherError, match="It is degraded: 3 partitions are under-replicated") as refusal:
         upgrade(cluster, lambda line: None)
     assert "nothing was restarted" in str(refusal.value)
+    assert "`make upgrade FORCE=1` restarts all the same" in str(refusal.value)
     assert restarted(cluster, before) == set()
 
 
@@ -160,6 +161,41 @@ def test_an_upgrade_ends_at_the_step_after_which_the_cluster_is_not_healthy(
     with pytest.raises(LauncherError, match="controller-1 runs this code, and the cluster is degraded"):
         upgrade(cluster, worsen)
     assert restarted(cluster, before) == {"controller-2", "controller-1"}
+
+
+def test_an_upgrade_goes_on_beside_a_full_disk_and_begins_with_its_node(cluster: Cluster) -> None:
+    said: list[str] = []
+    (cluster.root / "services" / "new.py").touch()
+    say_not_ready(cluster.root, "storage-2", "log directory full, appends are refused: /full")
+    tell(
+        cluster.root,
+        "degraded: 2 partitions are under-replicated, /full of storage-2 is full",
+        only_full=True,
+        under_replicated=2,
+    )
+    upgrade(cluster, said.append)
+    order = [line.split()[0] for line in said if " restarted " in line]
+    assert order[2:4] == ["storage-2", "storage-1"]
+    assert sorted(order) == sorted(IN_ORDER)
+    assert any("/full of storage-2 is full" in line and "The upgrade goes on" in line for line in said)
+
+
+def test_an_upgrade_by_force_takes_a_cluster_that_is_no_worse_than_before(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("services.local.upgrade.HEALTHY_WITHIN_S", 0.0)
+    (cluster.root / "services" / "new.py").touch()
+    tell(cluster.root, "degraded: 3 partitions are under-replicated", under_replicated=3)
+
+    def worsen(line: str) -> None:
+        said.append(line)
+        if line.startswith("storage-1 restarted"):
+            tell(cluster.root, "degraded: 4 partitions are under-replicated", under_replicated=4)
+
+    with pytest.raises(LauncherError, match="storage-2 runs this code, and the cluster is degraded: 4 partitions"):
+        upgrade(cluster, worsen, force=True)
+    assert [line.split()[0] for line in said if " restarted " in line] == IN_ORDER[:3]
 
 
 def test_a_process_that_is_gone_cannot_be_restarted(cluster: Cluster) -> None:

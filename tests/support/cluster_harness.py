@@ -83,9 +83,9 @@ class LocalCluster:
     def etcd_endpoint(self) -> str:
         return self.shape.etcd_endpoint()
 
-    def up(self) -> None:
-        """Starts what is down, returns when all is ready."""
-        self._cluster.up()
+    def up(self) -> dict[str, str]:
+        """Starts what is down, returns when all is ready. Returns what storage nodes say whose disks are full."""
+        return self._cluster.up()
 
     def run_code_of(self, root: Path) -> None:
         """Processes that are started from now on run the code of another checkout, with the same packages."""

@@ -206,8 +206,11 @@ def test_a_full_disk_of_one_replica_holds_up_no_acks_all_and_its_replicas_come_b
         assert in_sync(admin, "t") == [{1, 2, 3}] * 3
         write(48)
         eventually(lambda: in_sync(admin, "t") == [{2, 3}] * 3)
-        (sentence,) = [json.loads(ask(cluster.shape.admin_port("gateway", 1), "/health", timeout_s=10)[1])["sentence"]]
-        assert f"{disk}/logs of storage-1 is full" in sentence
+        said = json.loads(ask(cluster.shape.admin_port("gateway", 1), "/health", timeout_s=10)[1])
+        assert f"{disk}/logs of storage-1 is full" in said["sentence"]
+        assert said["only_full"]
+        full = {"storage-1": f"log directory full, appends are refused: {disk}/logs"}
+        assert cluster.up() == full
         ballast.unlink()
         eventually(lambda: in_sync(admin, "t") == [{1, 2, 3}] * 3)
         write(3)

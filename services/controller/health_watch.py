@@ -30,7 +30,11 @@ class HealthWatch:
         self._image, self._elected, self._registered, self._clock = image, elected, registered, clock
         self._seen = ClusterImage()
         self._health = health_of(self._seen)
+        self._told = Verdict.UNKNOWN
+        """The verdict that was told last. While the metadata store is away it is not the image's."""
         self._since_ms: WallMs | None = None
+        self._is_begun = False
+        """Whether it has told a verdict other than UNKNOWN. The first one began before this process."""
         self._looked_at = Verdict.UNKNOWN
         self._looks = 0
         """The number of looks that found that verdict, one after the other."""
@@ -38,13 +42,21 @@ class HealthWatch:
         """The verdict of which the log speaks. A controller that takes over logs what it finds."""
 
     def health(self) -> Health:
-        """It has no `since_ms` while the verdict is that of the first look: then it began before this process."""
+        """It has no `since_ms` while the verdict is that of the first look: then it began before this process.
+
+        An outage of the metadata store begins and ends a verdict: nobody knows what held meanwhile.
+        """
         image = self._image()
         if image is not self._seen:
-            self._seen = image
-            self._take(health_of(image))
-        health = replace(self._health, since_ms=self._since_ms)
-        return health if self._registered() or health.verdict is Verdict.UNKNOWN else outdated(health)
+            self._seen, self._health = image, health_of(image)
+        health = self._health
+        if health.verdict is not Verdict.UNKNOWN and not self._registered():
+            health = outdated(health)
+        if health.verdict is not self._told:
+            self._told = health.verdict
+            self._since_ms = self._clock.wall_ms() if self._is_begun else None
+            self._is_begun = True
+        return replace(health, since_ms=self._since_ms)
 
     async def run(self) -> None:
         while True:
@@ -55,11 +67,6 @@ class HealthWatch:
             if self._elected() and self._looks >= LOGGED_AFTER:
                 self._log_change()
             await asyncio.sleep(max(LOOK_S, (time.perf_counter() - began) / SHARE_MAX))
-
-    def _take(self, health: Health) -> None:
-        before, self._health = self._health, health
-        if Verdict.UNKNOWN not in (before.verdict, health.verdict) and before.verdict is not health.verdict:
-            self._since_ms = self._clock.wall_ms()
 
     def _log_change(self) -> None:
         verdict = self._health.verdict

@@ -33,6 +33,8 @@ STOP_AT_LEAST_S = 3.0  # so long is given to those of each role
 ANSWERS_WITHIN_S = 5.0  # an etcd that does not hangs
 LOG_TAIL_BYTES = 4000
 FULL_BYTES = 1 << 20
+ETCD_TAKES_MB = 128
+"""etcd preallocates its log: a file of 64 MB and the next one."""
 NO_SPACE = os.strerror(errno.ENOSPC).lower()
 START_ANEW = "start it anew"
 """What a process says that serves nobody until it is started again, since its socket is gone (`libs/runtime/process.py`)."""
@@ -198,6 +200,8 @@ class Cluster:
         free_bytes = shutil.disk_usage(self.run.path).free
         if free_bytes < FULL_BYTES or NO_SPACE in tail.lower():
             room = f"{free_bytes / 2**20:.1f} MiB are free below {self.run.path}"
+            if "etcd" in (name, *others):
+                room += f", and etcd takes {ETCD_TAKES_MB} MB there for its log at its first start"
             return f"{ended}, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
         return f"{ended}. {NEXT} {tail}"
 

@@ -50,8 +50,20 @@ def test_since_when_a_verdict_holds_is_known_once_it_has_changed() -> None:
     assert watched.at(3, DOWN) == (Verdict.DEGRADED, 3)
     assert watched.at(9, image_of(*OTHERS, topics={"t": [led_by(1)], "u": [led_by(1)]})) == (Verdict.DEGRADED, 3)
     assert watched.at(12, WHOLE) == (Verdict.HEALTHY, 12)
+
+
+def test_an_outage_of_the_metadata_store_begins_and_ends_a_verdict() -> None:
+    watched = Watched(ClusterImage())
     watched.registered = False
-    assert watched.at(13, WHOLE) == (Verdict.UNKNOWN, None)
+    assert watched.at(1, WHOLE) == (Verdict.UNKNOWN, None)
+    watched.registered = True
+    assert watched.at(2, WHOLE) == (Verdict.HEALTHY, None)
+    assert watched.at(3, DOWN) == (Verdict.DEGRADED, 3)
+    watched.registered = False
+    assert watched.at(5, DOWN) == (Verdict.UNKNOWN, 5)
+    assert watched.at(7, DOWN) == (Verdict.UNKNOWN, 5)
+    watched.registered = True
+    assert watched.at(8, DOWN) == (Verdict.DEGRADED, 8)
 
 
 def test_the_active_controller_logs_each_change_that_lasts_and_one_that_takes_over_what_it_finds(

@@ -5,6 +5,7 @@ A row is a mistake. Tables follow each other by what they need: nothing, a clust
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -177,12 +178,12 @@ def test_make_says_what_is_wrong(typed: str, said: str) -> None:
     assert sorted(path.name for path in ROOT.iterdir()) == before
 
 
-@pytest.mark.parametrize("free_kib", [0, 16, 256])
+@pytest.mark.parametrize("free_kib", [0, 16, 256, 60 * 1024])
 def test_up_on_a_full_volume_is_refused_in_one_sentence(free_kib: int, tmp_path: Path) -> None:
-    """It is full before the folder is made, before the processes have their files, or before etcd has its log."""
+    """It is full before the folder is made, the processes have their files, or etcd has its log, which takes more than 60 MiB."""
     require("etcd")
     ports = reserve_ports(PORTS_PER_GATEWAY)
-    with small_disk("tmpfs", tmp_path, 1) as disk:
+    with small_disk("tmpfs", tmp_path, 1 + free_kib // 1024) as disk:
         (disk / "mine").write_bytes(b"x" * (free_bytes(disk) - free_kib * 1024))
         argv = [sys.executable, "-m", "services.local", "up", f"--run={disk / 'run'}", f"--port={ports.first}", "--storage=1"]
         done = subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120)
@@ -192,6 +193,7 @@ def test_up_on_a_full_volume_is_refused_in_one_sentence(free_kib: int, tmp_path:
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert f"Make room, then `make up RUN={disk / 'run'} PORT={ports.first}` again" in line or "since its volume is full" in line
+    assert free_kib < 1024 or re.search(r"since its volume is full: .*, and etcd takes 128 MB there for its log", line)
     assert left == ["mine"]
 
 

@@ -260,7 +260,7 @@ class StorageNode:
             self.open_logs,
             LogOpening(self._log_files, self._recovery),
             PartitionClients(self.appends, self._waiting_readers, self.fetchers),
-            before_removal=self._forget_deleted,
+            before_removal=self.checkpoints.forget_deleted,
             on_effects=self._effects.add,
             broker_configs=self._broker_configs,
         )
@@ -498,10 +498,6 @@ class StorageNode:
         # The heartbeats go on until the end: a silent node would be taken for dead while its logs are closed.
         await self._controller.close()
         self._state = "stopped"
-
-    async def _forget_deleted(self) -> None:
-        if self.checkpoints is not None:
-            await self.checkpoints.write_high_watermarks()
 
     async def _close_logs(self) -> None:
         """Closes all logs. A directory is marked clean only if every log in it was opened, and closed cleanly."""

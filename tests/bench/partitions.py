@@ -21,6 +21,7 @@ from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
+from libs.commitlog.checkpoints.offset_checkpoint import Entry
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, RECOVERY_POINTS, LogDirectory
@@ -60,7 +61,7 @@ def make_partitions(path: Path, count: int) -> None:
         else:
             shutil.copytree(model, directory.partition_path(TOPIC, index))
     for name in (HIGH_WATERMARKS, RECOVERY_POINTS):
-        directory.write_checkpoint(name, {(TOPIC, index): 1 for index in range(count)})
+        directory.write_checkpoint(name, {(TOPIC, index): Entry(1) for index in range(count)})
     directory.mark_clean()
     directory.close()
 

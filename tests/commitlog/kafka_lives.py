@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from libs.commitlog.checkpoints.offset_checkpoint import format_offsets, parse_offsets
+from libs.commitlog.checkpoints.offset_checkpoint import format_entries, parse_entries
 from tests.compat.kafka.broker import QUICK, KafkaBroker
 
 PROPERTIES = {
@@ -54,8 +54,10 @@ def live(directory: Path, judged: Sequence[Judged]) -> None:
         broker.stop()
         for each in judged:
             each.stopped(broker.log_directory)
-        for checkpoint in broker.log_directory.glob("*-offset-checkpoint"):  # with the checksum line that our checkpoints have
-            checkpoint.write_bytes(format_offsets(parse_offsets(checkpoint.read_bytes(), checkpoint.name)))
+        for checkpoint in broker.log_directory.glob("*-offset-checkpoint"):  # with the lines that ours have, too
+            entries = parse_entries(checkpoint.read_bytes(), checkpoint.name)
+            ours = {name: entry._replace(topic_id=bytes(range(16))) for name, entry in entries.items()}
+            checkpoint.write_bytes(format_entries(ours))
         broker.start()
         for each in judged:
             each.read(broker)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog import __main__ as tool
+from libs.commitlog.checkpoints.offset_checkpoint import Entry
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import LogDamaged
 from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, LogDirectory
@@ -23,7 +24,7 @@ def partition(tmp_path: Path) -> Path:
     log = open_log(path)
     append_some(log, 60)
     sync(log, resume_point=True)
-    directory.write_checkpoint(HIGH_WATERMARKS, {("t", 0): 60})
+    directory.write_checkpoint(HIGH_WATERMARKS, {("t", 0): Entry(60)})
     directory.close()
     sorted(path.glob("*.log"))[1].unlink()
     return path

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.commitlog.checkpoints.offset_checkpoint import Entry
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryOwnerMismatch, LogDamaged, OffsetOutOfRange
@@ -47,9 +48,9 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     sync(log, resume_point=True)
     append_some(log, 9, together=2, epoch=3)
     sync(log)
-    directory.write_checkpoint(RECOVERY_POINTS, {("t", 0): log.recovery_point})
-    directory.write_checkpoint(HIGH_WATERMARKS, {("t", 0): log.log_end_offset})
-    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 0})
+    directory.write_checkpoint(RECOVERY_POINTS, {("t", 0): Entry(log.recovery_point)})
+    directory.write_checkpoint(HIGH_WATERMARKS, {("t", 0): Entry(log.log_end_offset)})
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(0)})
     recovery_point = log.recovery_point
     if request.param == "clean":
         log.close(clean=True)
@@ -153,8 +154,8 @@ class Judge:
                 Path(partitions[0].path),
                 config=SMALL,
                 clean=directory.was_clean,
-                recovery_point=directory.read_checkpoint(RECOVERY_POINTS).get(key, 0),
-                log_start_offset=directory.read_checkpoint(LOG_START_OFFSETS).get(key, 0),
+                recovery_point=directory.read_checkpoint(RECOVERY_POINTS).get(key, Entry(0)).offset,
+                log_start_offset=directory.read_checkpoint(LOG_START_OFFSETS).get(key, Entry(0)).offset,
             )
             return [bytes(batch.view) for batch in read(log)]
         finally:

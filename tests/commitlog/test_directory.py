@@ -4,15 +4,16 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from libs.commitlog.checkpoints.offset_checkpoint import FORMER_VERSIONS, KAFKAS, Entry
 from libs.commitlog.files.filesystem import Buffer
 from libs.commitlog.files.reserved_file import RESERVE_SUFFIX
 from libs.commitlog.model.errors import DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
-from libs.commitlog.partition_log.directory import LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
+from libs.commitlog.partition_log.directory import CLEANED_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
 from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem, flipped
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
@@ -126,7 +127,7 @@ def test_a_partition_leaves_a_full_disk_too(tmp_path: Path) -> None:
     fs = FaultyFileSystem()
     directory = LogDirectory.open(str(tmp_path), fs, new_id=bytes(16), node_id=1)
     directory.create_partition("t", 0, bytes(16))
-    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 0})
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(0)})
     for operation in ("pwritev", "create"):
         fs.fail(operation, after=0)
     assert Path(directory.schedule_deletion("t", 0, bytes(16))).exists()
@@ -158,18 +159,18 @@ def test_log_starts_are_written_to_a_full_disk_once_and_again_when_there_was_roo
     fs = FullDisk()
     directory = LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1)
     directory.create_partition("t", 0, ID)
-    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 7, ("u", 0): 5})
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(7), ("u", 0): Entry(5)})
     for round_ in range(2):
         fs.full = True
         with pytest.raises(OSError, match="No space"):
-            directory.write_checkpoint(RECOVERY_POINTS, {("t", 0): 7})
-        directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 8 + round_, ("u", 0): 5})
-        assert directory.read_checkpoint(LOG_START_OFFSETS) == {("t", 0): 8 + round_, ("u", 0): 5}
+            directory.write_checkpoint(RECOVERY_POINTS, {("t", 0): Entry(7)})
+        directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(8 + round_), ("u", 0): Entry(5)})
+        assert offsets(directory, LOG_START_OFFSETS) == {("t", 0): 8 + round_, ("u", 0): 5}
         fs.full = False
         directory.reserve_space()
     fs.full = True
     assert Path(directory.schedule_deletion("t", 0, ID)).exists()
-    assert directory.read_checkpoint(LOG_START_OFFSETS) == {("u", 0): 5}
+    assert offsets(directory, LOG_START_OFFSETS) == {("u", 0): 5}
     directory.close()
     fs.full = False
     assert LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1).list_partitions() == []
@@ -181,15 +182,65 @@ def test_content_that_a_crash_left_in_the_spare_file_is_not_written_again(tmp_pa
     spare = tmp_path / (LOG_START_OFFSETS + RESERVE_SUFFIX)
     spare.write_bytes(b"x" * 500)
     fs.full = True
-    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 7})
-    assert directory.read_checkpoint(LOG_START_OFFSETS) == {("t", 0): 7}
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(7)})
+    assert offsets(directory, LOG_START_OFFSETS) == {("t", 0): 7}
+
+
+def offsets(directory: LogDirectory, name: str) -> dict[tuple[str, int], int]:
+    return {partition: entry.offset for partition, entry in directory.read_checkpoint(name).items()}
 
 
 def test_checkpoints_are_kafkas_text(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
-    directory.write_checkpoint(RECOVERY_POINTS, {("t", 1): 5, ("a", 0): 2**40})
+    directory.write_checkpoint(RECOVERY_POINTS, {("t", 1): Entry(5), ("a", 0): Entry(2**40)})
     assert (tmp_path / RECOVERY_POINTS).read_text(encoding="utf-8").startswith(f"0\n3\na 0 {2**40}\nt 1 5\n")
-    assert directory.read_checkpoint(RECOVERY_POINTS) == {("t", 1): 5, ("a", 0): 2**40}
+    assert offsets(directory, RECOVERY_POINTS) == {("t", 1): 5, ("a", 0): 2**40}
+
+
+def test_checkpoints_name_the_topics_too_in_lines_that_kafka_passes_over(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    entries = {("t", index): Entry(index, ID) for index in (0, 1, 2, 4)} | {("t", 3): Entry(3, OTHER), ("kafkas", 0): Entry(9)}
+    directory.write_checkpoint(RECOVERY_POINTS, entries)
+    lines = (tmp_path / RECOVERY_POINTS).read_text(encoding="utf-8").splitlines()
+    assert lines[2:8] == ["kafkas 0 9", *[f"t {index} {index}" for index in range(5)]]
+    assert lines[8:10] == [f"#topic-id:{ID.hex()}:t:0-2,4 0 0", f"#topic-id:{OTHER.hex()}:t:3 0 0"]
+    unnamed = {("kafkas", 0): Entry(9, FORMER_VERSIONS)}
+    directory.close()
+    assert open_directory(tmp_path).read_checkpoint(RECOVERY_POINTS) == entries | unnamed
+
+
+def test_an_entry_of_kafkas_names_no_topic(tmp_path: Path) -> None:
+    (tmp_path / RECOVERY_POINTS).write_text("0\n1\nt 0 5\n", encoding="utf-8")
+    assert open_directory(tmp_path).read_checkpoint(RECOVERY_POINTS) == {("t", 0): Entry(5, KAFKAS)}
+
+
+@pytest.mark.parametrize("leave", [LogDirectory.set_aside, LogDirectory.schedule_deletion])
+@pytest.mark.parametrize("full", [False, True], ids=["room", "full"])
+def test_a_cleaned_offset_is_gone_before_its_name_is_free(
+    tmp_path: Path, full: bool, leave: Callable[[LogDirectory, str, int, bytes], str]
+) -> None:
+    fs = FullDisk()
+    directory = LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1)
+    directory.create_partition("t", 0, ID)
+    directory.write_checkpoint(CLEANED_OFFSETS, {("t", 0): Entry(7, ID), ("u", 0): Entry(5, OTHER)})
+    fs.full = full
+    leave(directory, "t", 0, ID)
+    assert offsets(directory, CLEANED_OFFSETS) == ({} if full else {("u", 0): 5})
+    assert not Path(directory.partition_path("t", 0)).exists()
+    fs.full = False
+    directory.write_checkpoint(CLEANED_OFFSETS, {("u", 0): Entry(5, OTHER)})
+    assert offsets(directory, CLEANED_OFFSETS) == {("u", 0): 5}
+
+
+def test_a_directory_keeps_its_name_while_its_cleaned_offset_cannot_go(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    directory = LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1)
+    directory.create_partition("t", 0, ID)
+    directory.write_checkpoint(CLEANED_OFFSETS, {("t", 0): Entry(7, ID)})
+    fs.fail("fdatasync", after=0, error=errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        directory.schedule_deletion("t", 0, ID)
+    assert Path(directory.partition_path("t", 0)).exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"1\n0\n", b"0\n2\nt 1 5\n", b"0\n1\nt 1\n", b"0\n1\nt x 5\n", b"\xff\xfe"])
@@ -207,7 +258,7 @@ def test_a_partition_set_aside_takes_its_log_start_with_it(tmp_path: Path) -> No
     directory = open_directory(tmp_path)
     directory.create_partition("t", 0, ID)
     directory.create_partition("t", 1, ID)
-    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 7, ("t", 1): 9})
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(7), ("t", 1): Entry(9)})
     path = directory.set_aside("t", 0, ID)
     assert path.endswith(f"/t-0.{ID.hex()}-stray")
     directory.schedule_deletion("t", 1, ID)

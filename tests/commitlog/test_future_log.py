@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from libs.commitlog.checkpoints.offset_checkpoint import Entry
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.log_checkpoints import LogCheckpoints
@@ -204,7 +205,7 @@ def world() -> World:
     for offset in range(1, 12):
         append(log, batch_at(offset))
     sync(log, resume_point=True)
-    node.here.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 3})
+    node.here.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(3)})
     log.delete_before(3, 12)
     log.advance_start()
     produce(log, 6)
@@ -222,7 +223,7 @@ def move(before: World) -> None:
     future.sync()
     append(log, batch_at(log.log_end_offset, epoch=6))
     sync(log)
-    node.there.write_checkpoint(LOG_START_OFFSETS, {("t", 0): log.log_start_offset})
+    node.there.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(log.log_start_offset)})
     copy_all(log, future)
     finish(log, future)
     after = future.promote()
@@ -236,7 +237,7 @@ def move(before: World) -> None:
 def found_after(crash: Crash) -> Log:
     node = Node(crash.disk)
     directory, path = node.newest()
-    start = directory.read_checkpoint(LOG_START_OFFSETS).get(("t", 0), 0)
+    start = directory.read_checkpoint(LOG_START_OFFSETS).get(("t", 0), Entry(0)).offset
     return node.open(path, log_start_offset=start)
 
 

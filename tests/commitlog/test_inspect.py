@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from libs.commitlog import __main__ as tool
-from libs.commitlog.checkpoints.offset_checkpoint import format_offsets
+from libs.commitlog.checkpoints.offset_checkpoint import Entry, format_entries
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.inspection.directory import look, verify
 from libs.commitlog.inspection.findings import Findings
@@ -48,8 +48,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fill(log)
     assert len(log.segments) >= 4
     log.close(clean=True)
-    directory.write_checkpoint(HIGH_WATERMARKS, {("t", 0): 60})
-    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 0})
+    directory.write_checkpoint(HIGH_WATERMARKS, {("t", 0): Entry(60)})
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): Entry(0)})
     directory.mark_clean()
     directory.close()
     return root
@@ -233,7 +233,7 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         f"{HIGH_WATERMARKS}: is ignored by the next start",
     ),
     "a checkpoint is past the end": (
-        lambda logs: (logs / HIGH_WATERMARKS).write_bytes(format_offsets({("t", 0): 61})),
+        lambda logs: (logs / HIGH_WATERMARKS).write_bytes(format_entries({("t", 0): Entry(61)})),
         "t-0: 61, but the log ends at 60",
     ),
     "a checkpoint has another digit": (

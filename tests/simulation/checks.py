@@ -77,8 +77,11 @@ def check_disk(node: Node, model: DiskModel, random: Random, earlier: Findings |
             if node.directory.was_clean and node.logs[topic_id].scanned_bytes:
                 raise Broken(f"{partition} was read again after a clean stop")
     if earlier is None and model.clean is not None:
-        for name in node.scanned.lost:
-            if not any(name == (one.topic, one.index) and one.stage in ("deleting", "gone") for one in model.partitions.values()):
+        for name, lost in node.scanned.lost.items():
+            if not any(
+                name == (one.topic, one.index) and lost.is_of(one.topic_id) and one.stage in ("deleting", "gone")
+                for one in model.partitions.values()
+            ):
                 raise Broken(f"{name} is said to have lost its directory")
     return findings
 

@@ -150,16 +150,15 @@ class Cleanup:
             try:
                 self._off_the_loop("a log is cleaned", lambda: remove_cleaned(self.node.disk, log.directory))
                 if result is not None:
-                    self.node.cleaned_offsets[partition.topic, partition.index] = result.end_offset
-                    self._off_the_loop("a cleaned offset is written", self.node.write_cleaned_offsets)
+                    self.node.cleaned_offsets[partition.key] = min(result.end_offset, log.truncated_to)
+                    self._off_the_loop("a cleaned offset is written", lambda: self.node.write_cleaned_offsets(self.model))
             except OSError:
                 return
 
     def _cap(self, partition: PartitionModel, log: Log) -> None:
-        name = partition.topic, partition.index
-        offset = self.node.cleaned_offsets.get(name)
+        offset = self.node.cleaned_offsets.get(partition.key)
         if offset is not None:
-            self.node.cleaned_offsets[name] = min(offset, log.truncated_to, log.log_end_offset)
+            self.node.cleaned_offsets[partition.key] = min(offset, log.truncated_to, log.log_end_offset)
         log.truncated_to = LONG_MAX
 
     def _plan(self, partition: PartitionModel, log: Log) -> CleanPlan:
@@ -168,7 +167,7 @@ class Cleanup:
         return plan(
             facts,
             CompactionConfig(),
-            checkpoint=self.node.cleaned_offsets.get((partition.topic, partition.index)),
+            checkpoint=self.node.cleaned_offsets.get(partition.key),
             log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset,
             stable_offset=min(high_watermark, log.last_stable_offset(high_watermark)),

@@ -46,6 +46,10 @@ class PartitionModel:
         return f"{self.topic}-{self.index}"
 
     @property
+    def key(self) -> tuple[bytes, int]:
+        return self.topic_id, self.index
+
+    @property
     def headers(self) -> list[BatchHeader]:
         return self.content.headers
 

@@ -4,10 +4,11 @@ Each act is one method, and notes in the model what its caller may rely on from 
 What the service does in many turns of its loop is in `upkeep.py`.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from random import Random
 
 from libs.clock import Monotonic, WallMs
+from libs.commitlog.checkpoints.offset_checkpoint import Entry, Name
 from libs.commitlog.files import sync
 from libs.commitlog.files.sync import SyncTargets
 from libs.commitlog.model.config import LogConfig
@@ -20,6 +21,7 @@ from libs.commitlog.segments.segment import FileRegistry
 from libs.wire.record_batches.batches import BatchHeader
 from libs.wire.record_batches.markers import read_marker
 from services.storage.disks.disks import scan
+from services.storage.partition.partition import Key
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import DiskModel, PartitionModel
 
@@ -65,9 +67,10 @@ class Node:
         for found in self.listed:
             if found.topic_id in deleted:
                 continue
-            log = self._open(self._how_to_open(found.topic, found.partition, found.path), children)
+            key = found.topic_id, found.partition
+            log = self._open(self._how_to_open(key, found.topic, found.path), children)
             # What the checkpoint says is at least seen by everyone in sync (services/storage/core/replication/leader/replica.py).
-            committed = self.scanned.checkpoints[HIGH_WATERMARKS].get((found.topic, found.partition), 0)
+            committed = self.scanned.checkpoints[HIGH_WATERMARKS].get(key, 0)
             self._high_watermarks[found.topic_id] = min(committed, log.log_end_offset)
             self.logs[found.topic_id] = log
         self.retired = False
@@ -81,18 +84,20 @@ class Node:
         self.swapping = False
 
     @property
-    def cleaned_offsets(self) -> dict[tuple[str, int], int]:
+    def cleaned_offsets(self) -> dict[Key, int]:
         return self.scanned.checkpoints[CLEANED_OFFSETS]
 
-    def _how_to_open(self, topic: str, index: int, path: str) -> OpenLogRequest:
+    def _how_to_open(self, key: Key, topic: str, path: str) -> OpenLogRequest:
         """The same choice as `Disk.open_request` (services/storage/disks/disks.py)."""
-        checkpoints, name = self.scanned.checkpoints, (topic, index)
+        checkpoints, index = self.scanned.checkpoints, key[1]
+        lost = self.scanned.lost.get((topic, index))
+        committed = checkpoints[HIGH_WATERMARKS].get(key, 0)
         log_checkpoints = LogCheckpoints(
             clean=self.directory.was_clean,
-            recovery_point=checkpoints[RECOVERY_POINTS].get(name, 0),
-            log_start_offset=checkpoints[LOG_START_OFFSETS].get(name, 0),
-            committed_offset=self.scanned.lost.get(name, checkpoints[HIGH_WATERMARKS].get(name, 0)),
-            is_start_known=self.scanned.is_start_known or name in checkpoints[LOG_START_OFFSETS],
+            recovery_point=checkpoints[RECOVERY_POINTS].get(key, 0),
+            log_start_offset=checkpoints[LOG_START_OFFSETS].get(key, 0),
+            committed_offset=lost.offset if lost is not None and lost.is_of(key[0]) else committed,
+            is_start_known=self.scanned.is_start_known or key in checkpoints[LOG_START_OFFSETS],
         )
         return OpenLogRequest(path, topic, index, self.config, self.disk, log_checkpoints)
 
@@ -119,11 +124,12 @@ class Node:
 
     def create(self, model: DiskModel, partition: PartitionModel) -> None:
         name = partition.topic, partition.index
-        assert name not in self.scanned.lost, f"{partition} is taken for one that lost its directory"
+        lost = self.scanned.lost.pop(name, None)
+        assert lost is None or not lost.is_of(partition.topic_id), f"{partition} is taken for one that lost its directory"
         model.partitions[partition.topic_id] = partition
         path = self.directory.create_partition(*name, partition.topic_id)
         partition.stage, partition.named = "present", True
-        self.logs[partition.topic_id] = self._how_to_open(*name, path).open(self.registry, StillClock())
+        self.logs[partition.topic_id] = self._how_to_open(partition.key, partition.topic, path).open(self.registry, StillClock())
 
     def delete(self, partition: PartitionModel, *, stray: bool) -> str:
         """Returns where its files are now. A stray stays there."""
@@ -132,16 +138,19 @@ class Node:
         log = self.logs.pop(partition.topic_id, None)
         if log is not None:
             log.close(clean=False)
-        for offsets in (*self.scanned.checkpoints.values(), self.scanned.lost):
-            offsets.pop(name, None)
+        self.scanned.lost.pop(name, None)
+        for offsets in self.scanned.checkpoints.values():
+            offsets.pop(partition.key, None)
         put_aside = self.directory.set_aside if stray else self.directory.schedule_deletion
         path = put_aside(*name, partition.topic_id)
         partition.stage = "gone"
         return path
 
     def remove(self, model: DiskModel, path: str) -> None:
-        """Removes a deleted partition. Its checkpoint entry goes first: else a new one of that name would seem to lack data."""
+        """Removes a deleted partition. Its entries in checkpoints go first: else a new one of that name would seem to lack
+        data."""
         self.write_high_watermarks(model)
+        self.write_recovery_points(model)
         self.directory.remove(path)
 
     # --- appending
@@ -257,8 +266,11 @@ class Node:
 
     def write_checkpoints(self, model: DiskModel) -> None:
         self.write_high_watermarks(model)
-        self._write(model, RECOVERY_POINTS, lambda log: log.recovery_point, {})
+        self.write_recovery_points(model)
         self.write_log_starts(model)
+
+    def write_recovery_points(self, model: DiskModel) -> None:
+        self._write(model, RECOVERY_POINTS, lambda log: log.recovery_point, {})
 
     def write_high_watermarks(self, model: DiskModel) -> None:
         for partition, log in self._logs(model):
@@ -274,12 +286,14 @@ class Node:
     def write_log_starts(self, model: DiskModel) -> None:
         self._write(model, LOG_START_OFFSETS, lambda log: log.next_start_offset, {})
 
-    def write_cleaned_offsets(self) -> None:
-        self.directory.write_checkpoint(CLEANED_OFFSETS, dict(self.cleaned_offsets))
+    def write_cleaned_offsets(self, model: DiskModel) -> None:
+        offsets = self.cleaned_offsets
+        entries = {(one.topic, one.index): Entry(offsets[one.key], one.topic_id) for one in model.present() if one.key in offsets}
+        self.directory.write_checkpoint(CLEANED_OFFSETS, entries)
 
-    def _write(self, model: DiskModel, file: str, number: Callable[[Log], int], more: dict[tuple[str, int], int]) -> None:
-        offsets = {**more, **{(partition.topic, partition.index): number(log) for partition, log in self._logs(model)}}
-        self.directory.write_checkpoint(file, offsets)
+    def _write(self, model: DiskModel, file: str, number: Callable[[Log], int], more: Mapping[Name, Entry]) -> None:
+        entries = {(one.topic, one.index): Entry(number(log), one.topic_id) for one, log in self._logs(model)}
+        self.directory.write_checkpoint(file, {**more, **entries})
 
     def _logs(self, model: DiskModel) -> list[tuple[PartitionModel, Log]]:
         return [(one, self.logs[one.topic_id]) for one in model.present() if one.topic_id in self.logs]

@@ -11,6 +11,18 @@ from tests.storage.fake_leader import FakeLeader, LeaderLog
 from tests.support.polling import until
 
 
+def log_with(*epochs: tuple[int, int]) -> LeaderLog:
+    """(epoch, batches written in it) each; batches of an epoch are the same in every log made by this."""
+    log = LeaderLog(epochs[0][0])
+    for epoch, count in epochs:
+        log.epoch = epoch
+        if not log.epochs or log.epochs[-1][0] != epoch:
+            log.epochs.append((epoch, log.end))
+        for number in range(count):
+            log.append(b"%d in epoch %d" % (number, epoch), committed=False)
+    return log
+
+
 async def followed(
     cluster: StorageCluster, leader: FakeLeader, name: str, *, epoch: int = 0, **configs: str
 ) -> tuple[bytes, LeaderLog]:

@@ -15,20 +15,8 @@ from libs.wire.record_batches.batches import set_max_timestamp
 from libs.wire.record_batches.markers import Marker, build_marker
 from tests.storage.cluster import StorageCluster, batch, partition_of
 from tests.storage.fake_leader import FakeLeader, LeaderLog
-from tests.storage.following import caught_up, content, followed, log_of
+from tests.storage.following import caught_up, content, followed, log_of, log_with
 from tests.support.polling import until
-
-
-def log_with(*epochs: tuple[int, int]) -> LeaderLog:
-    """(epoch, batches written in it) each; batches of an epoch are the same in every log made by this."""
-    log = LeaderLog(epochs[0][0])
-    for epoch, count in epochs:
-        log.epoch = epoch
-        if not log.epochs or log.epochs[-1][0] != epoch:
-            log.epochs.append((epoch, log.end))
-        for number in range(count):
-            log.append(b"%d in epoch %d" % (number, epoch), committed=False)
-    return log
 
 
 async def test_two_fast_failovers_are_walked_back_until_the_logs_agree(cluster: StorageCluster, leader: FakeLeader) -> None:

@@ -425,9 +425,9 @@ async def test_records_written_after_a_truncation_are_dirty_again(cluster: Stora
     one.log.truncate_to(12)
     one.next_offset = 12
     disk = cleaning(cluster)._open_logs.all()[0][1]
-    assert disk.cleaned_offsets["cut-back", 0] > 12
+    assert disk.cleaned_offsets[topic, 0] > 12
     await cleaning(cluster).check()
-    assert disk.cleaned_offsets["cut-back", 0] == 12
+    assert disk.cleaned_offsets[topic, 0] == 12
     assert list(checkpoint(cluster).values()) == [12]
 
 

@@ -81,7 +81,7 @@ async def test_a_checkpoint_of_all_partitions_lets_requests_in_between(
     assert await older
     assert await newer
     assert len(started) == 2 * PARTITIONS == 2 * len(partitions.by_key)
-    assert set(checkpoints._written[disk.path, LOG_START_OFFSETS].values()) == {2}
+    assert {entry.offset for entry in disk.directory.read_checkpoint(LOG_START_OFFSETS).values()} == {2}
 
 
 async def test_writes_that_nobody_flushes_are_flushed_when_they_hold_too_many_files(cluster: StorageCluster) -> None:

@@ -401,7 +401,7 @@ async def test_a_compacted_log_is_not_cleaned_on_its_way_and_is_when_it_is_there
     await throttle(both, {"log.segment.delete.delay.ms": "50"})
     await arrived(both, topic, target)
     assert (partition_of(both, topic).log.size, partition_of(both, topic).log_end_offset) == (size, end)
-    assert 0 < target.cleaned_offsets["t", 0] < end
+    assert 0 < target.cleaned_offsets[topic, 0] < end
     await cleaning.check()
     assert partition_of(both, topic).log.size < size
     await again(both, topic)

@@ -14,13 +14,21 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.commitlog.checkpoints.offset_checkpoint import Offsets, format_offsets, parse_offsets
+from libs.commitlog.checkpoints.offset_checkpoint import (
+    FORMER_VERSIONS,
+    KAFKAS,
+    Entries,
+    Entry,
+    Name,
+    format_entries,
+    parse_entries,
+)
 from libs.commitlog.files.durable_files import make_directory, read_file, replace_file, write_all
 from libs.commitlog.files.file_names import LOG, offsets_of
 from libs.commitlog.files.filesystem import FileSystem, OpenFile
 from libs.commitlog.files.reserved_file import ReservedFile
 from libs.commitlog.files.sync import syncing
-from libs.commitlog.model.errors import DirectoryDamaged, DirectoryOwnerMismatch, DirectoryRetired
+from libs.commitlog.model.errors import NO_ROOM, DirectoryDamaged, DirectoryOwnerMismatch, DirectoryRetired
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +70,8 @@ class LogDirectory:
         self.was_clean = was_clean
         self._log_starts = ReservedFile(fs, f"{path}/{LOG_START_OFFSETS}")
         self._log_starts.keep()
+        self._on_disk: dict[str, Entries] = {}
+        """The content of checkpoints, as far as it is known."""
 
     @classmethod
     def open(cls, path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str = "") -> "LogDirectory":
@@ -235,28 +245,33 @@ class LogDirectory:
         return f"{self.path}/{topic[: _NAME_MAX - len(suffix) - len(str(partition)) - 1]}-{partition}{suffix}"
 
     def _rename_aside(self, topic: str, partition: int, path: str) -> None:
-        """Renames a partition's directory. Its entry in the checkpoint is removed first: a later log of that name must not start
-        where this one did.
+        """Renames a partition's directory. Its log start and its cleaned offset are removed first, durably. A later log of that
+        name may be of the same topic, and must not start where this one did, nor count as compacted.
 
-        An entry of 0 may stay, and nothing is written then.
+        A log start of 0 may stay, and nothing is written then.
         """
         starts = self.read_checkpoint(LOG_START_OFFSETS)
-        if starts.pop((topic, partition), 0):
+        if starts.pop((topic, partition), Entry(0)).offset:
             self.write_checkpoint(LOG_START_OFFSETS, starts)
+        self.drop_cleaned_offset(topic, partition)
         self._fs.rename(self.partition_path(topic, partition), path)
         self._fs.fsync_directory(self.path)
 
-    def has_set_aside_partitions(self) -> Callable[[str, int], bool]:
-        """A function that says whether a partition of that name was set aside, or is about to be removed. Checkpoints may still
-        name such a partition."""
-        names = self._fs.list_directory(self.path)
-        aside = {name.rpartition(".")[0] for name in names if name.endswith((DELETED_SUFFIX, STRAY_SUFFIX))}
+    def find_doubtful_entries(self) -> Callable[[Name, Entry], bool]:
+        """A function that says whether an entry of a checkpoint may be that of a log which was set aside, or is about to be
+        removed: one of the same topic, or of any if the entry does not say."""
+        names = [name for name in self._fs.list_directory(self.path) if name.endswith((DELETED_SUFFIX, STRAY_SUFFIX))]
+        aside = {(name.rpartition(".")[0], name.rpartition(".")[2].partition("-")[0]) for name in names}
+        aside_of_any = {name for name, _ in aside}
 
-        def is_set_aside(topic: str, partition: int) -> bool:
-            paths = [self._path_aside(topic, partition, bytes(16), kind) for kind in (DELETED_SUFFIX, STRAY_SUFFIX)]
-            return any(path.rpartition("/")[2].rpartition(".")[0] in aside for path in paths)
+        def is_doubtful(name: Name, entry: Entry) -> bool:
+            paths = [self._path_aside(*name, bytes(16), kind) for kind in (DELETED_SUFFIX, STRAY_SUFFIX)]
+            stems = [path.rpartition("/")[2].rpartition(".")[0] for path in paths]
+            if entry.topic_id in (KAFKAS, FORMER_VERSIONS):
+                return any(stem in aside_of_any for stem in stems)
+            return any((stem, entry.topic_id.hex()) in aside for stem in stems)
 
-        return is_set_aside
+        return is_doubtful
 
     def scheduled_deletions(self) -> list[str]:
         """The paths that an earlier process renamed for deletion and did not remove."""
@@ -269,30 +284,56 @@ class LogDirectory:
 
     # --- checkpoints
 
-    def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """The offsets of a checkpoint, by (topic, partition). A damaged file reads as empty, since it only saves work
+    def read_checkpoint(self, name: str) -> dict[Name, Entry]:
+        """The entries of a checkpoint, by (topic, partition). A damaged file reads as empty, since it only saves work
         (KAFKA-1758, KAFKA-2012)."""
         return self.find_checkpoint(name) or {}
 
-    def find_checkpoint(self, name: str) -> dict[tuple[str, int], int] | None:
-        """The offsets of a checkpoint. None: it is missing or damaged, so a partition that it lacks may still have had an
+    def find_checkpoint(self, name: str) -> dict[Name, Entry] | None:
+        """The entries of a checkpoint. None: it is missing or damaged, so a partition that it lacks may still have had an
         entry."""
         path = f"{self.path}/{name}"
+        self._on_disk.pop(name, None)
         try:
             content = read_file(self._fs, path)
-            return parse_offsets(content, path) if content is not None else None
+            if content is None:
+                if name == CLEANED_OFFSETS:  # the same as an empty one
+                    self._on_disk[name] = {}
+                return None
+            entries = parse_entries(content, path)
         except DirectoryDamaged as damage:
             log.warning("checkpoint ignored: %s", damage)
             return None
+        self._on_disk[name] = dict(entries)
+        return entries
 
-    def write_checkpoint(self, name: str, offsets: Offsets) -> None:
-        """Writes a checkpoint. It blocks on the disk. Log starts are written to a full disk too, since deletions wait for
-        them."""
-        content = format_offsets(offsets)
+    def write_checkpoint(self, name: str, entries: Entries) -> bool:
+        """Writes a checkpoint, and says whether it has changed. It blocks on the disk; one thread at a time may call it. Log
+        starts are written to a full disk too, since deletions wait for them. `entries` must stay as it is."""
+        if self._on_disk.get(name) == entries:
+            return False
+        self._on_disk.pop(name, None)
+        content = format_entries(entries)
         if name == LOG_START_OFFSETS:
             self._log_starts.replace(content)
         else:
             replace_file(self._fs, f"{self.path}/{name}", content)
+        self._on_disk[name] = entries
+        return True
+
+    def drop_cleaned_offset(self, topic: str, partition: int) -> None:
+        """Drops a cleaned offset, durably when this returns. It blocks. A full disk loses them all, since a deletion may wait for
+        this: they save work, and no more. Raises OSError."""
+        entries = self.read_checkpoint(CLEANED_OFFSETS)
+        if entries.pop((topic, partition), None) is None:
+            return
+        try:
+            self.write_checkpoint(CLEANED_OFFSETS, entries)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._fs.unlink(f"{self.path}/{CLEANED_OFFSETS}")
+            self._fs.fsync_directory(self.path)
 
     def reserve_space(self) -> None:
         """Reserves room again after a removal. It blocks."""

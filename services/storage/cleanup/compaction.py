@@ -89,7 +89,8 @@ class Compaction:
         finally:
             await self._sweep(partition, disk)
         if self._open_logs.is_in_use(partition):
-            disk.cleaned_offsets[partition.topic, partition.key[1]] = result.end_offset
+            # The log may have been cut since, or be about to be: what comes then was not cleaned.
+            disk.cleaned_offsets[partition.key] = min(result.end_offset, partition.log.truncated_to)
         return result
 
     async def _make_ready(self, partition: Partition, disk: Disk, end_offset: int) -> None:

@@ -125,9 +125,9 @@ class LogCleaner:
             ],
             "left_alone": self._uncleanable.debug(),
             "cleaned_offsets": {
-                f"{topic}-{index}": offset
-                for disk in self._disks.usable
-                for (topic, index), offset in sorted(disk.cleaned_offsets.items())
+                str(partition): offset
+                for partition, disk in sorted(self._open_logs.all(), key=lambda each: str(each[0]))
+                if (offset := disk.cleaned_offsets.get(partition.key)) is not None
             },
             "max_dirty_percent": round(100 * self._meters.max_dirty_ratio, 1),
         }
@@ -187,7 +187,7 @@ class LogCleaner:
         self._meters.overdue_ms_max = max((plan.overdue_ms for plan in plans if plan.cleanable_bytes), default=0)
         self._count_uncleanable()
         for disk in self._disks.usable:
-            await self._forget_closed_logs(disk)
+            await self._checkpoints.write_cleaned_offsets(disk)
         return sorted(candidates, key=lambda due: due.plan.ratio, reverse=True)
 
     async def _plan(self, partition: Partition, disk: Disk) -> CleanPlan | None:
@@ -198,7 +198,7 @@ class LogCleaner:
         try:
             await self._roll_if_quiet(partition, now_ms)
             asks_age, asks_first = config.min_compaction_lag_ms > 0, config.max_compaction_lag_ms < LONG_MAX
-            checkpoint = disk.cleaned_offsets.get((partition.topic, partition.key[1]))
+            checkpoint = disk.cleaned_offsets.get(partition.key)
             dirty_from = partition_log.log_start_offset if checkpoint is None else checkpoint
 
             def facts_of_segments() -> list[SealedSegment]:
@@ -234,10 +234,9 @@ class LogCleaner:
 
     def _limit_to_truncation(self, partition: Partition, disk: Disk) -> None:
         """Lowers the cleaned offset to a truncation: what was written afterwards was not cleaned."""
-        name = partition.topic, partition.key[1]
-        offset = disk.cleaned_offsets.get(name)
+        offset = disk.cleaned_offsets.get(partition.key)
         if offset is not None:
-            disk.cleaned_offsets[name] = min(offset, partition.log.truncated_to, partition.log.log_end_offset)
+            disk.cleaned_offsets[partition.key] = min(offset, partition.log.truncated_to, partition.log.log_end_offset)
         partition.log.truncated_to = LONG_MAX
 
     async def _roll_if_quiet(self, partition: Partition, now_ms: int) -> None:
@@ -251,17 +250,6 @@ class LogCleaner:
                 partition.log.roll()
                 partition.sync.request_round(partition)
                 partition.sync.start_round()
-
-    async def _forget_closed_logs(self, disk: Disk) -> None:
-        logs = [partition for partition, log_disk in self._open_logs.all() if log_disk is disk]
-        here = {(topic, key[1]) for key, topic in disk.unopened()}
-        turns = Turns()
-        for partition in logs:
-            await turns.taken()
-            here.add((partition.topic, partition.key[1]))
-        for name in [name for name in disk.cleaned_offsets if name not in here]:
-            del disk.cleaned_offsets[name]
-        await self._checkpoints.write_cleaned_offsets(disk)
 
     # -- running ------------------------------------------------------------------------------------------------------------
 

@@ -73,10 +73,10 @@ class PeriodicTasks:
             partition.log.producers.expire(now_ms, expiration_ms)
 
     async def _remove_deleted(self) -> None:
-        # While their files are here, the checkpoint's entries for their names are known to be old.
-        await self._checkpoints.write_high_watermarks()
-        for disk in self._disks.all:
+        for disk in self._disks.usable:
             try:
-                await disk.remove_deleted()
+                # While their files are here, the checkpoints' entries for their names are known to be old.
+                if await self._checkpoints.forget_deleted(disk):
+                    await disk.remove_deleted()
             except OSError as error:
                 log.warning("files of deleted partitions stay", extra=fields(path=disk.path, reason=error))

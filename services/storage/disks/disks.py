@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 
+from libs.commitlog.checkpoints.offset_checkpoint import FORMER_VERSIONS, Entries, Entry, Name
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged
@@ -32,9 +33,9 @@ class Scanned:
 
     directory: LogDirectory
     paths: dict[Key, str]
-    checkpoints: Mapping[str, dict[tuple[str, int], int]]
+    checkpoints: Mapping[str, dict[Key, int]]
     """The offsets by file name, for partitions that are here."""
-    lost: dict[tuple[str, int], int]
+    lost: dict[Name, Entry]
     """Partitions without a directory here, though they had one, and how far they were durable."""
     is_start_known: bool
     """Whether a log that the checkpoint does not name cannot have lost its start to retention."""
@@ -48,22 +49,38 @@ def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: 
     """Blocks. Raises DirectoryLocked, DirectoryRetired, DirectoryOwnerMismatch, DirectoryDamaged, OSError."""
     directory = LogDirectory.open(path, fs, new_id=new_id, node_id=node_id, cluster_id=cluster_id)
     partitions = directory.list_partitions()
-    here = {(entry.topic, entry.partition) for entry in partitions}
+    here = {(entry.topic, entry.partition): entry.topic_id for entry in partitions}
+    is_doubtful = directory.find_doubtful_entries()
+    starts = directory.find_checkpoint(LOG_START_OFFSETS)
+    high_watermarks = directory.read_checkpoint(HIGH_WATERMARKS)
+    # A log start or a cleaned offset went before its log's name was free.
     checkpoints = {
-        name: {partition: offset for partition, offset in directory.read_checkpoint(name).items() if partition in here}
-        for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
+        RECOVERY_POINTS: _of_logs_here(directory.read_checkpoint(RECOVERY_POINTS), here, is_doubtful),
+        HIGH_WATERMARKS: _of_logs_here(high_watermarks, here, is_doubtful),
+        LOG_START_OFFSETS: _of_logs_here(starts or {}, here, lambda _, entry: False),
+        # Former versions left entries behind when they deleted a partition.
+        CLEANED_OFFSETS: _of_logs_here(
+            directory.read_checkpoint(CLEANED_OFFSETS), here, lambda _, entry: entry.topic_id == FORMER_VERSIONS
+        ),
     }
-    durable = directory.read_checkpoint(HIGH_WATERMARKS)
-    lost = {partition: offset for partition, offset in durable.items() if offset > 0 and partition not in here}
-    had_former_self = directory.has_set_aside_partitions()
-    for partition in [*lost, *checkpoints[HIGH_WATERMARKS]]:
-        if had_former_self(*partition):
-            lost.pop(partition, None)
-            checkpoints[HIGH_WATERMARKS].pop(partition, None)
-    is_start_known = directory.find_checkpoint(LOG_START_OFFSETS) is not None
+    lost = {
+        name: entry
+        for name, entry in high_watermarks.items()
+        if entry.offset > 0 and name not in here and not is_doubtful(name, entry)
+    }
+    is_start_known = starts is not None
     paths = {(entry.topic_id, entry.partition): entry.path for entry in partitions}
     deleted, incoming = directory.scheduled_deletions(), directory.partitions_to_come()
     return Scanned(directory, paths, checkpoints, lost, is_start_known, deleted, incoming)
+
+
+def _of_logs_here(entries: Entries, here: Mapping[Name, bytes], is_doubtful: Callable[[Name, Entry], bool]) -> dict[Key, int]:
+    """The offsets of logs that are here. An entry may be of a former topic of that name."""
+    return {
+        (here[name], name[1]): entry.offset
+        for name, entry in entries.items()
+        if name in here and entry.is_of(here[name]) and not is_doubtful(name, entry)
+    }
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +95,7 @@ class Disk:
     clean_logs: Offload
     reads: Offload
     partitions: set[Key] = field(default_factory=set)
-    arriving: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    arriving: dict[str, dict[Name, Entry]] = field(default_factory=dict)
     """By checkpoint, the entries of logs that are about to take their names here."""
     unstamped: bool = True
     """Whether records may have been committed since the last volume stamp."""
@@ -95,20 +112,31 @@ class Disk:
     def path(self) -> str:
         return self.directory.path
 
-    def high_watermark(self, topic: str, index: int) -> int:
-        return self.scanned.checkpoints[HIGH_WATERMARKS].get((topic, index), 0)
+    def high_watermark(self, key: Key) -> int:
+        return self.scanned.checkpoints[HIGH_WATERMARKS].get(key, 0)
 
     @property
-    def cleaned_offsets(self) -> dict[tuple[str, int], int]:
-        """By (topic, index), the offset up to which a log was compacted. The cleaner keeps it."""
+    def cleaned_offsets(self) -> dict[Key, int]:
+        """The offset up to which each log was compacted. The cleaner keeps it."""
         return self.scanned.checkpoints[CLEANED_OFFSETS]
+
+    async def limit_cleaned_offset(self, key: Key, topic: str, end_offset: int) -> None:
+        """Lowers the cleaned offset of a log that ends earlier, durably: what is written from there on was never compacted. To be
+        called before such a record is written. Raises OSError."""
+        if self.cleaned_offsets.get(key, 0) > end_offset:
+            self.cleaned_offsets[key] = end_offset
+            await self.files.submit(partial(self.directory.drop_cleaned_offset, topic, key[1]))
 
     def holds(self, key: Key) -> bool:
         return key in self.scanned.paths
 
     def unopened(self) -> list[tuple[Key, str]]:
         """(key, topic) of each partition on the disk whose log nobody has opened."""
-        return [(key, _topic_of(path)) for key, path in self.scanned.paths.items() if key not in self.partitions]
+        return [(key, self.topic_of(key)) for key in self.scanned.paths if key not in self.partitions]
+
+    def topic_of(self, key: Key) -> str:
+        """The topic of a partition that is here. Its directory is called `<topic>-<index>`."""
+        return self.scanned.paths[key].rpartition("/")[2].rpartition("-")[0]
 
     async def open_request(self, key: Key, topic: str, config: LogConfig, fs: FileSystem, moves: int) -> OpenLogRequest:
         """The request to open a log. It makes the directory if there is none, newer than any with fewer `moves`.
@@ -119,20 +147,25 @@ class Disk:
         path = self.scanned.paths.get(key)
         if path is None:
             await self._free_name(topic, index)
-            if (topic, index) in self.scanned.lost:
+            if self.has_lost(key, topic):
                 await self.logs.submit(partial(self._refuse_if_lost, topic, index, fs))
             path = await self.logs.submit(lambda: self.directory.adopt_partition(topic, index, key[0], moves))
             self.scanned.paths[key] = path
         checkpoints = self.scanned.checkpoints
-        committed = checkpoints[HIGH_WATERMARKS].get((topic, index), 0)
+        lost = self.scanned.lost[topic, index].offset if self.has_lost(key, topic) else None
         log_checkpoints = LogCheckpoints(
             clean=self.directory.was_clean,
-            recovery_point=checkpoints[RECOVERY_POINTS].get((topic, index), 0),
-            log_start_offset=checkpoints[LOG_START_OFFSETS].get((topic, index), 0),
-            committed_offset=self.scanned.lost.get((topic, index), committed),
-            is_start_known=self.scanned.is_start_known or (topic, index) in checkpoints[LOG_START_OFFSETS],
+            recovery_point=checkpoints[RECOVERY_POINTS].get(key, 0),
+            log_start_offset=checkpoints[LOG_START_OFFSETS].get(key, 0),
+            committed_offset=checkpoints[HIGH_WATERMARKS].get(key, 0) if lost is None else lost,
+            is_start_known=self.scanned.is_start_known or key in checkpoints[LOG_START_OFFSETS],
         )
         return OpenLogRequest(path, topic, index, config, fs, log_checkpoints)
+
+    def has_lost(self, key: Key, topic: str) -> bool:
+        """Whether the partition had a directory here, and has none any more."""
+        entry = self.scanned.lost.get((topic, key[1]))
+        return entry is not None and entry.is_of(key[0])
 
     def threads_for(self, key: Key) -> Offload:
         """Threads for the opening of a log. To be called before `open_request`, which makes a new log.
@@ -145,7 +178,8 @@ class Disk:
         """Raises LogDamaged if the whole directory is lost. If only `partition.metadata` is, the log itself decides."""
         path = self.directory.partition_path(topic, index)
         if not fs.exists(path):
-            raise LogDamaged(f"{path}: the directory is gone, offsets up to {self.scanned.lost[topic, index] - 1} were synced")
+            last = self.scanned.lost[topic, index].offset - 1
+            raise LogDamaged(f"{path}: the directory is gone, offsets up to {last} were synced")
 
     def opened(self, key: Key, topic: str) -> None:
         self.partitions.add(key)
@@ -172,8 +206,8 @@ class Disk:
         self.forget_arriving(topic, key[1])
 
     def forget_arriving(self, topic: str, index: int) -> None:
-        for offsets in self.arriving.values():
-            offsets.pop((topic, index), None)
+        for entries in self.arriving.values():
+            entries.pop((topic, index), None)
 
     async def _free_name(self, topic: str, index: int) -> None:
         """Sets aside a stray of the same name with another topic id.
@@ -199,8 +233,9 @@ class Disk:
     def _forget(self, key: Key, topic: str) -> None:
         self.partitions.discard(key)
         self.scanned.paths.pop(key, None)
-        for offsets in (*self.scanned.checkpoints.values(), self.scanned.lost):
-            offsets.pop((topic, key[1]), None)
+        self.scanned.lost.pop((topic, key[1]), None)
+        for offsets in self.scanned.checkpoints.values():
+            offsets.pop(key, None)
 
     async def remove(self, path: str) -> None:
         await self.files.submit(lambda: self.directory.remove(path))
@@ -222,11 +257,6 @@ class Disk:
         self.logs.close()
         self.reads.close()
         self.directory.close()
-
-
-def _topic_of(path: str) -> str:
-    """The topic of a directory, which is called `<topic>-<index>`."""
-    return path.rpartition("/")[2].rpartition("-")[0]
 
 
 class Disks:
@@ -270,10 +300,10 @@ class Disks:
         for disk in self.all:
             disk.scanned.incoming.discard(key)
 
-    def disk_that_lost(self, topic: str, index: int, assigned: str) -> Disk | None:
+    def disk_that_lost(self, key: Key, topic: str, assigned: str) -> Disk | None:
         """The disk that held the partition, and has nothing of it any more."""
         for disk in self.usable:
-            if (topic, index) in disk.scanned.lost and assigned in ("", disk.directory_id):
+            if disk.has_lost(key, topic) and assigned in ("", disk.directory_id):
                 return disk
         return None
 

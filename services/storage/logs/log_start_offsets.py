@@ -36,7 +36,7 @@ class LogStartOffsets:
     async def advance(self, shortened: Sequence[Partition], disk: Disk) -> bool:
         """Makes the announced starts hold: first on the disk, then for readers. False: the disk did not take them."""
         starts = [(partition, partition.log.next_start_offset) for partition in shortened]
-        if not await self._checkpoints.write_log_starts(disk, anyway=True):
+        if not await self._checkpoints.write_log_starts(disk):
             return False
         moved: dict[Disk, list[Partition]] = {}
         for partition, start in starts:

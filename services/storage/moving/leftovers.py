@@ -48,7 +48,7 @@ async def restart_moves(logs: NodeLogs, is_missing: Callable[[Key], bool], moves
         try:
             futures = await disk.files.submit(disk.directory.find_futures)
             # The checkpoint's entries for these names belong to the moves.
-            if not futures or not await logs.checkpoints.write_log_starts(disk, anyway=True):
+            if not futures or not await logs.checkpoints.write_log_starts(disk):
                 continue
             for path in futures:
                 topic_id = await disk.files.submit(partial(_topic_id_of, disk.directory, path))

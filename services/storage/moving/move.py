@@ -34,7 +34,7 @@ class Move:
         self.must_reopen = False
         self.requested_at: float | None = None
         """The time of the last request that the state name the target."""
-        self.cleaned_to = source.cleaned_offsets.get((partition.topic, partition.key[1]))
+        self.cleaned_to = source.cleaned_offsets.get(partition.key)
         """The cleaned offset at the beginning. A cleaner run that ends later does not cover what was copied before."""
         self.working: asyncio.Future[object] | None = None
         self.task: asyncio.Task[None] | None = None

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from libs.commitlog.checkpoints.offset_checkpoint import Entry
 from libs.commitlog.model.errors import LogDamaged, SyncFailed
 from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, read_moves, write_moves
 from libs.commitlog.partition_log.log import Log
@@ -88,9 +89,7 @@ class Switching:
     async def forget(self, move: Move, path: str) -> None:
         """Removes the copy of an ended move, and before it the checkpoint's entries for it. Raises OSError."""
         target = move.target
-        if await target.files.submit(lambda: self._fs.exists(path)) and await self._checkpoints.write_log_starts(
-            target, anyway=True
-        ):
+        if await target.files.submit(lambda: self._fs.exists(path)) and await self._checkpoints.write_log_starts(target):
             await self._checkpoints.write_high_watermarks_of(target)
             await target.files.submit(lambda: target.directory.remove(path))
 
@@ -110,11 +109,10 @@ class Switching:
         partition, target = move.partition, move.target
         name = partition.topic, partition.key[1]
         start = partition.log.log_start_offset
-        target.arriving.setdefault(LOG_START_OFFSETS, {})[name] = start
-        target.arriving.setdefault(HIGH_WATERMARKS, {})[name] = max(
-            0, min(partition.high_watermark, partition.log.durable_offset)
-        )
-        done = await self._checkpoints.write_log_starts(target, anyway=True)
+        target.arriving.setdefault(LOG_START_OFFSETS, {})[name] = Entry(start, partition.key[0])
+        committed = max(0, min(partition.high_watermark, partition.log.durable_offset))
+        target.arriving.setdefault(HIGH_WATERMARKS, {})[name] = Entry(committed, partition.key[0])
+        done = await self._checkpoints.write_log_starts(target)
         return await self._checkpoints.write_high_watermarks_of(target) and done and partition.log.log_start_offset == start
 
     async def _switch(self, move: Move, until: float) -> bool:
@@ -129,7 +127,7 @@ class Switching:
             if self._loop.time() > until or partition.offline:
                 return False
         start = before.log_start_offset
-        if target.arriving[LOG_START_OFFSETS].get((partition.topic, partition.key[1])) != start:
+        if target.arriving[LOG_START_OFFSETS].get((partition.topic, partition.key[1])) != Entry(start, partition.key[0]):
             return False
         epochs, producers = before.epochs.entries(), dict(before.producers.entries)
         move.must_reopen = True
@@ -181,7 +179,7 @@ class Switching:
         target.arrived(partition.key, partition.topic)
         if move.cleaned_to is not None:
             cleaned_to = min(move.cleaned_to, before.truncated_to, after.log_end_offset)
-            target.cleaned_offsets[partition.topic, partition.key[1]] = cleaned_to
+            target.cleaned_offsets[partition.key] = cleaned_to
         self._open_logs.put(partition, target)
 
     def _delete_source(self, move: Move) -> None:

@@ -14,12 +14,13 @@ log = logging.getLogger(__name__)
 
 
 class LogDeletion:
-    """The deletions. `delay_ms` gives log.segment.delete.delay.ms. `before_removal` makes checkpoints forget deleted partitions.
+    """The deletions. `delay_ms` gives log.segment.delete.delay.ms. `before_removal` makes the checkpoints of a disk forget
+    deleted partitions, and says whether it did.
 
-    Once their files have gone, nothing else tells that a later topic of the same name lacks no records.
+    Once their files have gone, nothing else tells that a later log of the same name lacks no records.
     """
 
-    def __init__(self, delay_ms: Callable[[], int], before_removal: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, delay_ms: Callable[[], int], before_removal: Callable[[Disk], Awaitable[bool]]) -> None:
         self._delay_ms = delay_ms
         self._before_removal = before_removal
         self._loop = asyncio.get_running_loop()
@@ -44,8 +45,10 @@ class LogDeletion:
 
     async def _remove_files(self, disk: Disk, path: str) -> None:
         try:
-            await self._before_removal()
-            await disk.remove(path)
+            if await self._before_removal(disk):
+                await disk.remove(path)
+            else:
+                log.warning("files of a deleted partition stay until the next start", extra=fields(path=path))
         except OSError as error:
             log.warning("files of a deleted partition stay", extra=fields(path=path, reason=error))
 

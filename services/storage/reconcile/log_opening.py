@@ -108,7 +108,7 @@ class LogOpening:
             except RecoveryTooLarge as too_large:
                 total_bytes = too_large.total_bytes
             else:
-                return self._opened(disk, key, topic, opened, opened.scanned_bytes, opened.truncated_bytes)
+                return await self._opened(disk, key, topic, opened, opened.scanned_bytes, opened.truncated_bytes)
         recovered = await self._recovery.run(request, total_bytes)
         async with self._slots:
             opened = await disk.logs.submit(partial(request.open, self._registry, self._clock))
@@ -116,9 +116,14 @@ class LogOpening:
         if recovered is not None:
             # Without room for a resume point the same bytes are read twice. The log counts them once.
             read, cut = max(read, recovered.read_bytes), cut + recovered.truncated_bytes
-        return self._opened(disk, key, topic, opened, read, cut)
+        return await self._opened(disk, key, topic, opened, read, cut)
 
-    def _opened(self, disk: Disk, key: Key, topic: str, opened: Log, read_bytes: int, truncated_bytes: int) -> Log:
+    async def _opened(self, disk: Disk, key: Key, topic: str, opened: Log, read_bytes: int, truncated_bytes: int) -> Log:
+        try:
+            await disk.limit_cleaned_offset(key, topic, opened.log_end_offset)
+        except OSError:
+            opened.close(clean=False)
+            raise
         disk.opened(key, topic)
         self._reported.pop(key, None)
         if read_bytes:

@@ -67,7 +67,7 @@ class Reconciler:
         log_opening: LogOpening,
         clients: PartitionClients,
         *,
-        before_removal: Callable[[], Awaitable[None]],
+        before_removal: Callable[[Disk], Awaitable[bool]],
         on_effects: Callable[[Partition], None],
         broker_configs: BrokerConfigs,
     ) -> None:

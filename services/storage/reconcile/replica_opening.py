@@ -42,10 +42,10 @@ class ReplicaOpening:
         configs: TopicConfigs,
         timers: Timers,
         *,
-        forget_deleted: Callable[[], Awaitable[None]],
+        forget_deleted: Callable[[Disk], Awaitable[bool]],
         on_effects: Callable[[Partition], None],
     ) -> None:
-        """`forget_deleted` makes checkpoints name only partitions that are there now."""
+        """`forget_deleted` makes the checkpoints of a disk name only partitions that are there now."""
         self._partitions = partitions
         self._disks = placement.disks
         self._log_opening = log_opening
@@ -62,7 +62,7 @@ class ReplicaOpening:
     ) -> tuple[Partition, Disk] | None:
         """Opens a replica. None: not now. `again` is called later if time may help; another image may help too."""
         assigned = assigned_directory(state, self._partitions.node_id)
-        disk = self._disks.holding(key) or self._disks.disk_that_lost(topic.name, key[1], assigned)
+        disk = self._disks.holding(key) or self._disks.disk_that_lost(key, topic.name, assigned)
         if disk is None:
             if self._disks.expects(key) and not is_dispensable(state, self._partitions.node_id):
                 self._refuse_to_begin_empty(key, topic)
@@ -140,7 +140,7 @@ class ReplicaOpening:
         except FileNotFoundError:
             pass  # nothing was left of it
         self._log_opening.forget(key)
-        await self._forget_deleted()
+        await self._forget_deleted(disk)
         details = {"topic": topic, "partition": key[1], "leader": self._leader(key), "path": path}
         log.warning("damaged log set aside, the replica is copied anew", extra=fields(**details))
 
@@ -155,7 +155,7 @@ class ReplicaOpening:
             log_end=opened.log_end_offset,
             durable=opened.durable_offset,
             high_watermark=recovered_high_watermark(
-                disk.high_watermark(topic.name, key[1]),
+                disk.high_watermark(key),
                 log_start=opened.log_start_offset,
                 durable=opened.durable_offset,
                 synced=config.synced,

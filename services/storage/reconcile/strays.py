@@ -23,7 +23,7 @@ async def set_aside_strays(
         for topic_name, index in list(disk.scanned.lost):
             topic_record = partitions.image.topics.get(topic_name)
             key = (bytes.fromhex(topic_record.topic_id), index) if topic_record is not None else None
-            if key is None or not is_wanted(key) or disks.holding(key) is not None:
+            if key is None or not disk.has_lost(key, topic_name) or not is_wanted(key) or disks.holding(key) is not None:
                 del disk.scanned.lost[topic_name, index]
         for key, topic in disk.unopened():
             async with name_lock(f"{topic}-{key[1]}"):

@@ -108,14 +108,16 @@ def _recovered(disk: SimulatedDisk, node_id: int, configs: Configs) -> dict[str,
 
 
 def _how_to_open(scanned: Scanned, one: Any, config: LogConfig, disk: SimulatedDisk) -> OpenLogRequest:
-    name = one.topic, one.partition
+    key = one.topic_id, one.partition
     checkpoints = scanned.checkpoints
+    lost = scanned.lost.get((one.topic, one.partition))
+    committed = checkpoints[HIGH_WATERMARKS].get(key, 0)
     log_checkpoints = LogCheckpoints(
         clean=scanned.directory.was_clean,
-        recovery_point=checkpoints[RECOVERY_POINTS].get(name, 0),
-        log_start_offset=checkpoints[LOG_START_OFFSETS].get(name, 0),
-        committed_offset=scanned.lost.get(name, checkpoints[HIGH_WATERMARKS].get(name, 0)),
-        is_start_known=scanned.is_start_known or name in checkpoints[LOG_START_OFFSETS],
+        recovery_point=checkpoints[RECOVERY_POINTS].get(key, 0),
+        log_start_offset=checkpoints[LOG_START_OFFSETS].get(key, 0),
+        committed_offset=lost.offset if lost is not None and lost.is_of(one.topic_id) else committed,
+        is_start_known=scanned.is_start_known or key in checkpoints[LOG_START_OFFSETS],
     )
     return OpenLogRequest(one.path, one.topic, one.partition, config, disk, log_checkpoints)
 

@@ -1,8 +1,8 @@
 """Truncation: a follower's log is cut where it diverged from its leader's, or begins again elsewhere.
 
-Order of effects: nobody is served from the partition → its high watermark is lowered to the cut, in memory and then in the
-checkpoint on the disk (so is the log start, if the log begins again) → no sync round holds it → it is cut, in a thread → it is
-served again. A crash at any point leaves a log that opens: no checkpoint names offsets beyond its end.
+Order of effects: nobody is served from the partition → its high watermark and its cleaned offset are lowered to the cut, in
+memory and then in the checkpoints on the disk (so is the log start, if the log begins again) → no sync round holds it → it is
+cut, in a thread → it is served again. A crash at any point leaves a log that opens: no checkpoint names offsets beyond its end.
 """
 
 import logging
@@ -73,14 +73,16 @@ class Truncation:
             return await self._make_durable(followed)
         if isinstance(operation, Truncate):
             _lower_high_watermark(partition, operation.offset)
-            return await self._checkpoints.write_high_watermarks_of(disk)
+            return await self._checkpoints.write_high_watermarks_of(disk) and await _limit_cleaned_offset(
+                followed, operation.offset
+            )
         # A crash then leaves a log that ends at or after its high watermark, or before its start, where it begins again.
         lowest = min(operation.base_offset, partition.log.log_start_offset)
         _lower_high_watermark(partition, lowest)
         if not await self._checkpoints.write_high_watermarks_of(disk):
             return False
         partition.log.next_start_offset = operation.start_offset
-        return await self._checkpoints.write_log_starts(disk, anyway=True)
+        return await self._checkpoints.write_log_starts(disk) and await _limit_cleaned_offset(followed, operation.base_offset)
 
     async def _make_durable(self, followed: FollowedPartition) -> bool:
         """Makes the log durable before a gap: after a crash, nobody would notice that records before the gap are missing."""
@@ -96,6 +98,18 @@ class Truncation:
 
 def _lower_high_watermark(partition: Partition, high_watermark: int) -> None:
     partition.replica.high_watermark = min(partition.replica.high_watermark, high_watermark)
+
+
+async def _limit_cleaned_offset(followed: FollowedPartition, end_offset: int) -> bool:
+    """False: the disk did not take it."""
+    partition, disk = followed.partition, followed.disk
+    partition.log.truncated_to = min(partition.log.truncated_to, end_offset)  # for a compaction that ends before the cut
+    try:
+        await disk.limit_cleaned_offset(partition.key, partition.topic, end_offset)
+    except OSError as error:
+        log.warning("cleaned offset not lowered, nothing is cut", extra=fields(partition=partition, reason=error))
+        return False
+    return True
 
 
 def _operation(followed: FollowedPartition, operation: Operation) -> Callable[[], object]:

@@ -11,6 +11,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from libs.telemetry.definitions import GaugeDefinition
+from libs.telemetry.process_memory import ProcessMemory
 
 BUILD_INFO: Final = GaugeDefinition(
     name="penstock_build_info",
@@ -40,6 +41,7 @@ class Metrics:
         if process:
             self.registry.register(_Build(version, service))
             ProcessCollector(registry=self.registry)
+            self.registry.register(ProcessMemory())
             PlatformCollector(registry=self.registry)
             GCCollector(registry=self.registry)
 

@@ -172,9 +172,11 @@ def status(run: RunDirectory, *, as_json: bool) -> bool:
     say(health.sentence)
     if health.since:
         say(health.since)
-    rows = [("NAME", "ROLE", "PID", "READY", "MEMORY", "ADDRESSES")]
+    rows = [("NAME", "ROLE", "PID", "READY", "MEMORY", "MAPPED", "ADDRESSES")]
     rows += [_row(of_one) for of_one in statuses]
-    rows.append(("", "", "", "", _mebibytes(sum(of_one.memory_bytes or 0 for of_one in statuses)), "together"))
+    memories = [of_one.memory for of_one in statuses if of_one.memory is not None]
+    own, mapped = sum(each.own_bytes for each in memories), sum(each.mapped_bytes for each in memories)
+    rows.append(("", "", "", "", _mebibytes(own), _mebibytes(mapped), "together"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -255,18 +257,19 @@ def _process(of_one: ProcessStatus) -> dict[str, object]:
         "pid": of_one.pid,
         "ready": of_one.ready,
         "said": of_one.said,
-        "memory_bytes": of_one.memory_bytes,
+        "memory_bytes": None if of_one.memory is None else of_one.memory.own_bytes,
+        "mapped_bytes": None if of_one.memory is None else of_one.memory.mapped_bytes,
         "addresses": of_one.plan.addresses,
     }
 
 
-def _row(of_one: ProcessStatus) -> tuple[str, str, str, str, str, str]:
+def _row(of_one: ProcessStatus) -> tuple[str, str, str, str, str, str, str]:
     ready = "down" if of_one.pid is None else f"no: {of_one.said[:60]}"
     if of_one.pid is not None and of_one.ready:
         words = of_one.said.removeprefix("ready").strip(" ,") if of_one.plan.role != "etcd" else ""
         ready = f"yes ({words})" if words else "yes"
-    memory = "-" if of_one.memory_bytes is None else _mebibytes(of_one.memory_bytes)
-    return of_one.plan.name, of_one.plan.role, str(of_one.pid or "-"), ready, memory, _addresses(of_one.plan)
+    own, mapped = ("-", "-") if of_one.memory is None else map(_mebibytes, of_one.memory)
+    return of_one.plan.name, of_one.plan.role, str(of_one.pid or "-"), ready, own, mapped, _addresses(of_one.plan)
 
 
 def _addresses(plan: ProcessPlan) -> str:

@@ -49,7 +49,7 @@ class ProcessStatus:
     pid: int | None
     ready: bool
     said: str
-    memory_bytes: int | None
+    memory: processes.Memory | None
 
 
 @dataclass(frozen=True)
@@ -346,7 +346,7 @@ class Cluster:
         if pid is None:
             return ProcessStatus(plan, None, False, "", None)
         ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=1.0, host=plan.probe_host)
-        return ProcessStatus(plan, pid, ready, said, processes.memory_bytes(pid) if with_memory else None)
+        return ProcessStatus(plan, pid, ready, said, processes.memory_of(pid) if with_memory else None)
 
     def _log_tail(self, name: str) -> str:
         file = self.run.log_file(name)

@@ -8,8 +8,10 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 PROC = Path("/proc")
+_PSS = ("Pss", "Pss_File")
 STARTED_FIELD = 19
 """Of /proc/PID/stat, after the name of the program: the start, in ticks since the kernel's."""
 
@@ -142,10 +144,28 @@ def _wait(handles: set[int], timeout_s: float) -> set[int]:
     return left
 
 
-def memory_bytes(pid: int) -> int | None:
-    """Proportional set size: what is shared with other processes counts once over all of them."""
+class Memory(NamedTuple):
+    """Proportional set sizes: what is shared with other processes counts once over all of them."""
+
+    own_bytes: int
+    """What the process allocated."""
+    mapped_bytes: int
+    """Pages of files, which the kernel may take back: programs, and logs that a gateway reads."""
+
+
+def memory_of(pid: int) -> Memory | None:
     try:
         lines = (PROC / str(pid) / "smaps_rollup").read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), None)
+    sizes = {name: int(value.split()[0]) * 1024 for name, _, value in (line.partition(":") for line in lines) if name in _PSS}
+    if "Pss" not in sizes:
+        return None
+    mapped = sizes.get("Pss_File", 0)
+    return Memory(sizes["Pss"] - mapped, mapped)
+
+
+def memory_bytes(pid: int) -> int | None:
+    """Own and mapped memory together."""
+    memory = memory_of(pid)
+    return None if memory is None else sum(memory)

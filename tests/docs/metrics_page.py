@@ -11,6 +11,7 @@ from typing import Final
 
 from libs.telemetry.definitions import CounterDefinition, Definition, GaugeDefinition, HistogramDefinition
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.process_memory import PROCESS_MEMORY
 from services.gateway.protocol_docs.protocol_page import write_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,7 +67,8 @@ PROCESS: Final = {
     "python_gc_collections": "any",
     "python_info": "1",
     "process_virtual_memory_bytes": "any",
-    "process_resident_memory_bytes": "steady after the first minutes; a storage node's grows with its partitions and producers",
+    "process_resident_memory_bytes": "any: it counts pages of files, which the kernel may take back",
+    PROCESS_MEMORY.name: PROCESS_MEMORY.healthy,
     "process_start_time_seconds": "does not change; a new value is a restart, and the old process's log tells why",
     "process_cpu_seconds": "its rate stays below 1, which is one core; near 1, add a process of that kind",
     "process_open_fds": "below 80 % of `process_max_fds`; above, raise `ulimit -n` or find what opens so many",

@@ -8,6 +8,7 @@ from services.local.cluster import ProcessStatus
 from services.local.cluster_health import ClusterHealth, health_of
 from services.local.cluster_plan import plan_cluster
 from services.local.cluster_shape import Shape
+from services.local.processes import Memory
 from services.local.run_directory import RunDirectory
 
 PLANS = {plan.name: plan for plan in plan_cluster(Shape(), RunDirectory("/run"), python=Path("python"), etcd=Path("etcd"))}
@@ -22,7 +23,7 @@ def told(verdict: str, sentence: str, since_ms: int | None = None) -> str:
 
 def health(*answers: str, down: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> ClusterHealth:
     statuses = [
-        ProcessStatus(plan, None if name in down else 7, name not in (*down, *waiting), "reads its log", 1)
+        ProcessStatus(plan, None if name in down else 7, name not in (*down, *waiting), "reads its log", Memory(1, 0))
         for name, plan in PLANS.items()
     ]
     return health_of(statuses, answers)

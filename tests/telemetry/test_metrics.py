@@ -1,6 +1,8 @@
 """Metrics of one process, in Prometheus' text format."""
 
+import mmap
 from collections.abc import Iterator
+from pathlib import Path
 
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,6 +11,7 @@ from prometheus_client.registry import Collector
 from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition
 from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.process_memory import ProcessMemory
 
 APPENDS = CounterDefinition(name="penstock_appends", help="Appends.", labels=("acks",), healthy="any")
 PARTITIONS = GaugeDefinition(name="penstock_partitions", help="Partitions.", healthy="any")
@@ -52,3 +55,21 @@ def test_process_metrics_are_there_when_asked_for() -> None:
     info = b'penstock_build_info{service="storage",version="7.1"} 1.0'
     assert info in Metrics("storage", process=True, version="7.1").render()
     assert b"process_resident_memory_bytes" not in Metrics("storage").render()
+
+
+def test_mapped_pages_of_files_are_told_apart_from_a_process_s_own_memory(tmp_path: Path) -> None:
+    """A gateway that read a backlog had 769 MB, of which 30 were its own."""
+    size = 64 << 20
+    file = tmp_path / "mapped"
+    file.write_bytes(bytes(size))
+    before = memory_samples()
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        assert sum(mapped[:: mmap.PAGESIZE]) == 0
+        after = memory_samples()
+    assert after["mapped"] - before["mapped"] > 0.9 * size
+    assert after["own"] - before["own"] < 0.1 * size
+
+
+def memory_samples() -> dict[str, float]:
+    (family,) = ProcessMemory().collect()
+    return {sample.labels["kind"]: sample.value for sample in family.samples}

@@ -17,7 +17,8 @@ GROUPS = GaugeDefinition(
     help="Groups of the shards that this process serves, by kind and state.",
     labels=("kind", "state"),
     healthy="`Stable`, and `Empty` for groups without members",
-    otherwise="A group that stays in another state does not finish its rebalance. `/debug/groups/GROUP` tells for whom it waits.",
+    otherwise="A group that stays in another state does not finish its rebalance. In `/debug/groups/GROUP`, `awaited` of a "
+    "member tells what the group waits for.",
 )
 MEMBERS = GaugeDefinition(
     name=NAME + "members",

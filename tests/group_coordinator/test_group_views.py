@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import fields
 
@@ -136,7 +137,9 @@ async def test_a_group_shows_its_members_what_they_read_and_how_far_they_are(
     assert (seen["protocol_type"], seen["protocol"], seen["leader"]) == ("consumer", "range", member_id)
     (member,) = seen["members"]
     assert (member["member_id"], member["client_id"], member["client_host"]) == (member_id, "a client", "/127.0.0.1")
-    assert (member["assigned"], member["waits_for"]) == ({"t": [0]}, None)
+    assert (member["assigned"], member["waits_for"], member["awaited"]) == ({"t": [0]}, None, None)
+    assert member["session_ends_ms"] - member["last_heard_ms"] == member["session_timeout_ms"]
+    assert 0 <= time.time() * 1000 - member["last_heard_ms"] < 60_000
     (row,) = seen["offsets"]
     assert (row["topic"], row["partition"], row["committed"], row["metadata"]) == ("t", 0, 3, "here")
     assert (row["log_start"], row["log_end"], row["lag_records"], row["error"]) == (0, 5, 2, 0)
@@ -155,10 +158,16 @@ async def test_rebalances_are_shown_with_their_reasons_in_words(owner: Coordinat
     seen = await looked_at(service, "g")
     assert seen["state"] == "PreparingRebalance"
     assert [each["waits_for"] for each in seen["members"]] == [None, "others to join"]
+    late, newcomer = seen["members"]
+    assert (late["awaited"]["request"], newcomer["awaited"]) == ("JoinGroup", None)
+    assert late["awaited"]["due_ms"] > late["last_heard_ms"]
+    assert newcomer["last_heard_ms"] is None or newcomer["session_ends_ms"] > newcomer["last_heard_ms"]
     request = LeaveGroupRequest("g", members=[MemberIdentity(member_id)])
     assert (await ask(client, shard_of("g", SHARDS), request)).error_code == 0
     await joining
-    assert (await looked_at(service, "g"))["state"] == "CompletingRebalance"
+    seen = await looked_at(service, "g")
+    assert seen["state"] == "CompletingRebalance"
+    assert [each["awaited"]["request"] for each in seen["members"]] == ["SyncGroup with the assignment"]
 
 
 async def test_a_group_of_the_consumer_protocol_shows_what_each_has_and_is_to_have(
@@ -176,6 +185,8 @@ async def test_a_group_of_the_consumer_protocol_shows_what_each_has_and_is_to_ha
         {},
         "stable",
     )
+    assert member["awaited"] is None
+    assert member["session_ends_ms"] - member["last_heard_ms"] == 45_000
     assert (seen["rebalances"]["count"], seen["rebalances"]["under_way"]) == (1, False)
     assert "m" in seen["rebalances"]["last_reason"]
     assert service.group_views.groups()["states"] == {"consumer": {"Stable": 1}}
@@ -257,7 +268,7 @@ def test_a_rack_that_nobody_named_is_none_of_any_member() -> None:
     group = Group.empty(Journal(), "g")
     for member in (Member("classic", rack_id="", classic=ClassicMemberMetadata(10_000, ())), Member("consumer", rack_id=None)):
         group.apply(member.metadata_record("g"))
-    assert [each["rack"] for each in details(group, TopicsView())["members"]] == [None, None]
+    assert [each["rack"] for each in details(group, TopicsView(), lambda member: 45_000, {}.get)["members"]] == [None, None]
 
 
 async def test_metrics_count_groups_rebalances_and_commits(owner: Coordinator, service: GroupCoordinator) -> None:

@@ -56,7 +56,9 @@ def test_a_whole_cluster_is_healthy_and_says_so_to_programs(run: Path) -> None:
     assert (done.returncode, told["verdict"], told["counts"]["offline"]) == (0, "healthy", 0)
     assert sum(told["leaders"].values()) == 2
     assert {process["name"] for process in told["processes"] if process["ready"]} >= {"etcd", "storage-3", "gateway-1"}
-    assert all(process["memory_bytes"] > process["mapped_bytes"] > 0 for process in told["processes"] if process["role"] != "etcd")
+    assert all(
+        process["memory_bytes"] > process["mapped_bytes"] > 0 for process in told["processes"] if process["role"] != "etcd"
+    )
     assert all(0 < disk["free_bytes"] <= disk["total_bytes"] for disk in told["disks"])
     addresses = {process["name"]: process["addresses"] for process in told["processes"]}
     assert told["bootstrap_servers"] in addresses["gateway-1"]["kafka"]

@@ -5,8 +5,10 @@ from typing import Any
 from libs.wire.consumer_protocol import PROTOCOL_TYPE, read_assignment
 from libs.wire.primitives import ProtocolError
 from services.group_coordinator.core.classic.group import Group
+from services.group_coordinator.core.classic.group_decision import session_key
 from services.group_coordinator.core.classic.member import Member
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.introspection.sessions import Deadlines, awaited, session
 
 _REBALANCES = (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
 
@@ -28,7 +30,7 @@ def brief(group: Group, now_ms: int) -> dict[str, Any]:
     }
 
 
-def details(group: Group) -> dict[str, Any]:
+def details(group: Group, deadlines: Deadlines) -> dict[str, Any]:
     """The details of a group, beyond `brief`. "members" lists the members in place of their number."""
     facts = group.facts
     return {
@@ -36,12 +38,12 @@ def details(group: Group) -> dict[str, Any]:
         "protocol_type": facts.protocol_type,
         "protocol": facts.protocol,
         "leader": facts.leader,
-        "members": [_member(group, member) for member in group.members.values()],
+        "members": [_member(group, member, deadlines) for member in group.members.values()],
         "waiting_with_a_member_id": len(group.pending),
     }
 
 
-def _member(group: Group, member: Member) -> dict[str, Any]:
+def _member(group: Group, member: Member, deadlines: Deadlines) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -49,9 +51,22 @@ def _member(group: Group, member: Member) -> dict[str, Any]:
         "client_host": member.client_host,
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        **session(deadlines(session_key(group.name, member.member_id)), member.session_timeout_ms),
+        "awaited": _awaited(group, member),
         "waits_for": "others to join" if member.member_id in group.joining else _syncs(group, member),
         "assigned": _assigned(group, member),
     }
+
+
+def _awaited(group: Group, member: Member) -> dict[str, Any] | None:
+    """The request that the rebalance awaits of this member, or None."""
+    facts = group.facts
+    if facts.state is State.PREPARING_REBALANCE and member.member_id not in group.joining:
+        return awaited("JoinGroup", facts.join_due_ms)
+    if member.member_id in group.unsynced:
+        leads = facts.state is State.COMPLETING_REBALANCE and member.member_id == facts.leader
+        return awaited("SyncGroup with the assignment" if leads else "SyncGroup", facts.sync_due_ms)
+    return None
 
 
 def _syncs(group: Group, member: Member) -> str | None:

@@ -1,11 +1,18 @@
 """The view of a consumer group (KIP-848) for operators, as JSON. Times in ms are wall time."""
 
+from collections.abc import Callable
 from typing import Any
 
 from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.group_decision import revocation_key, session_key
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partitions
+from services.group_coordinator.core.migration.expected_requests import ExpectedRequest
+from services.group_coordinator.core.model.records import MemberState
 from services.group_coordinator.core.model.topics_view import TopicsView
+from services.group_coordinator.introspection.sessions import Deadlines, awaited, session
+
+SessionTimeout = Callable[[Member], int]
 
 
 def brief(group: Group, now_ms: int) -> dict[str, Any]:
@@ -25,14 +32,17 @@ def brief(group: Group, now_ms: int) -> dict[str, Any]:
     }
 
 
-def details(group: Group, topics: TopicsView) -> dict[str, Any]:
+def details(group: Group, topics: TopicsView, session_timeout_ms: SessionTimeout, deadlines: Deadlines) -> dict[str, Any]:
     """The details of a group, beyond `brief`. "members" lists the members in place of their number. Deleted topics
-    appear by id."""
+    appear by id. `session_timeout_ms` is of a member."""
     return {
         "protocol_type": "consumer",
         "assignment_epoch": group.facts.assignment_epoch,
         "regular_expressions": {regex: sorted(resolved.topics) for regex, resolved in group.regexes.items()},
-        "members": [_member(group, member, topics) for member in group.members.values()],
+        "members": [
+            {**_member(group, member, topics), **_liveness(group, member, session_timeout_ms(member), deadlines)}
+            for member in group.members.values()
+        ],
     }
 
 
@@ -53,6 +63,25 @@ def _member(group: Group, member: Member, topics: TopicsView) -> dict[str, Any]:
         "to_give_up": _named(member.pending, topics),
         "to_have": _named(group.target(member.member_id), topics),
     }
+
+
+def _liveness(group: Group, member: Member, session_timeout_ms: int, deadlines: Deadlines) -> dict[str, Any]:
+    """When the member was heard, and the request that the group awaits of it."""
+    ends_ms = deadlines(session_key(group.name, member.member_id))
+    return {**session(ends_ms, session_timeout_ms), "awaited": _awaited(group, member, ends_ms, deadlines)}
+
+
+def _awaited(group: Group, member: Member, session_ends_ms: int | None, deadlines: Deadlines) -> dict[str, Any] | None:
+    if member.is_away:
+        return awaited("a heartbeat of the static member that left", session_ends_ms)
+    for joins, request in ((True, "JoinGroup"), (False, "SyncGroup")):
+        if (due_ms := deadlines(ExpectedRequest(group.name, member.member_id, joins).timer)) is not None:
+            return awaited(request, due_ms)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        return awaited("a heartbeat without the partitions to give up", deadlines(revocation_key(group.name, member.member_id)))
+    if member.epoch < group.facts.assignment_epoch:
+        return awaited("a heartbeat, to hear its new assignment", session_ends_ms)
+    return None
 
 
 def _named(partitions: Partitions, topics: TopicsView) -> dict[str, list[int]]:

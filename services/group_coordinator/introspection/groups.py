@@ -5,6 +5,7 @@ The views show decided state, whose last records may not be committed yet. Shard
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from heapq import nsmallest
 from operator import attrgetter, itemgetter
 from typing import Any, Final
@@ -76,7 +77,7 @@ class GroupViews:
         if name not in machine.classic.groups and name not in machine.consumer.groups and name not in machine.offsets:
             return NotShown(404, {"error": f"there is no group {name}", "group": name, "shard": shard})
         offsets = list(machine.offsets.table.of(name))
-        seen = {"group": name, "shard": shard, **self._brief(machine, name), **self._details(machine, name)}
+        seen = {"group": name, "shard": shard, **self._brief(machine, name), **self._details(machine, name, shard)}
         pending = _pending(machine, name)
         lags = await self._lag.of(offsets)
         return {**seen, **_behind(offsets, lags), "pending_offsets": pending}
@@ -141,11 +142,12 @@ class GroupViews:
             seen = consumer_view.brief(consumer, now_ms)
         return {**seen, "offsets": machine.offsets.table.size(name)}
 
-    def _details(self, machine: GroupMachine, name: str) -> dict[str, Any]:
+    def _details(self, machine: GroupMachine, name: str, shard: int) -> dict[str, Any]:
+        deadlines = self._shards.owned[shard].shard.timers.deadline
         if (classic := machine.classic.groups.get(name)) is not None:
-            return classic_view.details(classic)
+            return classic_view.details(classic, deadlines)
         if (consumer := machine.consumer.groups.get(name)) is not None:
-            return consumer_view.details(consumer, self._topics())
+            return consumer_view.details(consumer, self._topics(), partial(machine.consumer.session_ms, name), deadlines)
         return {"members": []}
 
 

@@ -81,8 +81,11 @@ class Consumer:
 
     def session_timers(self, name: str, member: Member, now_ms: int) -> dict[TimerKey, int | None]:
         """The session timer of a member of an existing group."""
-        lasts_ms = session_ms(member, self._settings(), self._configs(name))
-        return {session_key(name, member.member_id): now_ms + lasts_ms}
+        return {session_key(name, member.member_id): now_ms + self.session_ms(name, member)}
+
+    def session_ms(self, name: str, member: Member) -> int:
+        """The session timeout of a member of the group `name`."""
+        return session_ms(member, self._settings(), self._configs(name))
 
     # -- views and checks ---------------------------------------------------------------------------------------------------
 

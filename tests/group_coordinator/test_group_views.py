@@ -30,8 +30,9 @@ from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssi
 from services.group_coordinator.config import GroupCoordinatorConfig
 from services.group_coordinator.coordinator import GroupCoordinator, group_machine
 from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.group_decision import revocation_key, session_key
 from services.group_coordinator.core.consumer.member import Member
-from services.group_coordinator.core.model.records import ClassicMemberMetadata
+from services.group_coordinator.core.model.records import ClassicMemberMetadata, MemberState
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.gauges import Gauges
 from services.group_coordinator.introspection.consumer_groups import details
@@ -262,6 +263,21 @@ async def test_while_its_shard_is_loaded_a_group_is_to_be_asked_for_again(
     status, response = await not_shown(service, "g")
     assert (status, response["error"]) == (503, f"this process owns shard {shard}, and does not serve it yet")
     assert (response["owner"], response["ask"], response["shard_state_here"]) == (str(service.owner), None, "claiming")
+
+
+def test_a_member_that_keeps_partitions_too_long_is_shown_as_the_one_that_is_awaited() -> None:
+    group = Group.empty(Journal(), "g")
+    holds, waits = (
+        Member("holds", state=MemberState.UNREVOKED_PARTITIONS),
+        Member("waits", state=MemberState.UNRELEASED_PARTITIONS),
+    )
+    for member in (holds, waits):
+        group.apply(member.metadata_record("g"))
+        group.apply(member.assignment_record("g"))
+    deadlines = {session_key("g", "holds"): 90_000, session_key("g", "waits"): 80_000, revocation_key("g", "holds"): 70_000}
+    first, second = details(group, TopicsView(), lambda member: 45_000, deadlines.get)["members"]
+    assert first["awaited"] == {"request": "a heartbeat without the partitions to give up", "due_ms": 70_000}
+    assert (first["last_heard_ms"], second["last_heard_ms"], second["awaited"]) == (45_000, 35_000, None)
 
 
 def test_a_rack_that_nobody_named_is_none_of_any_member() -> None:

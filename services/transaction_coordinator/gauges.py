@@ -13,7 +13,8 @@ from libs.coordinator.states import State
 from libs.telemetry.definitions import GaugeDefinition
 from services.transaction_coordinator.coordinator import TransactionCoordinator, machine_of
 from services.transaction_coordinator.core.states import AT_REST
-from services.transaction_coordinator.core.transaction import Transaction
+from services.transaction_coordinator.core.transaction import Client, Transaction
+from services.transaction_coordinator.core.transaction_machine import TransactionMachine
 from services.transaction_coordinator.telemetry.meters import NAME
 
 SHOWN_MAX: Final = 1_000
@@ -30,7 +31,7 @@ OLDEST = GaugeDefinition(
     name=NAME + "oldest_seconds",
     help="Age of the oldest transaction under way in the shards that this process serves. 0: there is none.",
     healthy="below the longest `transaction.timeout.ms` of your producers",
-    otherwise="Readers of committed records wait for that transaction. `/debug/transactions` names its producer.",
+    otherwise="Readers of committed records wait for that transaction. `/debug/transactions` names its client and producer.",
 )
 SHARDS = GaugeDefinition(
     name=NAME + "shards",
@@ -43,23 +44,37 @@ SHARDS = GaugeDefinition(
 UNWRITABLE = unwritable.definition(NAME, TRANSACTION_TOPIC)
 
 
-def transactions_of(coordinator: TransactionCoordinator) -> Iterator[Transaction]:
-    """All transactional ids of the shards that this process serves."""
+def machines_of(coordinator: TransactionCoordinator) -> Iterator[TransactionMachine]:
+    """The machines of the shards that this process serves."""
     for driver in coordinator.shards.owned.values():
         if driver.state is State.SERVING:
-            yield from machine_of(driver.machine).transactions.values()
+            yield machine_of(driver.machine)
+
+
+def transactions_of(coordinator: TransactionCoordinator) -> Iterator[Transaction]:
+    """All transactional ids of the shards that this process serves."""
+    for machine in machines_of(coordinator):
+        yield from machine.transactions.values()
 
 
 def open_transactions(coordinator: TransactionCoordinator, now_ms: int) -> dict[str, Any]:
     """The transactions under way by transactional id, the oldest first."""
-    under_way = [each for each in transactions_of(coordinator) if each.state not in AT_REST]
-    under_way.sort(key=lambda each: each.started_ms)
-    return {each.transactional_id: view(each, now_ms) for each in under_way[:SHOWN_MAX]}
+    machines = list(machines_of(coordinator))
+    under_way = [(each, machine) for machine in machines for each in machine.transactions.values() if each.state not in AT_REST]
+    under_way.sort(key=lambda pair: pair[0].started_ms)
+    return {each.transactional_id: view(each, client_of(machine, each), now_ms) for each, machine in under_way[:SHOWN_MAX]}
 
 
-def view(transaction: Transaction, now_ms: int) -> dict[str, Any]:
+def client_of(machine: TransactionMachine, transaction: Transaction) -> Client | None:
+    """The client that took the transactional id. None: it did so before this owner loaded the shard."""
+    return machine.clients.get(transaction.transactional_id)
+
+
+def view(transaction: Transaction, client: Client | None, now_ms: int) -> dict[str, Any]:
     return {
         "state": transaction.state.value,
+        "client_id": client.client_id if client is not None else None,
+        "client_host": client.host if client is not None else None,
         "producer_id": transaction.producer.producer_id,
         "producer_epoch": transaction.producer.epoch,
         "age_ms": max(0, now_ms - transaction.started_ms) if transaction.state not in AT_REST else None,

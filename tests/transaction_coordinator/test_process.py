@@ -38,7 +38,9 @@ async def test_a_transaction_of_an_old_client(node: StorageCluster, data: bytes,
     assert (await produce(node, data, client.producer, 0)).error == ErrorCode.INVALID_TXN_STATE, "the partition was not added"
     assert await client.add(DATA, 0) == [0]
     assert (await produce(node, data, client.producer, 0)).error == 0
-    assert list(open_transactions(owner.running, 0)) == [ID]
+    seen = open_transactions(owner.running, 0)
+    assert list(seen) == [ID]
+    assert (seen[ID]["client_id"], seen[ID]["client_host"], seen[ID]["partitions"]) == ("a client", "/127.0.0.1", [f"{DATA}-0"])
     assert await client.end(commit=True) == 0
     await until(lambda: not open_transactions(owner.running, 0))
     assert await markers(node, data) == [(0, Marker(False, 1))]

@@ -6,7 +6,7 @@ from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.requests import PartitionsReply, ProducerReply, Reply, WriteMarkers
 from services.transaction_coordinator.core.states import PREPARED
-from services.transaction_coordinator.core.transaction import Record, Transaction, TransactionChanged
+from services.transaction_coordinator.core.transaction import Client, Record, Transaction, TransactionChanged
 
 Decided: TypeAlias = Decision[Reply, Record]
 
@@ -14,9 +14,9 @@ TIMEOUT = "timeout"
 """Begins the key of a transaction's timer."""
 
 
-def decided(changed: Transaction, reply: Reply | None) -> Decided:
+def decided(changed: Transaction, reply: Reply | None, client: Client | None = None) -> Decided:
     """Order of effects: the record is committed, then the reply goes out, and markers are written."""
-    records = (TransactionChanged(changed),)
+    records = (TransactionChanged(changed, client),)
     effects = (WriteMarkers(changed),) if changed.state in PREPARED else ()
     return Decision(reply, records, {(TIMEOUT, changed.transactional_id): changed.deadline_ms}, events=effects)
 

@@ -60,7 +60,7 @@ def _create(request: InitProducerId, now_ms: int) -> Decided:
         return Decided(PRODUCER_ID_NEEDED)
     producer = Producer(request.fresh_producer_id, 0)
     created = Transaction(request.transactional_id, producer, timeout_ms=request.timeout_ms, updated_ms=now_ms)
-    return decided(created, ProducerReply(ErrorCode.NONE, producer))
+    return decided(created, ProducerReply(ErrorCode.NONE, producer), request.client)
 
 
 def _take_producer_id(current: Transaction, request: InitProducerId, now_ms: int) -> Decided:
@@ -85,4 +85,4 @@ def _initialized(current: Transaction, request: InitProducerId, now_ms: int, pro
         partitions=frozenset(),
         started_ms=NO_TIME,
     )
-    return decided(changed, ProducerReply(ErrorCode.NONE, producer))
+    return decided(changed, ProducerReply(ErrorCode.NONE, producer), request.client)

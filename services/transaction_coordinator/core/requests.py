@@ -9,6 +9,7 @@ from services.transaction_coordinator.core.transaction import (
     NO_PRODUCER,
     NO_PRODUCER_ID,
     TRANSACTION_VERSION_2,
+    Client,
     Producer,
     TopicPartition,
     Transaction,
@@ -22,6 +23,7 @@ class InitProducerId(NamedTuple):
     """The producer id and epoch that the client has (KIP-360). None: it starts anew."""
     fresh_producer_id: int = NO_PRODUCER_ID
     """An unused producer id. Without one the reply may be PRODUCER_ID_NEEDED."""
+    client: Client | None = None
 
 
 class AddPartitions(NamedTuple):

@@ -12,6 +12,7 @@ from services.transaction_coordinator.core.states import TRANSITIONS, Fact, Stat
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
+CLIENT_ID_LENGTH_MAX: Final = 128
 EPOCH_MAX: Final = 0x7FFF
 """The largest epoch that a marker may carry."""
 EXHAUSTED_EPOCH: Final = EPOCH_MAX - 1
@@ -32,6 +33,19 @@ class Producer(NamedTuple):
 
 
 NO_PRODUCER: Final = Producer(NO_PRODUCER_ID, NO_EPOCH)
+
+
+class Client(NamedTuple):
+    """The client that last took a transactional id, for operators."""
+
+    client_id: str
+    host: str
+    """As Kafka writes an address: "/127.0.0.1"."""
+
+    @classmethod
+    def shortened(cls, client_id: str, host: str) -> "Client":
+        """Clients choose how long their ids are. One entry for each transactional id stays in memory."""
+        return cls(client_id[:CLIENT_ID_LENGTH_MAX], host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,8 @@ class TransactionChanged:
     """TransactionLogValue: everything about a transactional id, from now on."""
 
     transaction: Transaction
+    client: Client | None = None
+    """The client of an InitProducerId. The log does not keep it. None: the same as before."""
 
 
 @dataclass(frozen=True, slots=True)

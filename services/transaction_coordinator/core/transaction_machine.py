@@ -29,7 +29,7 @@ from services.transaction_coordinator.core.requests import (
     VerifyPartitions,
 )
 from services.transaction_coordinator.core.states import AT_REST, PREPARED, TRANSITIONS, Fact
-from services.transaction_coordinator.core.transaction import Record, Transaction, TransactionChanged, TransactionRemoved
+from services.transaction_coordinator.core.transaction import Client, Record, Transaction, TransactionChanged, TransactionRemoved
 
 EXPIRY: Final = ("expiry",)
 """The timer of the check for unused transactional ids."""
@@ -59,6 +59,8 @@ class TransactionMachine:
     def __init__(self, journal: Journal, settings: Callable[[], TransactionSettings]) -> None:
         self.transactions: Table[str, Transaction] = Table(journal)
         """By transactional id."""
+        self.clients: Table[str, Client] = Table(journal)
+        """By transactional id: who took it last, since this owner loaded the shard."""
         self._settings = settings
 
     def decide(self, event: Request | Expired, now_ms: int) -> Decided:
@@ -142,9 +144,12 @@ class TransactionMachine:
 
     def replay(self, record: Record) -> None:
         match record:
-            case TransactionChanged(transaction):
+            case TransactionChanged(transaction, client):
                 self.transactions[transaction.transactional_id] = transaction
+                if client is not None:
+                    self.clients[transaction.transactional_id] = client
             case TransactionRemoved(transactional_id):
+                self.clients.pop(transactional_id, None)
                 removed = self.transactions.pop(transactional_id, None)
                 assert removed is None or (removed.state, Fact.EXPIRED) in TRANSITIONS
             case _:

@@ -42,7 +42,7 @@ from services.transaction_coordinator.core.requests import (
     SeveralReply,
     VerifyPartitions,
 )
-from services.transaction_coordinator.core.transaction import NO_PRODUCER, NO_PRODUCER_ID, TRANSACTION_VERSION_2, Producer
+from services.transaction_coordinator.core.transaction import NO_PRODUCER, NO_PRODUCER_ID, TRANSACTION_VERSION_2, Client, Producer
 from services.transaction_coordinator.protocol.completions import Completions
 from services.transaction_coordinator.protocol.responses import (
     write_added,
@@ -84,7 +84,7 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         request: Any = api.read(memoryview(body), version)
         match request:
             case InitProducerIdRequest():
-                return _init_producer_id(request), partial(write_initialized, version)
+                return _init_producer_id(request, Client.shortened(client_id, client_host)), partial(write_initialized, version)
             case AddPartitionsToTxnRequest() if version >= FIRST_WITH_SEVERAL_TRANSACTIONS:
                 return _add_to_several(request, version), partial(write_several, version, request)
             case AddPartitionsToTxnRequest():
@@ -217,12 +217,17 @@ def _refusal_of_one(image: ClusterImage, event: AddPartitions | VerifyPartitions
     return refused_partitions(image, event, by_group_coordinator=True)
 
 
-def _init_producer_id(request: InitProducerIdRequest) -> InitProducerId:
+def _init_producer_id(request: InitProducerIdRequest, client: Client) -> InitProducerId:
     """Raises ProtocolError: without a transactional id, the gateway answers."""
     if not request.transactional_id:
         raise ProtocolError("InitProducerId without a transactional id")
     expected = Producer(request.producer_id, request.producer_epoch)
-    return InitProducerId(request.transactional_id, request.transaction_timeout_ms, None if expected == NO_PRODUCER else expected)
+    return InitProducerId(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        None if expected == NO_PRODUCER else expected,
+        client=client,
+    )
 
 
 def _add_partitions(request: AddPartitionsToTxnRequest) -> AddPartitions:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from libs.lean_dataclass import dataclass
 from services.gateway.core.addresses import Addresses
+from services.gateway.core.produced_partitions import ProducedPartitions
 from services.gateway.core.relay_template import RelayTemplate
 from services.gateway.core.session import Turn
 from services.gateway.exchange.request_context import RequestContext
@@ -52,6 +53,7 @@ class ClientConnection(Protocol):
     software_version: str
     known_addresses: Addresses
     """The broker addresses that the client knows, as far as this connection can tell."""
+    produced: ProducedPartitions
     withheld_hints: int
     """The number of answers that could have carried endpoint hints and did not."""
 
@@ -116,6 +118,7 @@ class Exchange(Turn):
             peer=connection.peer,
             software_name=connection.software_name,
             software_version=connection.software_version,
+            produced=connection.produced,
         )
 
     def finish(self, answer: Answer) -> None:

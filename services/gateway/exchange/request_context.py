@@ -10,6 +10,7 @@ from libs.clock import Clock
 from libs.cluster.image import ClusterImage
 from libs.lean_dataclass import dataclass
 from services.gateway.core.coordinator_shards import CoordinatorShards
+from services.gateway.core.produced_partitions import ProducedPartitions
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class RequestContext:
     principal: str = "User:ANONYMOUS"
     software_name: str = ""
     software_version: str = ""
+    produced: ProducedPartitions | None = None  # None: no connection is known
 
     @property
     def asker(self) -> str:

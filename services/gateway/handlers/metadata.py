@@ -13,6 +13,8 @@ brokers are named. librdkafka forgets all brokers when an answer names none, and
 client ignores such an answer.
 """
 
+import asyncio
+
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Topic
@@ -37,6 +39,7 @@ from libs.wire.messages.metadata import (
 )
 from libs.wire.primitives import NO_UUID
 from services.gateway.core.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
+from services.gateway.core.produced_partitions import ProducedPartitions
 from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
 
 CREATION_S_MAX = 1.0
@@ -54,6 +57,13 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Metada
     image = gateway.image
     view = ClusterView(image, lambda node_id: gateway.broker_endpoint(node_id, context))
     topics = [_topic(view, topic, version) for topic in _known_topics(image, names, ids)]
+    produced, now = context.produced, asyncio.get_running_loop().time()
+    is_producing = produced is not None and produced.is_busy(now)
+    brokers = view.named_brokers(
+        lambda node_id: gateway.lists_fenced_broker(node_id) or (is_producing and node_id == context.broker_id)
+    )
+    if produced is not None and is_producing and any(broker.node_id == context.broker_id for broker in brokers):
+        _keep_former_leader(topics, context.broker_id, produced, now)
     topics += [_missing(name, creation_errors) for name in names or () if name not in image.topics]
     topics += [
         MetadataTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id) for topic_id in ids if topic_id not in image.topics_by_id
@@ -63,7 +73,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Metada
             if topic.name is not None:
                 topic.authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
-        brokers=[MetadataBroker(b.node_id, b.host, b.port, b.rack) for b in view.named_brokers(gateway.lists_fenced_broker)],
+        brokers=[MetadataBroker(b.node_id, b.host, b.port, b.rack) for b in brokers],
         cluster_id=image.cluster_id,
         controller_id=view.controller_id(context.broker_id),
         topics=topics,
@@ -150,3 +160,20 @@ def _topic(view: ClusterView, topic: Topic, version: int) -> MetadataTopic:
         partitions.append(MetadataPartition(error, index, seen.leader, seen.leader_epoch, replicas, isr, seen.offline))
     internal = topic.internal or topic.name in INTERNAL_TOPICS
     return MetadataTopic(ErrorCode.NONE, topic.name, topic_id, internal, partitions)
+
+
+def _keep_former_leader(topics: list[MetadataTopic], broker_id: int, produced: ProducedPartitions, now: float) -> None:
+    """Names the addressed broker as the leader where the connection's producer must not hear of another one now.
+
+    The epoch is an earlier one, as from a broker that has not heard of the change: a client that knows more ignores it.
+    """
+    by_id = {topic.topic_id: topic for topic in topics}
+    for topic_id, index in produced.partitions():
+        topic = by_id.get(topic_id)
+        if topic is None or not index < len(topic.partitions):
+            continue
+        partition = topic.partitions[index]
+        if broker_id in partition.replicas and produced.keeps((topic_id, index), partition.leader_id, now):
+            topic.partitions[index] = partition._replace(
+                error_code=ErrorCode.NONE, leader_id=broker_id, leader_epoch=max(partition.leader_epoch - 1, 0)
+            )

@@ -50,6 +50,7 @@ def begin_from_template(data_path: DataPath, exchange: Exchange, template: Produ
     exchange.api_version = template.version
     exchange.correlation_id = match.correlation_id
     exchange.client_id = template.client_id
+    exchange.connection.produced.note((topic.topic_id, match.partition), match.records, exchange.received_at)
     batch = SoleProduce(data_path, exchange, template, topic, match.partition, match.records)
     exchange.on_hang_up = batch.hang_up
     data_path.appends.stage(batch)

@@ -22,6 +22,7 @@ from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_timeouts import ConnectionTimeouts, TimeoutLimits
 from services.gateway.core.fetch_template import FetchTemplate
 from services.gateway.core.other_protocols import other_protocol
+from services.gateway.core.produced_partitions import ProducedPartitions, ProducerConnections
 from services.gateway.core.produce_template import ProduceTemplate
 from services.gateway.core.relay_template import RelayTemplate
 from services.gateway.core.request_budget import RequestBudget
@@ -70,6 +71,7 @@ class SharedByConnections(Protocol):
     loop: asyncio.AbstractEventLoop
     chunks: ChunkPool
     requests: "RequestBudget[Connection]"
+    producers: ProducerConnections
     session_limits: SessionLimits
     timeout_limits: TimeoutLimits
     meters: Meters
@@ -152,6 +154,7 @@ class Connection:
         "listener",
         "opened_at",
         "peer",
+        "produced",
         "software_name",
         "software_version",
         "withheld_hints",
@@ -183,6 +186,7 @@ class Connection:
         self.software_name = ""
         self.software_version = ""
         self.known_addresses = connections.data_path.routes.addresses
+        self.produced = ProducedPartitions(broker_id, connections.producers)
         self.withheld_hints = 0
         self.closed = False
         self.leaving = False
@@ -277,6 +281,7 @@ class Connection:
                 if self._produce_template is None or (learnt is not None and self._template_misses >= TEMPLATE_MISSES_MAX):
                     self._produce_template, self._template_misses = learnt, 0
             elif exchange.api_key == FETCH:
+                self.produced.fetches()
                 wants_template = self._fetch_template is None or self._template_misses >= TEMPLATE_MISSES_MAX
                 template = fetch.begin(self._connections.data_path, exchange, reader, wants_template=wants_template)
                 if wants_template:
@@ -572,6 +577,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
+        self.produced.end()
         self._reader.close()  # at once, and not at the next garbage collection
         self._connections.ended(self, reason)
         if self._task is not None:

@@ -13,6 +13,7 @@ from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_limits import MAX_CONNECTIONS, ConnectionLimits
 from services.gateway.core.connection_timeouts import TimeoutLimits
 from services.gateway.core.other_protocols import OTHER_PROTOCOLS
+from services.gateway.core.produced_partitions import ProducerConnections
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import SessionLimits
 from services.gateway.data_path.data_path import DataPath
@@ -52,6 +53,7 @@ class Connections:
         )
         self.requests: RequestBudget[Connection] = RequestBudget(config.queued_request_bytes_max, config.frame_bytes_max)
         meters.requests = self.requests
+        self.producers = ProducerConnections()
         self.meters = meters
         self.answered = meters.answered
         self._limits = limits

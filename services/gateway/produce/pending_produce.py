@@ -51,6 +51,8 @@ class PendingProduce:
         batches = self._admit(request)
         self._unsettled = len(batches)
         self._repeatable = all(batch.producer is not None for batch in batches)
+        for batch in batches:
+            self._exchange.connection.produced.note(batch.key, batch.records, self._exchange.received_at)
         if batches:
             self._exchange.on_hang_up = self._hang_up
             self._data_path.appends.submit(batches)

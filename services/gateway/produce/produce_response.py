@@ -29,6 +29,8 @@ def respond(data_path: DataPath, exchange: Exchange, acks: int, topics: list[Pro
     errors = [produced.error_code for topic in topics for produced in topic.partitions if produced.error_code]
     for error in errors:
         data_path.meters.failed(ApiKey.PRODUCE, error)
+    if NOT_LEADER_OR_FOLLOWER in errors:
+        exchange.connection.produced.refused()
     if acks == 0:
         if errors:
             # There is no answer to carry the error. As in Kafka, the connection closes instead.

@@ -70,6 +70,7 @@ from services.storage.moving.leftovers import resolve_duplicates, restart_moves
 from services.storage.moving.log_dir_description import LogDirDescription
 from services.storage.moving.moves import Moves
 from services.storage.moving.switching import Switching
+from services.storage.partition.acknowledged_ends import AcknowledgedEnds
 from services.storage.partition.effects import EffectQueue
 from services.storage.partition.late_transactions import LateTransactions
 from services.storage.partition.leader_checks import LeaderChecks
@@ -140,7 +141,8 @@ class StorageNode:
         self.leader_side = LeaderReplication(
             self.partitions, self.meters, self._controller, self._broker_configs, self._checks, self.disk_reads
         )
-        self._waiting_readers = WaitingReaders(self.fetches, self.leader_side.pulls)
+        self._ends = AcknowledgedEnds(self.partitions)
+        self._waiting_readers = WaitingReaders(self.fetches, self.leader_side.pulls, self._ends)
         self.appends = Appends(
             self.partitions,
             environment.clock,
@@ -157,7 +159,7 @@ class StorageNode:
         self._effects = EffectQueue(
             EffectHandlers(
                 answer_produces=self.appends.answer_committed,
-                wake_fetches=lambda partition: self.fetches.wake(partition.key),
+                wake_fetches=self._waiting_readers.committed,
                 notify_pulls=lambda partition: self.leader_side.pulls.committed(partition.key),
                 report_log_start=self._report_log_start,
                 wake_record_deletions=lambda partition: partition.replica.wake_start_watchers(),
@@ -371,8 +373,10 @@ class StorageNode:
             CLAIM: self.appends.owners.accept,
             WRITE_MARKERS: self._markers.accept,
             FETCH: self.fetches.accept,
-            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self.disk_reads, confirmations.confirm).accept,
-            DELETE_RECORDS: DeleteRecordsRequests(self.partitions, self.disks, log_starts, confirmations.confirmed).accept,
+            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self.disk_reads, confirmations.confirm, self._ends).accept,
+            DELETE_RECORDS: DeleteRecordsRequests(
+                self.partitions, self.disks, log_starts, confirmations.confirmed, self._ends
+            ).accept,
             DESCRIBE_LOG_DIRS: LogDirDescription(self.disks, self.open_logs, moves, self.environment.fs).accept,
             ALTER_LOG_DIRS: directories.accept,
             OPEN_FILE: FileDescriptorRequests(self._registry, self.environment.fs, self.disk_reads).accept,

@@ -6,7 +6,8 @@ local · v9 -5, latest tiered · v10 timeout · v11 -6, earliest pending upload.
 The request waits for a partition without a leader, and for a new leader that has not yet committed its predecessor's records. It
 waits for half of its timeout, at most 5 s. It may be sent twice, since it is a read.
 
-Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER.
+Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER. It waits up to 0.5 s until
+consumers may see what was acknowledged with acks=0 or 1.
 """
 
 from collections import Counter

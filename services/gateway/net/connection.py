@@ -22,8 +22,8 @@ from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_timeouts import ConnectionTimeouts, TimeoutLimits
 from services.gateway.core.fetch_template import FetchTemplate
 from services.gateway.core.other_protocols import other_protocol
-from services.gateway.core.produced_partitions import ProducedPartitions, ProducerConnections
 from services.gateway.core.produce_template import ProduceTemplate
+from services.gateway.core.produced_partitions import ProducedPartitions, ProducerConnections
 from services.gateway.core.relay_template import RelayTemplate
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits

@@ -247,6 +247,13 @@ DIFFERENCES: Final = (
         unseen="it takes a second broker",
     ),
     Difference(
+        "list-offsets-acknowledged-end",
+        ApiKey.LIST_OFFSETS,
+        "Questions for the end of a log, for the greatest timestamp and for a time wait up to 0.5 s, until consumers may see what was "
+        "acknowledged with acks=0 or 1 before. DeleteRecords waits, too. Kafka answers by the high watermark of the moment.",
+        unseen="the answers are alike",
+    ),
+    Difference(
         "delete-records-anywhere",
         ApiKey.DELETE_RECORDS,
         "The leader is asked wherever it is. Kafka answers NOT_LEADER_OR_FOLLOWER for partitions that another broker leads.",
@@ -296,6 +303,15 @@ DIFFERENCES: Final = (
         ApiKey.METADATA,
         "The controller id is the addressed broker. Kafka names any broker. Each broker forwards requests to the controller.",
         unseen="it takes a second broker",
+    ),
+    Difference(
+        "metadata-former-leader",
+        ApiKey.METADATA,
+        "Metadata on a connection over which an idempotent producer writes goes on naming the addressed broker as the leader of those "
+        "partitions, in an earlier epoch, after another replica took over. The gateway sends the batches to the true leader. The producer "
+        "hears of that one as soon as it has written there too, has been quiet for six seconds, was refused, or fetches over the same "
+        "connection. librdkafka would sleep for up to a second (ADR 32). Other connections hear of the true leader at once.",
+        unseen="it takes a broker that died: tests/gateway/test_former_leaders.py",
     ),
     Difference(
         "metadata-fenced-broker",

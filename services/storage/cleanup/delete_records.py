@@ -23,6 +23,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.disks.disks import Disk, Disks
 from services.storage.logs.log_start_offsets import LogStartOffsets
+from services.storage.partition.acknowledged_ends import AcknowledgedEnds
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.replication.leader.replicated_log_starts import wait_for_followers
@@ -38,8 +39,16 @@ TIMEOUT_MS_MIN = 1000
 
 
 class DeleteRecordsRequests:
-    def __init__(self, partitions: PartitionTable, disks: Disks, log_starts: LogStartOffsets, confirmed: Confirmed) -> None:
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        disks: Disks,
+        log_starts: LogStartOffsets,
+        confirmed: Confirmed,
+        ends: AcknowledgedEnds,
+    ) -> None:
         self._partitions = partitions
+        self._ends = ends
         self._disks = disks
         self._log_starts = log_starts
         self._confirmed = confirmed
@@ -56,6 +65,7 @@ class DeleteRecordsRequests:
     async def _delete(self, call: Call, request: DeleteRecords) -> None:
         loop = asyncio.get_running_loop()
         due_at = loop.time() + request.timeout_ms / 1000
+        await self._ends.shown([(wanted.topic_id, wanted.partition) for wanted in request.partitions])
         led = [self._partitions.serving((wanted.topic_id, wanted.partition)) for wanted in request.partitions]
         refusals = await self._confirmed({each for each in led if isinstance(each, Partition)})
         announced = [self._announce(wanted, refusals) for wanted in request.partitions]

@@ -16,11 +16,14 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch
 from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.fetch.reading import READ_COMMITTED
+from services.storage.partition.acknowledged_ends import AcknowledgedEnds
 from services.storage.partition.leader_checks import Confirm
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+WITHOUT_END = frozenset((EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD))
+"""The timestamps whose answers do not depend on the high watermark."""
 
 NOT_FOUND = ListedOffset(0)
 NOT_AVAILABLE = ListedOffset(int(ErrorCode.OFFSET_NOT_AVAILABLE))
@@ -35,10 +38,13 @@ class ListOffsetsRequests:
 
     Records of earlier leader epochs, or from before a crash, may lie beyond the high watermark for a moment. Until it has reached
     the start of this epoch, answers that depend on it are OFFSET_NOT_AVAILABLE: no end goes back.
+
+    Answers that depend on the end wait for a moment, so that they count what was acknowledged before (`ends`).
     """
 
-    def __init__(self, partitions: PartitionTable, disk_reads: DiskReads, confirm: Confirm) -> None:
+    def __init__(self, partitions: PartitionTable, disk_reads: DiskReads, confirm: Confirm, ends: AcknowledgedEnds) -> None:
         self._partitions = partitions
+        self._ends = ends
         self._disk_reads = disk_reads
         self._confirm = confirm
 
@@ -48,6 +54,17 @@ class ListOffsetsRequests:
         except ContractError as error:
             call.fail(int(ErrorCode.INVALID_REQUEST), str(error))
             return None
+        bounded = [(wanted.topic_id, wanted.partition) for wanted in request.partitions if wanted.timestamp not in WITHOUT_END]
+        if self._ends.hides_any(bounded):
+            return self._answer_shown(call, request, bounded)
+        return self._begin(call, request)
+
+    async def _answer_shown(self, call: Call, request: ListOffsets, bounded: Sequence[Key]) -> None:
+        await self._ends.shown(bounded)
+        if not call.cancelled and (lookup := self._begin(call, request)) is not None:
+            await lookup
+
+    def _begin(self, call: Call, request: ListOffsets) -> Coroutine[Any, Any, None] | None:
         committed = request.isolation == READ_COMMITTED
         epochs = [self._epoch_of(wanted) for wanted in request.partitions]
         answers = [self._answer(wanted, committed=committed) for wanted in request.partitions]

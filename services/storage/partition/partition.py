@@ -37,6 +37,7 @@ class Partition:
 
     __slots__ = (
         "__weakref__",
+        "acknowledged_end",
         "batches",
         "buffers",
         "cancel_move",
@@ -83,6 +84,8 @@ class Partition:
         self.cancel_move: Callable[[], None] | None = None
         """Ends a pending move to another log directory; None without one."""
         self.parked: ParkedProduces[Staged] = ParkedProduces()
+        self.acknowledged_end = 0
+        """The end of what was acknowledged without a wait for its commit (acks=0 or 1)."""
         self.next_offset = log.log_end_offset
         """The offset of the next batch: behind the log's end and all staged batches."""
         self.staged: list[Staged] = []

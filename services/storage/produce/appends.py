@@ -420,6 +420,8 @@ class Appends:
 
     def _written(self, partition: Partition, append: Staged, now: float) -> None:
         if append.request.acks != -1 or append.end_offset <= partition.replica.high_watermark:
+            if append.end_offset > partition.acknowledged_end:
+                partition.acknowledged_end = append.end_offset
             append.succeed()
             return
         append.request.written()

@@ -1,7 +1,7 @@
 """librdkafka's admin client: topics, partitions, configs, the cluster; and the errors that its users see."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -9,6 +9,7 @@ from confluent_kafka.admin import (
     ConfigSource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
@@ -26,6 +27,17 @@ def test_a_topic_is_described_with_its_id_leaders_and_replicas(admin: Admin, top
         assert partition.replicas[0].id == partition.leader.id
         assert {node.id for node in partition.replicas} == {node.id for node in partition.isr} == {1, 2, 3}
     assert {partition.leader.id for partition in described.partitions} == {1, 2, 3}
+
+
+def test_the_end_of_a_topic_counts_what_its_leader_has_acknowledged_alone(admin: Admin, topic: str, bootstrap: str) -> None:
+    admin.create(topic)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0})
+    for stored in range(1, 11):
+        producer.produce(topic, b"x", partition=0)
+        assert producer.flush(30) == 0
+        partition = TopicPartition(topic, 0)
+        assert admin.client.list_offsets({partition: OffsetSpec.latest()})[partition].result().offset == stored
+    producer.close()
 
 
 def test_a_topic_made_again_has_another_id(admin: Admin, topic: str) -> None:

@@ -164,7 +164,8 @@ class FakeNode:
         if position >= size:
             self.parked_fetches.append(call)
             return
-        ranges = (FileRange(1, position, min(request.max_bytes, size - position)),)
+        first = next((later - position for later in self.backlog.values() if later > position), size - position)
+        ranges = (FileRange(1, position, min(max(request.max_bytes, first), size - position)),)
         end = len(self.backlog)
         if not request.isolation:
             result = Fetched(0, end, end, 0, ranges, readable_to=size)

@@ -108,13 +108,32 @@ async def test_more_than_there_is_is_the_leaders_to_wait_for(rig: Rig) -> None:
     assert rig.nodes[1].fetches[-1].partitions[0].fetch_offset == 10
 
 
-async def test_an_answer_without_a_whole_batch_is_the_leaders_to_make(rig: Rig) -> None:
+@pytest.mark.parametrize("sendfile_bytes_min", [0, BATCH, 1 << 30], ids=["sendfile", "both", "pread"])
+@pytest.mark.parametrize("limit", [1, 100, BATCH // 2])
+async def test_a_batch_beyond_the_clients_limit_comes_whole_and_without_a_question(
+    rig: Rig, sendfile_bytes_min: int, limit: int
+) -> None:
+    """As in Kafka (KIP-74): a consumer whose limit is below its batches gets one of them at a time."""
+    await rig.start(sendfile_bytes_min=sendfile_bytes_min)
+    written = fill(rig, 8)
+    client = await rig.client(1)
+    for number in range(8):
+        _, (fetched,) = await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 2 * number)])], max_bytes=limit))
+        assert fetched.records == written[number]
+    assert len(rig.nodes[1].fetches) == 2, "the second one is the first that a template serves"
+    assert rig.gateway is not None
+    assert not rig.gateway.data_path.files.in_use
+
+
+async def test_a_batch_that_is_not_committed_to_its_end_is_the_leaders_to_wait_for(rig: Rig) -> None:
     await rig.start()
     fill(rig, 8)
+    rig.nodes[1].stable_to = rig.nodes[1].backlog[6] + BATCH // 2
+    rig.nodes[1].aborted_ahead = ()
     client = await rig.client(1)
-    for offset in (0, 2, 4):
-        await client.fetch(12, fetch_body(12, [(TOPIC, [(0, offset)])], max_bytes=BATCH // 2))
-    assert len(rig.nodes[1].fetches) == 3
+    for offset in (0, 2, 4, 6):
+        client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, offset)])], max_bytes=BATCH // 4, isolation=1))
+    await until(lambda: [fetch.partitions[0].fetch_offset for fetch in rig.nodes[1].fetches] == [0, 2, 6])
 
 
 async def learn(rig: Rig) -> tuple[RawClient, Callable[[int], bytes]]:

@@ -79,11 +79,11 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     file = data_path.files.pinned((sequential_read.route.leader, sequential_read.incarnation, sequential_read.file_id))
     if file is None:
         return False
-    part = part_of(file, sequential_read.position, length, data_path.sendfile_bytes_min) if length else None
-    # Without one whole batch here, only the leader knows the length to send.
-    if part is None or not _begins_with_a_batch(data_path.files.passed, part, length):
+    part = _part_with_a_batch(data_path, file, sequential_read, length) if length else None
+    if part is None:  # only the leader knows the length to send
         file.release()
         return False
+    length = part.length if isinstance(part, FilePart) else len(part)
     last = sequential_read.last_result
     # A transaction that ended before these batches would hide its producer's next one.
     aborted = [(producer, first) for producer, first, marker in last.aborted_ahead if marker >= offset]
@@ -129,9 +129,19 @@ def end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | 
     return end_of_batches(length, lambda position: unpack_from(mapping, start + position))
 
 
-def _begins_with_a_batch(passed: PassedFiles, part: Part, length: int) -> bool:
-    header = _headers_of(passed, part)(0) if length >= HEADER.size else None
-    return header is not None and 0 < header[1] <= length - LENGTH_END
+def _part_with_a_batch(data_path: DataPath, file: OpenedFile, sequential_read: SequentialRead, length: int) -> Part | None:
+    """The next `length` bytes. A first batch that is larger comes whole, as in Kafka (KIP-74). None: no whole batch is here."""
+    position = sequential_read.position
+    part = part_of(file, position, max(length, HEADER.size), data_path.sendfile_bytes_min)
+    header = _headers_of(data_path.files.passed, part)(0)
+    if header is None or header[1] <= 0:
+        return None
+    first = header[1] + LENGTH_END
+    if first <= length:
+        return part
+    if first > sequential_read.readable_to - position:
+        return None
+    return part_of(file, position, first, data_path.sendfile_bytes_min)
 
 
 def _end_of(passed: PassedFiles, part: Part, length: int) -> tuple[int, int] | None:

@@ -8,10 +8,10 @@ Differences from Kafka: a topic that is created on demand is in the same answer 
 UNKNOWN_TOPIC_OR_PARTITION first, and clients retry. Of the internal topics, `__share_group_state` is not created on demand,
 since share groups are not built. `controller_id` is the addressed broker, where Kafka names any: each forwards anyway. A
 fenced broker is named for five minutes more (`fenced_broker_s_max`), since gateways keep its port open
-(services/gateway/core/fenced_brokers.py says why). A busy idempotent producer goes on with the broker id
-that it uses (services/gateway/core/produced_partitions.py). Replicas there are offline, as in Kafka. While no broker is alive, all known
+(services/gateway/core/fenced_brokers.py says why). Replicas there are offline, as in Kafka. While no broker is alive, all known
 brokers are named. librdkafka forgets all brokers when an answer names none, and does not come back (its issue 5301). Java's
-client ignores such an answer.
+client ignores such an answer. A busy idempotent producer is told of a former leader over the connection that it uses
+(services/gateway/core/produced_partitions.py says why).
 """
 
 import asyncio

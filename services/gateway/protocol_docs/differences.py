@@ -249,8 +249,9 @@ DIFFERENCES: Final = (
     Difference(
         "list-offsets-acknowledged-end",
         ApiKey.LIST_OFFSETS,
-        "Questions for the end of a log, for the greatest timestamp and for a time wait up to 0.5 s, until consumers may see what was "
-        "acknowledged with acks=0 or 1 before. DeleteRecords waits, too. Kafka answers by the high watermark of the moment.",
+        "Questions for the end of a log, for the greatest timestamp and for a time wait up to 0.5 s, until consumers may see "
+        "what was acknowledged with acks=0 or 1 before. DeleteRecords waits, too. Kafka answers by its high watermark of the "
+        "moment.",
         unseen="the answers are alike",
     ),
     Difference(
@@ -307,10 +308,11 @@ DIFFERENCES: Final = (
     Difference(
         "metadata-former-leader",
         ApiKey.METADATA,
-        "Metadata on a connection over which an idempotent producer writes goes on naming the addressed broker as the leader of those "
-        "partitions, in an earlier epoch, after another replica took over. The gateway sends the batches to the true leader. The producer "
-        "hears of that one as soon as it has written there too, has been quiet for six seconds, was refused, or fetches over the same "
-        "connection. librdkafka would sleep for up to a second (ADR 32). Other connections hear of the true leader at once.",
+        "An idempotent producer that asks over the connection that it writes over is told of a former leader, in an earlier "
+        "epoch, when another replica has taken over: the addressed broker stays the leader of those partitions. The gateway "
+        "sends the batches to the true leader. The producer hears of it once it has written there too, has been quiet for six "
+        "seconds, was refused, or fetches over the same connection. Told at once, librdkafka might sleep for a second (ADR 32). All "
+        "other connections hear of the true leader at once.",
         unseen="it takes a broker that died: tests/gateway/test_former_leaders.py",
     ),
     Difference(

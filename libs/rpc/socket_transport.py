@@ -14,7 +14,7 @@ from libs.rpc.disk_readers import DiskReaders
 from libs.rpc.passed_files import OsPassedFiles
 from libs.rpc.silence import SILENCE_S
 from libs.rpc.socket_stream import SocketStream
-from libs.rpc.transport import Receiver, Stream
+from libs.rpc.transport import KERNELS_CHOICE, Receiver, Stream
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,9 @@ class SocketTransport:
         stream.start(receiver_factory(stream))
         return stream
 
-    async def listen(self, address: str, on_stream: Callable[[Stream], Receiver]) -> "SocketListener":
+    async def listen(
+        self, address: str, on_stream: Callable[[Stream], Receiver], *, send_buffer_bytes: int = KERNELS_CHOICE
+    ) -> "SocketListener":
         family, target = parse_address(address)
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -66,6 +68,8 @@ class SocketTransport:
                 os.chmod(target, 0o600)
             else:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if send_buffer_bytes != KERNELS_CHOICE:  # accepted sockets inherit it
+                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
                 listening.bind(target)
             listening.listen(BACKLOG)
         except OSError as error:

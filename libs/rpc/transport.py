@@ -5,11 +5,14 @@ Real: `socket_transport.SocketTransport`. Client connections of the gateway and 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.rpc.passed_files import PassedFiles
 
 Buffer = bytes | bytearray | memoryview
+
+KERNELS_CHOICE: Final = -1
+"""The size of a socket's buffer that the kernel chooses, and changes as it is used."""
 
 
 class Receiver(Protocol):
@@ -155,4 +158,8 @@ class Transport(Protocol):
         """Raises OSError, TimeoutError included."""
         ...
 
-    async def listen(self, address: str, on_stream: Callable[[Stream], Receiver]) -> Listener: ...
+    async def listen(
+        self, address: str, on_stream: Callable[[Stream], Receiver], *, send_buffer_bytes: int = KERNELS_CHOICE
+    ) -> Listener:
+        """`send_buffer_bytes`: the send buffer of each TCP stream that is accepted."""
+        ...

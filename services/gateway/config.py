@@ -1,6 +1,7 @@
 """Settings of a gateway. Environment variables are `PENSTOCK_` and the field's name in capitals."""
 
 from libs.lean_dataclass import dataclass
+from libs.rpc.transport import KERNELS_CHOICE
 from libs.runtime.service_config import PORT_MAX, ServiceConfig, host_problem
 
 
@@ -63,6 +64,9 @@ class GatewayConfig(ServiceConfig):
     drain_s_max: float = 10.0
     """The longest wait for outstanding requests when the gateway stops."""
 
+    socket_send_buffer_bytes: int = 102_400
+    """The send buffer of client connections, as Kafka's `socket.send.buffer.bytes`. The kernel takes twice as much. -1: the
+    kernel sizes it, which clients far away need: a connection sends no more than one buffer in a round trip."""
     fetch_wait_ms_max: int = 60_000
     """The longest wait of a Fetch for records, whatever its client asks for. The requests behind it wait as long."""
     fetch_bytes_max: int = 57_671_680
@@ -77,6 +81,8 @@ class GatewayConfig(ServiceConfig):
     def problem(self) -> str | None:
         if not 1 <= self.port_base < PORT_MAX:
             return f"PENSTOCK_PORT_BASE is {self.port_base}; expected 1 to {PORT_MAX - 1}"
+        if self.socket_send_buffer_bytes < 1 and self.socket_send_buffer_bytes != KERNELS_CHOICE:
+            return f"PENSTOCK_SOCKET_SEND_BUFFER_BYTES is {self.socket_send_buffer_bytes}; expected -1, or 1 or more"
         return (
             host_problem("LISTEN_HOST", self.listen_host)
             or host_problem("ADVERTISED_HOST", self.advertised_host)

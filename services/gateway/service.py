@@ -122,7 +122,13 @@ class Gateway:
         limits = ConnectionLimits(shares.connections_max, config.connections_per_ip_max)
         self._connections = Connections(config, self, self.data_path, self.meters, limits)
         self.connection_views = ConnectionViews(self._connections)
-        self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
+        self._listeners = Listeners(
+            transport,
+            config.listen_host,
+            config.port_base,
+            self._connections.accept,
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+        )
         self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
         port_base = config.advertised_port_base or config.port_base
         self.listener = Listener(config.listener_name, config.advertised_host, port_base, "PLAINTEXT")

@@ -113,8 +113,11 @@ _THREADS_AND_CONNECTIONS: Final = (
         ("queued.max.request.bytes", LONG, "-1", None, "medium", START),
     ),
     *_without_effect(
-        "The kernel sizes the buffers of gateways' sockets.",
+        "The kernel sizes the receive buffers of gateways' sockets.",
         ("socket.receive.buffer.bytes", INT, "102400", None, "high", START),
+    ),
+    *_without_effect(
+        "PENSTOCK_SOCKET_SEND_BUFFER_BYTES of a gateway sizes the send buffers of client connections.",
         ("socket.send.buffer.bytes", INT, "102400", None, "high", START),
     ),
     *_without_effect(

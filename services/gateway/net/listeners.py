@@ -25,8 +25,9 @@ class Listeners:
     """The open listening sockets. `start` opens the bootstrap port last, so that a client that can connect there finds each port
     that Metadata names."""
 
-    def __init__(self, transport: Transport, host: str, port_base: int, accept: Accept) -> None:
+    def __init__(self, transport: Transport, host: str, port_base: int, accept: Accept, *, send_buffer_bytes: int) -> None:
         self._transport = transport
+        self._send_buffer_bytes = send_buffer_bytes
         self._host = host
         self._port_base = port_base
         self._accept = accept
@@ -85,7 +86,8 @@ class Listeners:
 
     async def _listen(self, broker_id: int) -> Listener:
         port = self._port_base + max(broker_id, 0)
-        return await self._transport.listen(f"tcp:{self._host}:{port}", partial(self._accepted, broker_id))
+        address, accepted = f"tcp:{self._host}:{port}", partial(self._accepted, broker_id)
+        return await self._transport.listen(address, accepted, send_buffer_bytes=self._send_buffer_bytes)
 
     def _accepted(self, broker_id: int, stream: Stream) -> Receiver:
         return self._accept(stream, broker_id)

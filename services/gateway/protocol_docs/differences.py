@@ -311,8 +311,8 @@ DIFFERENCES: Final = (
         "An idempotent producer that asks over the connection that it writes over is told of a former leader, in an earlier "
         "epoch, when another replica has taken over: the addressed broker stays the leader of those partitions. The gateway "
         "sends the batches to the true leader. The producer hears of it once it has written there too, has been quiet for six "
-        "seconds, was refused, or fetches over the same connection. Told at once, librdkafka might sleep for a second (ADR 32). All "
-        "other connections hear of the true leader at once.",
+        "seconds, was refused, or fetches over the same connection. Told at once, librdkafka might sleep for a second (ADR 32). "
+        "All other connections hear of the true leader at once.",
         unseen="it takes a broker that died: tests/gateway/test_former_leaders.py",
     ),
     Difference(

@@ -15,7 +15,7 @@ from random import Random
 
 from libs.rpc.passed_files import PassedFiles
 from libs.rpc.silence import SILENCE_S
-from libs.rpc.transport import Receiver, Stream
+from libs.rpc.transport import KERNELS_CHOICE, Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
 from tests.simulation.cluster.passed_files import SimulatedPassedFiles
 from tests.simulation.cluster.stream import SimulatedStream
@@ -162,7 +162,9 @@ class SimulatedTransport:
         here.start(receiver_factory(here))
         return here
 
-    async def listen(self, address: str, on_stream: Callable[[Stream], Receiver]) -> "SimulatedListener":
+    async def listen(
+        self, address: str, on_stream: Callable[[Stream], Receiver], *, send_buffer_bytes: int = KERNELS_CHOICE
+    ) -> "SimulatedListener":
         host, port = _parsed(address)
         key = (self._host, port)
         if isinstance(port, str) and host != self._host:

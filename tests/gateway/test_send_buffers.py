@@ -1,0 +1,55 @@
+"""Send buffers of client connections: Kafka's default size, another one, or the kernel's choice."""
+
+import dataclasses
+import socket
+
+import pytest
+
+from libs.rpc.socket_stream import SocketStream
+from libs.rpc.transport import KERNELS_CHOICE, Receiver, Stream
+from services.gateway.net.connections import Connections
+from tests.gateway.conftest import Rig
+
+KERNEL_ADDS = 2
+"""Linux takes twice what it is asked for, for its own books."""
+
+
+def kernels_choice() -> int:
+    with socket.socket() as fresh:
+        return fresh.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The send buffers of the streams that the gateway accepted."""
+    found: list[int] = []
+    accept = Connections.accept
+
+    def noted(self: Connections, stream: Stream, broker_id: int) -> Receiver:
+        assert isinstance(stream, SocketStream)
+        found.append(stream._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
+        return accept(self, stream, broker_id)
+
+    monkeypatch.setattr(Connections, "accept", noted)
+    return found
+
+
+@pytest.mark.parametrize("broker_id", [0, 1], ids=["bootstrap", "broker"])
+@pytest.mark.parametrize("asked", [None, 40_000, KERNELS_CHOICE])
+async def test_a_client_connection_has_the_send_buffer_that_is_set(
+    rig: Rig, sizes: list[int], broker_id: int, asked: int | None
+) -> None:
+    await rig.start(**({} if asked is None else {"socket_send_buffer_bytes": asked}))
+    client = await rig.client(broker_id)
+    await client.close()
+    (size,) = sizes
+    if asked == KERNELS_CHOICE:
+        assert size >= kernels_choice()
+    else:
+        assert size == KERNEL_ADDS * (asked or 102_400)
+
+
+@pytest.mark.parametrize("asked", [0, -2])
+def test_a_buffer_without_room_is_refused(rig: Rig, asked: int) -> None:
+    config = dataclasses.replace(rig.config, socket_send_buffer_bytes=asked)
+    assert "PENSTOCK_SOCKET_SEND_BUFFER_BYTES" in str(config.problem())

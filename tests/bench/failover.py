@@ -1,11 +1,13 @@
 """The longest time without an acknowledgement when something fails: `python -m tests.bench.failover`.
 
-    [--only leader-killed,…] [--repetitions 30] [--factor 3] [--durability synced|replicated] [--refresh-ms 1000] [--kafka]
+    [--only leader-killed,…] [--repetitions 30] [--factor 3] [--durability synced|replicated] [--refresh-ms 1000] [--anew]
+    [--kafka]
 
 One idempotent librdkafka producer with acks=all sends 500 records a second to one partition. One JSON line per class of failure:
 the longest time between two acknowledgements around each failure, its median and maximum, and how many records failed, which
 should be none. `--refresh-ms` makes the producer ask for Metadata so often, and keeps what failed away until it has asked a few
-times. `--kafka` kills the leader of three Apache Kafka brokers with its defaults, in the same way.
+times. `--anew` takes a new producer for each failure, which is connected to the leader only. `--kafka` kills the leader of three
+Apache Kafka brokers with its defaults, in the same way.
 """
 
 import argparse
@@ -107,19 +109,26 @@ STRIKES: dict[str, Strike] = {
 }
 
 
-def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability: str, refresh_ms: int) -> None:
+def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability: str, refresh_ms: int, anew: bool) -> None:
     with LocalCluster(storage=3, gateways=2, controllers=3) as cluster:
         admin = Admin(cluster.bootstrap)
         admin.create(TOPIC, 1, {"durability": durability}, factor)
         admin.close()
         away_s = AWAY_REFRESHES * refresh_ms / 1000 if refresh_ms != REFRESH_MS else 0.0
-        with SteadyProducer(cluster.bootstrap, TOPIC, replicas=factor, refresh_ms=refresh_ms) as producer:
-            for name in chosen:
-                failed = len(producer.failures)
-                rest_s = REST_S if name in RESTED else 0.0
-                gaps = [strike_once(cluster, producer, STRIKES[name], rest_s, away_s) for _ in range(repetitions)]
-                case = {"case": name, "system": "penstock", "factor": factor, "durability": durability, "refresh_ms": refresh_ms}
-                say(case | {"gap_ms": summary(gaps), "over_300_ms": over(gaps), "failed": len(producer.failures) - failed})
+
+        def strike_often(name: str, times: int) -> tuple[list[float], int]:
+            """The gaps of one producer, and how many of its records failed."""
+            rest_s = REST_S if name in RESTED else 0.0
+            with SteadyProducer(cluster.bootstrap, TOPIC, replicas=factor, refresh_ms=refresh_ms) as producer:
+                gaps = [strike_once(cluster, producer, STRIKES[name], rest_s, away_s) for _ in range(times)]
+                return gaps, len(producer.failures)
+
+        for name in chosen:
+            struck = [strike_often(name, 1) for _ in range(repetitions)] if anew else [strike_often(name, repetitions)]
+            gaps = [gap for gaps_of_one, _ in struck for gap in gaps_of_one]
+            case = {"case": name, "system": "penstock", "factor": factor, "durability": durability}
+            case |= {"refresh_ms": refresh_ms, "anew": anew}
+            say(case | {"gap_ms": summary(gaps), "over_300_ms": over(gaps), "failed": sum(failed for _, failed in struck)})
 
 
 def strike_once(cluster: LocalCluster, producer: SteadyProducer, strike: Strike, rest_s: float, away_s: float) -> float:
@@ -179,6 +188,7 @@ def main() -> int:
     parser.add_argument("--factor", type=int, default=3)
     parser.add_argument("--durability", choices=("synced", "replicated"), default="synced")
     parser.add_argument("--refresh-ms", type=int, default=REFRESH_MS, help="librdkafka's topic.metadata.refresh.interval.ms")
+    parser.add_argument("--anew", action="store_true", help="a new producer for each failure")
     parser.add_argument("--kafka", action="store_true", help="nothing but Kafka")
     given = parser.parse_args()
     if not given.kafka:
@@ -188,6 +198,7 @@ def main() -> int:
             factor=given.factor,
             durability=given.durability,
             refresh_ms=given.refresh_ms,
+            anew=given.anew,
         )
     elif is_available("java") and is_available("kafka"):
         measure_kafka(repetitions=given.repetitions)

@@ -2,12 +2,12 @@
 
 import dataclasses
 import socket
+from typing import Any
 
 import pytest
 
 from libs.rpc.socket_stream import SocketStream
-from libs.rpc.transport import KERNELS_CHOICE, Receiver, Stream
-from services.gateway.net.connections import Connections
+from libs.rpc.transport import KERNELS_CHOICE
 from tests.gateway.conftest import Rig
 
 KERNEL_ADDS = 2
@@ -21,16 +21,15 @@ def kernels_choice() -> int:
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The send buffers of the streams that the gateway accepted."""
+    """The send buffers of the TCP streams that the gateway accepted."""
     found: list[int] = []
-    accept = Connections.accept
 
-    def noted(self: Connections, stream: Stream, broker_id: int) -> Receiver:
-        assert isinstance(stream, SocketStream)
-        found.append(stream._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
-        return accept(self, stream, broker_id)
+    def made(connected: socket.socket, **how: Any) -> SocketStream:
+        if connected.family == socket.AF_INET:
+            found.append(connected.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
+        return SocketStream(connected, **how)
 
-    monkeypatch.setattr(Connections, "accept", noted)
+    monkeypatch.setattr("libs.rpc.socket_transport.SocketStream", made)
     return found
 
 

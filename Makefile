@@ -17,6 +17,9 @@ KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
+# Where bytecode files are forbidden, each process of each cluster of the tests would compile all that it imports.
+test test-all deploy-test pipeline-test pipeline-chaos simulate hunt chaos clients bench: export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate hunt chaos clients bench docs upgrade
 
@@ -70,16 +73,16 @@ pipeline: setup-pipeline up ## topics of this machine's packages into a lake by 
 	@$(PIPELINE)/python -m services.pipeline run "$(RUN)/pipeline/packages.toml"
 
 test: setup ## units, contracts and one cluster with one client of each kind, about four minutes (TESTS=tests/wire for some, all of them)
-	$(VENV)/python -m pytest -n 2 --durations=10 $(if $(TESTS),$(TESTS),--quick)
+	$(VENV)/python -m pytest -n 2 $(if $(TESTS),$(TESTS),--quick)
 
 test-all: setup ## every test, about twenty minutes: also Java clients, Apache Kafka beside ours, failures of real processes, simulated clusters
-	$(VENV)/python -m pytest -n 2 --durations=15 --quick --rest
+	$(VENV)/python -m pytest -n 2 --quick --rest
 
 deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
-	$(VENV)/python -m pytest -n 2 --durations=15 --deploy $(TESTS)
+	$(VENV)/python -m pytest -n 2 --deploy $(TESTS)
 
 pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters and ten kills of a transform, about nine minutes (TESTS=tests/pipeline for all)
-	$(PIPELINE)/python -m pytest -n 2 --dist loadfile --durations=15 --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
+	$(PIPELINE)/python -m pytest -n 2 --dist loadfile --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
 
 pipeline-chaos: setup setup-pipeline ## kill jobs of the pipeline at every step and compare what comes out: RUNS=100 KINDS=transform,replay SEED=
 	$(PIPELINE)/python -m tests.pipeline.chaos --runs $(or $(RUNS),100) $(if $(KINDS),--kinds $(KINDS)) $(if $(SEED),--seed $(SEED))

@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--properties", action="store_true", help="of these only the properties, which Hypothesis gives examples")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """The examples of a property are the same in each run: what decides about a change gives the same answer twice.
 
     `make hunt` draws others, by `--hypothesis-profile=hunt`. No example has a time limit: machines are shared, and a slow moment
@@ -32,6 +32,19 @@ def pytest_configure() -> None:
     settings.register_profile("same examples", settings(), deadline=None, derandomize=True, database=None)
     settings.register_profile("hunt", settings(), deadline=None, derandomize=False, database=None)
     settings.load_profile("same examples")
+
+    from tests.support.slowest_tests import SlowestTests
+
+    config.pluginmanager.register(SlowestTests(), "slowest tests")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    from tests.support.selection import chosen_kinds, is_left_out
+
+    if not collection_path.is_relative_to(config.rootpath):
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return True if is_left_out(path, chosen_kinds(config)) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -164,7 +164,7 @@ def test_parsed_columns_stay_when_values_are_no_longer_parsed(
     assert [row.parsed and row.parsed.n for row in rows] == [1, None]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("table", FORMATS)
 def test_a_run_after_a_crash_between_both_commits_ends_and_leaves_the_batch_out(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path, table: str

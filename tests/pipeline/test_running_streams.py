@@ -18,7 +18,7 @@ def stream(spark: SparkSession, name: str, checkpoint: Path, write: Callable[[Da
     return RunningStream(name, writer.trigger(processingTime="100 milliseconds").start(), ends=False)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_a_stream_that_fails_behind_one_that_goes_on_is_told(spark: SparkSession, tmp_path: Path) -> None:
     def fail(frame: DataFrame, batch: int) -> None:
         raise PipelineError("the second one is broken")

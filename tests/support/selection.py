@@ -7,6 +7,7 @@ Java. `make test-all` adds the rest. `make deploy-test` runs what installs and u
 of the pipeline. `--properties` leaves of these only the tests to which Hypothesis gives examples.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -89,12 +90,21 @@ def scheduler(config: pytest.Config, log: Any) -> ByFile:
     return ByFile(config, log)
 
 
+def chosen_kinds(config: pytest.Config) -> Sequence[str]:
+    return [kind for kind in (*KINDS, PIPELINE) if config.getoption(kind)] or KINDS
+
+
+def is_left_out(path: str, chosen: Sequence[str]) -> bool:
+    """The options leave out the whole file: it need not even be imported, which costs each worker of a run seconds."""
+    return path.rpartition("/")[2].startswith("test_") and kind_of(path) not in chosen
+
+
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects what the options leave out."""
-    chosen = [kind for kind in (*KINDS, PIPELINE) if config.getoption(kind)] or KINDS
+    chosen, only_properties = chosen_kinds(config), config.getoption(PROPERTIES)
     kept, left = [], []
     for item in items:
-        is_chosen = kind_of(item.nodeid.partition("::")[0]) in chosen and (not config.getoption(PROPERTIES) or is_property(item))
+        is_chosen = kind_of(item.nodeid.partition("::")[0]) in chosen and (not only_properties or is_property(item))
         (kept if is_chosen else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)

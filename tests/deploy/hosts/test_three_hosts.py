@@ -6,7 +6,7 @@ from tests.support.requirements import require
 from tests.system.chaos.hosts import run_as_router, why_no_hosts
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_nothing_acknowledged_is_lost_when_a_host_is_cut_off_and_another_loses_its_power() -> None:
     require("root", "etcd", "kcat", "nft")
     assert why_no_hosts() is None

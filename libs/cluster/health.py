@@ -107,6 +107,13 @@ def outdated(health: Health) -> Health:
     return replace(health, verdict=Verdict.UNKNOWN, sentence=f"{Verdict.UNKNOWN.value}: {words}", since_ms=None)
 
 
+def also_degraded(health: Health, trouble: str) -> Health:
+    """The health with a trouble that the image does not show. It is degraded at best."""
+    verdict = Verdict.DEGRADED if health.verdict is Verdict.HEALTHY else health.verdict
+    words = [clause for clause in (health.sentence.partition(": ")[2], trouble) if clause]
+    return replace(health, verdict=verdict, sentence=f"{verdict.value}: {', '.join(words)}")
+
+
 def _health_of(image: ClusterImage) -> Health:
     if not image.revision:
         return Health(Verdict.UNKNOWN, "unknown: the metadata is not read yet", Faults(), 0, {})

@@ -17,6 +17,7 @@ from libs.clock import Clock, SystemClock
 from libs.cluster.features import FEATURE_LEVEL, unsupported_levels
 from libs.cluster.health import Health
 from libs.cluster.image import ClusterImage
+from libs.cluster.measured_store import MeasuredStore
 from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
 from libs.commitlog.files.durable_files import make_directory
@@ -136,7 +137,8 @@ def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Envi
         transport=transport,
     )
     marks = MetadataMarks(fs, config.data_dir)
-    return Environment(identity, clock, EtcdStore(config.etcd), transport, Random(secrets.randbits(128)), peers, marks)
+    store = MeasuredStore(EtcdStore(config.etcd), clock.monotonic)
+    return Environment(identity, clock, store, transport, Random(secrets.randbits(128)), peers, marks)
 
 
 def refuse_newer_cluster(image: ClusterImage, version: str) -> None:
@@ -180,8 +182,14 @@ async def open_admin_port(
     debug: Mapping[str, Callable[[], object]],
     lookups: Mapping[str, Lookup] | None = None,
     in_sync: Callable[[], tuple[bool, str]] | None = None,
+    store: MetadataStore | None = None,
 ) -> None:
-    """Serves /healthz, /readyz, /health, /metrics and /debug until the process ends. Raises OSError if the port is taken."""
+    """Serves /healthz, /readyz, /health, /metrics and /debug until the process ends. Raises OSError if the port is taken.
+
+    `store` is the process's own: its metrics are served too, if it has any.
+    """
+    if isinstance(store, MeasuredStore):
+        metrics.registry.register(store)
     admin = AdminServer(
         config.admin_host,
         config.admin_port,

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from libs.cluster.measured_store import MeasuredStore
 from libs.cluster.records import CONTROLLER
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.runtime.identity import own_version
@@ -19,10 +20,16 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
 
     async def observe(controller: Controller) -> None:
         meters.register(metrics, controller)
+        store = environment.store
         watch = HealthWatch(
-            lambda: controller.image, lambda: controller.elected, lambda: controller.registered(), environment.clock
+            lambda: controller.image,
+            lambda: controller.elected,
+            lambda: controller.registered(),
+            environment.clock,
+            store.trouble.words if isinstance(store, MeasuredStore) else str,
         )
-        await open_admin_port(config, lifecycle, metrics, ready=controller.ready, health=watch.health, debug=controller.debug())
+        ready, debug = controller.ready, controller.debug()
+        await open_admin_port(config, lifecycle, metrics, ready=ready, health=watch.health, debug=debug, store=store)
         watching = asyncio.create_task(watch.run(), name="health watch")
         lifecycle.on_stop(lambda: end_task(watching))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from libs.clock import Clock, WallMs
-from libs.cluster.health import Health, Verdict, health_of, outdated
+from libs.cluster.health import Health, Verdict, also_degraded, health_of, outdated
 from libs.cluster.image import ClusterImage
 from libs.telemetry.logs import fields
 
@@ -25,9 +25,16 @@ class HealthWatch:
     """Call `run` once, and `health` at any time."""
 
     def __init__(
-        self, image: Callable[[], ClusterImage], elected: Callable[[], bool], registered: Callable[[], bool], clock: Clock
+        self,
+        image: Callable[[], ClusterImage],
+        elected: Callable[[], bool],
+        registered: Callable[[], bool],
+        clock: Clock,
+        store_trouble: Callable[[], str] = str,
     ) -> None:
+        """`store_trouble` says in words what is wrong with the metadata store. Empty: nothing is."""
         self._image, self._elected, self._registered, self._clock = image, elected, registered, clock
+        self._store_trouble = store_trouble
         self._seen = ClusterImage()
         self._health = health_of(self._seen)
         self._told = Verdict.UNKNOWN
@@ -52,6 +59,8 @@ class HealthWatch:
         health = self._health
         if health.verdict is not Verdict.UNKNOWN and not self._registered():
             health = outdated(health)
+        elif (trouble := self._store_trouble()) and health.verdict is not Verdict.UNKNOWN:
+            health = also_degraded(health, trouble)
         if health.verdict is not self._told:
             self._told = health.verdict
             self._since_ms = self._clock.wall_ms() if self._is_begun else None
@@ -69,9 +78,10 @@ class HealthWatch:
             await asyncio.sleep(max(LOOK_S, (time.perf_counter() - began) / SHARE_MAX))
 
     def _log_change(self) -> None:
-        verdict = self._health.verdict
+        health = self.health()
+        verdict = health.verdict
         if verdict in (self._logged, Verdict.UNKNOWN):
             return
         level = logging.INFO if verdict is Verdict.HEALTHY else logging.WARNING
-        log.log(level, f"the cluster is {verdict.value}", extra=fields(was=self._logged.value, how=self._health.sentence))
+        log.log(level, f"the cluster is {verdict.value}", extra=fields(was=self._logged.value, how=health.sentence))
         self._logged = verdict

@@ -26,6 +26,7 @@ async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
         metrics,
         ready=gateway.ready,
         health=gateway.health,
+        store=world.store,
         debug={"gateway": gateway.debug, "connections": views.connections, "clients": views.clients},
         lookups={"connections": views.connection, "clients": views.client},
     )

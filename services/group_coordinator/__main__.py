@@ -26,9 +26,11 @@ async def serve(config: GroupCoordinatorConfig, lifecycle: Lifecycle) -> None:
             health=lambda: health_of(coordinator.image, current=coordinator.registered()),
             debug={"shards": coordinator.shards.debug, "groups": coordinator.group_views.groups},
             lookups={"groups": coordinator.group_views.group},
+            store=environment.store,
         )
 
-    await process.serve(config, system_environment(config, GROUP_COORDINATOR, OsFileSystem()), lifecycle, observe)
+    environment = system_environment(config, GROUP_COORDINATOR, OsFileSystem())
+    await process.serve(config, environment, lifecycle, observe)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import sys
 from libs.clock import SystemClock
 from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.health import health_of
+from libs.cluster.measured_store import MeasuredStore
 from libs.cluster.records import STORAGE
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
@@ -46,7 +47,7 @@ def main() -> None:
 
     async def serve(lifecycle: Lifecycle) -> None:
         metrics = Metrics(STORAGE, process=True, version=own_version())
-        store = EtcdStore(config.etcd)
+        store = MeasuredStore(EtcdStore(config.etcd), clock.monotonic)
         lifecycle.on_stop(store.close)
         environment = Environment(
             identity=identity,
@@ -71,6 +72,7 @@ def main() -> None:
             in_sync=node.in_sync,
             health=lambda: health_of(node.partitions.image, current=node.registration.registered),
             debug=node.debug(),
+            store=store,
             lookups={"partitions": node.partitions.look_up},
         )
         lifecycle.on_stop(node.stop)

@@ -31,6 +31,7 @@ async def serve(config: TransactionCoordinatorConfig, lifecycle: Lifecycle) -> N
                 "shards": coordinator.shards.debug,
                 "transactions": lambda: open_transactions(coordinator, clock.wall_ms()),
             },
+            store=environment.store,
         )
 
     await process.serve(config, environment, lifecycle, observe)

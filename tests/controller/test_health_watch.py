@@ -35,7 +35,10 @@ class Watched:
     def __init__(self, image: ClusterImage, *, elected: bool = True) -> None:
         self.registered = True
         self.image, self.elected, self.clock = image, elected, FixedClock()
-        self.watch = HealthWatch(lambda: self.image, lambda: self.elected, lambda: self.registered, self.clock)
+        self.trouble = ""
+        self.watch = HealthWatch(
+            lambda: self.image, lambda: self.elected, lambda: self.registered, self.clock, lambda: self.trouble
+        )
 
     def at(self, now: int, image: ClusterImage) -> tuple[Verdict, int | None]:
         self.clock.now, self.image = now, image
@@ -50,6 +53,18 @@ def test_since_when_a_verdict_holds_is_known_once_it_has_changed() -> None:
     assert watched.at(3, DOWN) == (Verdict.DEGRADED, 3)
     assert watched.at(9, image_of(*OTHERS, topics={"t": [led_by(1)], "u": [led_by(1)]})) == (Verdict.DEGRADED, 3)
     assert watched.at(12, WHOLE) == (Verdict.HEALTHY, 12)
+
+
+def test_trouble_with_the_metadata_store_is_part_of_the_verdict() -> None:
+    watched = Watched(ClusterImage())
+    watched.at(1, WHOLE)
+    watched.trouble = "the metadata store (etcd) takes 1.5 s and longer for a call"
+    assert watched.at(2, WHOLE) == (Verdict.DEGRADED, 2)
+    assert watched.watch.health().sentence == f"degraded: {watched.trouble}"
+    assert watched.at(3, DOWN) == (Verdict.DEGRADED, 2)
+    assert watched.watch.health().sentence.endswith(f", {watched.trouble}")
+    watched.trouble = ""
+    assert watched.at(4, WHOLE) == (Verdict.HEALTHY, 4)
 
 
 def test_an_outage_of_the_metadata_store_begins_and_ends_a_verdict() -> None:

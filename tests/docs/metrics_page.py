@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from libs.cluster.measured_store import CALLS, FAILURES, LOST_LEASES
 from libs.telemetry.definitions import CounterDefinition, Definition, GaugeDefinition, HistogramDefinition
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.process_memory import PROCESS_MEMORY
@@ -60,6 +61,9 @@ ALERTS: Final = (
 )
 """Prometheus expressions, and for how long each must hold."""
 
+STORE: Final = "metadata_store"
+"""The title of what every process of a cluster measures of the store."""
+
 PROCESS: Final = {
     "penstock_build_info": "1; one version in all processes, but during an upgrade",
     "python_gc_objects_collected": "any",
@@ -79,7 +83,7 @@ PROCESS: Final = {
 
 def definitions() -> dict[str, list[Definition]]:
     """By service: the metrics that its modules define, in the order of the files."""
-    found: dict[str, list[Definition]] = {}
+    found: dict[str, list[Definition]] = {STORE: [CALLS, FAILURES, LOST_LEASES]}
     for path in sorted((ROOT / "services").rglob("*.py")):
         if "libs.telemetry.definitions" not in path.read_text(encoding="utf-8"):
             continue

@@ -30,6 +30,7 @@ def test_the_page_of_metrics_is_up_to_date() -> None:
 
 def test_every_service_has_metrics() -> None:
     assert definitions().keys() == {
+        "metadata_store",
         "controller",
         "gateway",
         "group_coordinator",

@@ -1,17 +1,17 @@
 """The slowest tests of a run: the CPU of each, and where it waited. Printed at the end of `make test` and of each stage of CI.
 
-A thread of each worker looks twenty times a second where the test is. A place is the innermost line in tests/ that is not of a
-poll (`tests/support/polling.py`), so it names the condition that a test waits for.
+A thread of each worker looks ten times a second where the test is. A place is the innermost line in tests/ that is not of a poll
+(`tests/support/polling.py`), so it names the condition that a test waits for.
 """
 
+import faulthandler
 import os
-import sys
+import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -19,10 +19,11 @@ import pytest
 from tests.support.requirements import ROOT
 
 SHOWN = 20
-LOOK_EVERY_S = 0.05
+LOOK_EVERY_S = 0.1
 SLOW_S = 0.5
 """Faster tests are not told one by one."""
 PLACE_SHARE = 0.15
+_LINE = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 _TESTS = f"{ROOT}/tests/"
 _NO_PLACES = (f"{_TESTS}support/polling.py", f"{_TESTS}support/slowest_tests.py")
 
@@ -51,7 +52,8 @@ class Watch:
     """Times the test that runs in this process, and looks where its main thread is. One thread, for as long as tests run."""
 
     def __init__(self) -> None:
-        self._main = threading.main_thread().ident or 0
+        self._main = f"0x{threading.main_thread().ident or 0:016x}"
+        self._stacks = os.memfd_create("stacks")
         self._places: Counter[str] | None = None
         self._name, self._began, self._set_up, self._cpu = "", 0.0, 0.0, (0.0, 0.0)
         self._over = threading.Event()
@@ -61,6 +63,7 @@ class Watch:
     def close(self) -> None:
         self._over.set()
         self._thread.join()
+        os.close(self._stacks)
 
     def begin(self, name: str) -> None:
         self._name, self._began, self._set_up, self._cpu = name, time.monotonic(), 0.0, _cpu_s()
@@ -79,16 +82,23 @@ class Watch:
     def _look(self) -> None:
         while not self._over.wait(LOOK_EVERY_S):
             places = self._places
-            if places is not None and (frame := sys._current_frames().get(self._main)) is not None:
-                places[place_of(frame)] += 1
+            if places is not None:
+                places[place_in(self._stack())] += 1
+
+    def _stack(self) -> str:
+        """The main thread's stack, as text. A frame in hand would keep alive what a test has just let go of."""
+        os.ftruncate(self._stacks, 0)
+        os.lseek(self._stacks, 0, os.SEEK_SET)
+        faulthandler.dump_traceback(self._stacks, all_threads=True)
+        told = os.pread(self._stacks, 1 << 20, 0).decode(errors="replace")
+        return next((stack for stack in told.split("\n\n") if self._main in stack.partition("\n")[0]), "")
 
 
-def place_of(frame: FrameType | None) -> str:
-    while frame is not None:
-        path = frame.f_code.co_filename
+def place_in(stack: str) -> str:
+    """`stack`: as faulthandler writes it, the innermost line first."""
+    for path, line, name in _LINE.findall(stack):
         if path.startswith(_TESTS) and path not in _NO_PLACES:
-            return f"{path.removeprefix(f'{ROOT}/')}:{frame.f_lineno} {frame.f_code.co_name}"
-        frame = frame.f_back
+            return f"{path.removeprefix(f'{ROOT}/')}:{line} {name}"
     return "outside of tests/"
 
 

@@ -59,6 +59,7 @@ from services.storage.fetch.fetches import Fetches
 from services.storage.fetch.file_descriptors import FileDescriptorRequests
 from services.storage.fetch.list_offsets import ListOffsetsRequests
 from services.storage.fetch.log_layout import LogLayoutRequests
+from services.storage.fetch.lookup_steps import LOOKUP_NICE, LOOKUP_PROCESSES, LookupSteps
 from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
 from services.storage.image_saving import ImageSaving
 from services.storage.logs.checkpoints import Checkpoints
@@ -136,6 +137,7 @@ class StorageNode:
         )
         self._checks = LeaderChecks(config.node_id, environment.store)
         self.disk_reads = DiskReads(lambda path: self.disks.reads_at(path))
+        self.lookup_steps = LookupSteps(self.disk_reads, environment.children("lookups", LOOKUP_PROCESSES, LOOKUP_NICE))
         read_replicas = PreferredReadReplicas(self.partitions, self._broker_configs)
         self.fetches = Fetches(self.partitions, self.meters, read_replicas, self._checks, self.disk_reads)
         self.leader_side = LeaderReplication(
@@ -373,7 +375,7 @@ class StorageNode:
             CLAIM: self.appends.owners.accept,
             WRITE_MARKERS: self._markers.accept,
             FETCH: self.fetches.accept,
-            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self.disk_reads, confirmations.confirm, self._ends).accept,
+            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self.lookup_steps, confirmations.confirm, self._ends).accept,
             DELETE_RECORDS: DeleteRecordsRequests(
                 self.partitions, self.disks, log_starts, confirmations.confirmed, self._ends
             ).accept,
@@ -493,6 +495,7 @@ class StorageNode:
             await self.reconciler.close()
             await self._close_logs()
         self.appends.close()
+        self.lookup_steps.close()
         await self.appends.verification.coordinators.close()
         self._effects.close()
         self._checks.close()

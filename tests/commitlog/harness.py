@@ -13,10 +13,12 @@ from libs.commitlog.files.writeback import UNKNOWN_DIRTY_BYTES
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.log_checkpoints import LogCheckpoints
 from libs.commitlog.partition_log.log import Log
-from libs.commitlog.segments.reading import Slice, TimestampAndOffset, TimestampSearch
+from libs.commitlog.segments.reading import Slice
 from libs.commitlog.segments.segment import BatchMeta, FileRegistry
+from libs.commitlog.segments.timestamp_search import BatchOpening, SearchResult, SearchStep, TimestampAndOffset, TimestampSearch
 from libs.wire.record_batches.batches import BatchHeader, BatchView, iter_batches
 from libs.wire.record_batches.records import Record, build_batch
+from libs.wire.record_batches.timestamp_walk import walk_batch
 
 SMALL = LogConfig(segment_bytes=1000, segment_index_bytes=240, index_interval_bytes=150)
 
@@ -212,14 +214,18 @@ def offset_for_timestamp(log: Log, timestamp: int, end_offset: int) -> Timestamp
 
 
 def searched(search: TimestampSearch) -> TimestampAndOffset | None:
-    """The result of a search, with each batch opened at once."""
+    """The result of a search, with each step done at once."""
     try:
-        opening = next(search)
+        step = next(search)
         while True:
-            opening = search.send(opening())
+            step = search.send(result_of(step))
     except StopIteration as done:
         result: TimestampAndOffset | None = done.value
     return result
+
+
+def result_of(step: SearchStep) -> SearchResult:
+    return walk_batch(step.walk(step.read())) if isinstance(step, BatchOpening) else step()
 
 
 def flipped(content: bytes, bit: int) -> bytes:

@@ -11,7 +11,7 @@ from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged, LogWriteError
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.segments.index import OFFSET_ENTRY, IndexEntries
-from libs.commitlog.segments.reading import HeaderWalk
+from libs.commitlog.segments.timestamp_search import HeaderWalk
 from tests.commitlog.harness import (
     SMALL,
     FaultyFileSystem,

@@ -14,10 +14,10 @@ from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.model.errors import LogDamaged, LogWriteError
 from libs.commitlog.partition_log.log import Log
-from libs.commitlog.segments.reading import BatchOpening
 from libs.commitlog.segments.segment import FileRegistry, Segment
 from libs.commitlog.segments.segment_removal import remove_retired
 from libs.commitlog.segments.swapping import finish_swaps
+from libs.commitlog.segments.timestamp_search import BatchOpening
 from libs.wire.record_batches.records import Record, build_batch
 from tests.commitlog.cleaned import batches_of, clean_by_hand, key_of, latest_of_each_key, offset_of, planned, swap_in
 from tests.commitlog.harness import (
@@ -29,6 +29,7 @@ from tests.commitlog.harness import (
     offset_for_timestamp,
     open_log,
     read_batches,
+    result_of,
     sync,
 )
 
@@ -193,19 +194,19 @@ def test_a_search_that_was_under_way_goes_on_in_the_new_segment(tmp_path: Path) 
         append(log, batch)
     sync(log, resume_point=True)
     search = log.search_timestamp(1000 + 50, log.log_end_offset)
-    opening = search.send(next(search)())
+    opening = search.send(result_of(next(search)))
     sources = log.segments[:-1]
     size = clean_by_hand(FS, sources, log.directory, lambda batch: offset_of(batch) % 2 == 0)
     swap_in(FS, log, sources, size)
     assert isinstance(opening, BatchOpening)
     assert opening.place.base_offset == 0
     for offset in range(2, 51, 2):
-        result: Any = opening()
+        result = result_of(opening)
         while not isinstance(opening := search.send(result), BatchOpening):
-            result = opening()
+            result = result_of(opening)
         assert opening.place.base_offset == offset
     with pytest.raises(StopIteration) as done:
-        search.send(opening())
+        search.send(result_of(opening))
     assert done.value.value.offset == 50
 
 

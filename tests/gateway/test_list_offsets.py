@@ -118,6 +118,49 @@ async def test_a_leader_that_is_gone_is_waited_for(failure: Exception | None) ->
     assert gateway.waited_for == [8]
 
 
+async def test_a_lookup_by_timestamp_is_not_repeated_at_the_next_leader() -> None:
+    """It may be what the leader died of. The end of a log is not."""
+    cluster = Cluster(topics={"a": (1, 1, 2, 1)})
+    gateway = FakeGateway(cluster)
+
+    def storage(node_id: int, body: ListOffsets) -> ListOffsetsReply:
+        if node_id == 1:
+            raise NodeUnavailable(1, "lost")
+        return echo(node_id, body)
+
+    def elect(revision: int) -> None:
+        cluster.topics["a"] = (3, 3, 2, 3)
+        gateway.image = cluster.image(revision)
+
+    gateway.on_storage, gateway.on_wait = storage, elect
+    answers = await ask(gateway, wanting(("a", 0, 1000), ("a", 1, -1), ("a", 2, 1000), ("a", 3, -3), timeout_ms=10_000))
+    assert [p.error_code for p in answers.values()] == [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        0,
+        0,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ]
+    asked = [(node, [each.partition for each in body.partitions]) for node, _, body, _ in gateway.requests]
+    assert asked == [(1, [0, 1, 3]), (2, [2]), (3, [1])]
+
+
+async def test_a_lookup_that_the_leader_never_received_is_sent_to_the_next() -> None:
+    cluster = Cluster(topics={"a": (1,)})
+    gateway = FakeGateway(cluster)
+
+    def storage(node_id: int, body: ListOffsets) -> ListOffsetsReply:
+        if node_id == 1:
+            raise NodeUnavailable(1, "refused", sent=False)
+        return echo(node_id, body)
+
+    def elect(revision: int) -> None:
+        cluster.topics["a"] = (3,)
+        gateway.image = cluster.image(revision)
+
+    gateway.on_storage, gateway.on_wait = storage, elect
+    assert (await ask(gateway, wanting(("a", 0, 1000), timeout_ms=10_000)))["a", 0].offset == 300
+
+
 async def test_a_leader_that_stays_away_is_not_leader_or_follower_once_the_wait_ends() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (-1, 2)}))
 

@@ -8,6 +8,7 @@ import pytest
 
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.timestamp_search import search_timestamp
 from libs.wire.record_batches.records import Record, build_batch
 from services.gateway.core.segment_search import (
     TIME_ENTRY,
@@ -19,7 +20,7 @@ from services.gateway.core.segment_search import (
     find_timestamp,
     floor,
 )
-from tests.commitlog.harness import append, offset_for_timestamp, open_log
+from tests.commitlog.harness import append, offset_for_timestamp, open_log, searched
 
 START = 1_700_000_000_000
 CODECS = {"plain": (0,), "mixed": (0, 0, 0, 1, 4)}
@@ -95,15 +96,7 @@ def test_records_before_the_logs_start_do_not_count(tmp_path: Path) -> None:
     segment = Files(tmp_path).of(log)
     for start in range(0, log.log_end_offset, 7):
         record = find_timestamp(segment, START, start)
-        known = log._reader.search_timestamp(START, start, log.log_end_offset)
-        expected = None
-        try:
-            step = next(known)
-            while True:
-                step = known.send(step())
-        except StopIteration as done:
-            expected = done.value
-        assert record == expected
+        assert record == searched(search_timestamp(log.segments, START, start, log.log_end_offset))
     log.close(clean=False)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from libs.wire.errors import ErrorCode
+from services.gateway.core import lookups
 from services.gateway.exchange.request_context import GatewayState
 from services.gateway.fetch import sole_list_offsets
 from services.gateway.handlers import list_offsets
@@ -75,6 +76,43 @@ async def test_a_leader_that_dies_meanwhile_is_waited_for(rig: Rig) -> None:
     await rig.nodes[1].stop()
     await rig.lead(0, 2, 1)
     assert await answer(client) == PLAIN
+
+
+async def test_a_lookup_does_not_follow_a_leader_that_died_under_it(rig: Rig) -> None:
+    await rig.start()
+    rig.nodes[1].holding_lookups = True
+    client = await rig.client()
+    ask(client, 1000)
+    await until(lambda: len(rig.nodes[1].held_lookups) == 1)
+    await rig.nodes[1].stop()
+    assert (await answer(client))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await rig.lead(0, 2, 1)
+    assert rig.nodes[2].lookups == 0
+    assert (await look_up(client, 1000))[0] == 0
+    assert 'api="list_offsets",error="NOT_LEADER_OR_FOLLOWER"' in rig.metrics.render().decode()
+
+
+async def test_a_lookup_whose_leader_is_replaced_is_taken_back_and_not_repeated(rig: Rig) -> None:
+    await rig.start()
+    rig.nodes[1].holding_lookups = True
+    client = await rig.client()
+    ask(client, 1000)
+    await until(lambda: len(rig.nodes[1].held_lookups) == 1)
+    await rig.lead(0, 2, 1)
+    assert (await answer(client))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await until(lambda: rig.nodes[1].cancelled == 1)
+    assert rig.nodes[2].lookups == 0
+
+
+async def test_a_lookup_that_takes_too_long_is_taken_back_and_not_repeated(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "ANSWER_S_MAX", 0.2)
+    await rig.start()
+    rig.nodes[1].holding_lookups = True
+    client = await rig.client()
+    ask(client, 1000)
+    assert (await answer(client))[0] == ErrorCode.REQUEST_TIMED_OUT
+    await until(lambda: rig.nodes[1].cancelled == 1)
+    assert rig.nodes[1].lookups == 1
 
 
 async def test_a_client_that_leaves_takes_its_request_back(rig: Rig) -> None:

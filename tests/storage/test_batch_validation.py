@@ -426,7 +426,10 @@ async def test_row_29_a_bomb_stops_at_the_cap_and_the_node_goes_on(tmp_path: Pat
         await cluster.store.close()
 
 
-async def test_a_bomb_that_was_stored_unopened_does_not_stop_list_offsets(cluster: StorageCluster, disk: HeldDisk) -> None:
+async def test_a_bomb_that_was_stored_unopened_does_not_stop_list_offsets(
+    cluster: StorageCluster, children: HeldChildren
+) -> None:
+    children.release()
     topic = await cluster.topic("t")
     first, second = Record(b"k", bytes(DECOMPRESSED_BYTES_MAX + 1), NOW), Record(b"k", b"v", NOW + 10)
     assert (await cluster.append(topic, bytes(build_batch([first, second], codec=4)))).error == 0

@@ -28,10 +28,16 @@ from libs.commitlog.partition_log.sync_ledger import RESUME_POINT_BYTES, SyncLed
 from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.commitlog.segments.index import RELATIVE_OFFSET_MAX
-from libs.commitlog.segments.reading import LogReader, Slice, TimestampAndOffset, TimestampSearch
+from libs.commitlog.segments.reading import LogReader, Slice
 from libs.commitlog.segments.segment import BatchMeta, FileRegistry, Segment
 from libs.commitlog.segments.segment_removal import RetiredSegments
 from libs.commitlog.segments.swapping import SegmentSwap, slot_of
+from libs.commitlog.segments.timestamp_search import (
+    TimestampAndOffset,
+    TimestampSearch,
+    search_max_timestamp,
+    search_timestamp,
+)
 from libs.commitlog.segments.truncation_plan import EVERYTHING, TruncationPlan, plan_truncation, truncate_segments
 
 __all__ = [
@@ -276,13 +282,12 @@ class Log:
         return self._reader.readable(min(end_offset, self.log_end_offset), self.log_end_offset, segments_max)
 
     def search_timestamp(self, timestamp: int, end_offset: int) -> TimestampSearch:
-        """A search for the first record that is not older than the timestamp, before `end_offset`. Its driver opens the
-        batches."""
-        return self._reader.search_timestamp(timestamp, self.log_start_offset, min(end_offset, self.log_end_offset))
+        """A search for the first record that is not older than the timestamp, before `end_offset`. Its driver does the steps."""
+        return search_timestamp(self._segments, timestamp, self.log_start_offset, min(end_offset, self.log_end_offset))
 
     def search_max_timestamp(self) -> TimestampSearch:
         """A search for the record with the greatest timestamp. That may lie at or past the high watermark."""
-        return self._reader.search_max_timestamp(self.log_end_offset)
+        return search_max_timestamp(self._segments, self.log_end_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The last stable offset. Before it every transaction has ended, and every in-sync replica knows how: readers of

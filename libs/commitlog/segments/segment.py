@@ -7,6 +7,7 @@ byte is ever written again (append-only inodes): a segment grows, or is cut and 
 
 import contextlib
 import posixpath
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from libs.commitlog.files.file_names import segment_files
@@ -18,7 +19,7 @@ from libs.commitlog.segments.segment_batches import BatchMeta
 from libs.commitlog.segments.segment_file import FileRegistry, SegmentFile
 from libs.commitlog.segments.segment_indexes import IndexedBatches, repairing_indexes
 
-__all__ = ["BatchMeta", "FileRegistry", "Segment", "SegmentFile"]
+__all__ = ["BatchMeta", "FileRegistry", "Segment", "SegmentFile", "slot_for"]
 
 
 class Segment(IndexedBatches):
@@ -158,3 +159,10 @@ class Segment(IndexedBatches):
             return self.base_offset + relative if self._is_true(relative, indexed_position) else None
         except (OSError, LogDamaged):  # the bytes before `position` may be sound all the same
             return None
+
+
+def slot_for(segments: Sequence[Segment], offset: int) -> int:
+    """The index of the segment that would hold `offset`."""
+    if offset >= segments[-1].base_offset:
+        return len(segments) - 1
+    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)

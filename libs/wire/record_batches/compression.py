@@ -6,6 +6,7 @@ have several members, lz4 and zstd are their own frame formats.
 
 import struct
 import zlib
+from collections.abc import Iterator
 
 import cramjam
 
@@ -24,6 +25,10 @@ class DecompressionTooLarge(Exception):
 class DecompressionFailed(Exception):
     """The input is not what its codec says."""
 
+
+_PIECE = 64 * 1024
+_GROWTH = 8
+"""The factor by which a prefix grows. What is decompressed again because of it is a seventh of the whole."""
 
 LZ4_FAST_LEVEL = 9
 """Kafka's default level, for which it uses the fast compressor. All others are levels of the slower one, whose highest is 12."""
@@ -51,6 +56,22 @@ def decompress(codec: int, data: Buffer, max_bytes: int) -> Buffer:
     if codec == Codec.LZ4 or codec == Codec.ZSTD:
         return _into_growing_buffer(codec, data, max_bytes)
     raise DecompressionFailed(f"unknown codec {codec}")
+
+
+def decompressed_pieces(codec: int, data: Buffer, max_bytes: int) -> Iterator[memoryview]:
+    """The decompressed content of `data` in pieces, each made when it is asked for. A reader that stops early saves the rest.
+
+    Raises as `decompress` does, when it comes to the place. Raw snappy is one piece, at most 22 times as large as its input. The
+    whole of lz4 and zstd up to the reader's place is in memory: the prefix grows, since their library writes into one buffer.
+    """
+    if codec == Codec.GZIP:
+        yield from _gunzip_pieces(data, max_bytes)
+    elif codec == Codec.SNAPPY:
+        yield from _unsnappy_pieces(data, max_bytes)
+    elif codec == Codec.LZ4 or codec == Codec.ZSTD:
+        yield from _growing_prefix(codec, data, max_bytes)
+    else:
+        yield memoryview(decompress(codec, data, max_bytes))
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -93,11 +114,35 @@ def _gunzip(data: Buffer, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
+def _gunzip_pieces(data: Buffer, max_bytes: int) -> Iterator[memoryview]:
+    room = max_bytes
+    rest: Buffer = data
+    while rest:
+        member = zlib.decompressobj(wbits=31)
+        while not member.eof:
+            try:
+                piece = member.decompress(rest, _PIECE)
+            except zlib.error as error:
+                raise DecompressionFailed(str(error)) from error
+            room -= len(piece)
+            if room < 0:
+                raise DecompressionTooLarge(f"gzip: more than {max_bytes} bytes")
+            rest = member.unconsumed_tail
+            if not (piece or rest or member.eof):
+                raise DecompressionFailed("gzip: truncated")
+            yield memoryview(piece)
+        rest = member.unused_data
+
+
 def _unsnappy(data: Buffer, max_bytes: int) -> bytes:
+    return b"".join(_unsnappy_pieces(data, max_bytes))
+
+
+def _unsnappy_pieces(data: Buffer, max_bytes: int) -> Iterator[memoryview]:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _unsnappy_block(view, max_bytes)
-    parts: list[bytes] = []
+        yield memoryview(_unsnappy_block(view, max_bytes))
+        return
     room = max_bytes
     position = _XERIAL_HEADER
     while position < len(view):
@@ -108,10 +153,9 @@ def _unsnappy(data: Buffer, max_bytes: int) -> bytes:
         if length > len(view) - position:
             raise DecompressionFailed("snappy: truncated block")
         part = _unsnappy_block(view[position : position + length], room)
-        parts.append(part)
+        yield memoryview(part)
         room -= len(part)
         position += length
-    return b"".join(parts)
 
 
 def _unsnappy_block(block: memoryview, room: int) -> bytes:
@@ -139,6 +183,26 @@ def _into_growing_buffer(codec: int, data: Buffer, max_bytes: int) -> memoryview
             if size >= max_bytes:
                 raise DecompressionTooLarge(f"{Codec(codec).name.lower()}: more than {max_bytes} bytes") from error
         size = min(max_bytes, 4 * size)
+
+
+def _growing_prefix(codec: int, data: Buffer, max_bytes: int) -> Iterator[memoryview]:
+    decode = cramjam.lz4.decompress_into if codec == Codec.LZ4 else cramjam.zstd.decompress_into
+    done, size = 0, min(max_bytes, _PIECE)
+    while True:
+        output = bytearray(size)
+        is_whole, end = True, size
+        try:
+            end = decode(data, output)
+        except cramjam.DecompressionError as error:
+            if _OUTPUT_FULL not in str(error):
+                raise DecompressionFailed(f"{Codec(codec).name.lower()}: {error}") from error
+            is_whole = False
+        yield memoryview(output)[done:end]
+        if is_whole:
+            return
+        if size >= max_bytes:
+            raise DecompressionTooLarge(f"{Codec(codec).name.lower()}: more than {max_bytes} bytes")
+        done, size = end, min(max_bytes, _GROWTH * size)
 
 
 def _xerial(data: Buffer) -> bytes:

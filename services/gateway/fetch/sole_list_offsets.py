@@ -2,6 +2,8 @@
 
 Spark's connector asks for both ends of a partition after each poll of 500 records, so such requests come by the thousand. What
 needs more than one answer of the known leader is left to the handler (`services/gateway/handlers/list_offsets.py`).
+
+A lookup by timestamp is not left to it once the leader has received it (`services/gateway/core/lookups.py`).
 """
 
 import asyncio
@@ -9,16 +11,18 @@ from collections.abc import Callable
 
 from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListOffsetsReply
-from libs.rpc.errors import ContractError, Disconnected, Overloaded
+from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from services.gateway.core.lookups import is_lookup, lookup_timeout_s
 from services.gateway.core.routing import PartitionRoute, TopicRoute
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import ServedApi
@@ -39,11 +43,15 @@ def send(
     node = data_path.nodes.ready(route.leader) if route is not None else None
     if route is None or node is None:
         return False
-    pending = SoleListOffsets(data_path, exchange, topic, wanted.partition_index, route, node.client, by_handler)
+    by_timestamp = is_lookup(wanted.timestamp)
+    pending = SoleListOffsets(
+        data_path, exchange, topic, wanted.partition_index, route, node.client, by_handler, is_lookup=by_timestamp
+    )
+    timeout_s = lookup_timeout_s(exchange.api_version, request.timeout_ms) if by_timestamp else TIMEOUT_S
     query = [topic.topic_id, wanted.partition_index, wanted.timestamp, wanted.current_leader_epoch]
     body = [request.isolation_level, [query], request.replica_id]
     try:
-        pending.request_id = node.client.send(LIST_OFFSETS, body, (), pending, timeout_s=TIMEOUT_S)
+        pending.request_id = node.client.send(LIST_OFFSETS, body, (), pending, timeout_s=timeout_s)
     except (Overloaded, Disconnected):
         return False
     exchange.on_hang_up = pending.take_back
@@ -57,7 +65,17 @@ class SoleListOffsets:
     `by_handler` is called instead of an answer, at most once: after a failure, an error of the leader, or a change of leader.
     """
 
-    __slots__ = ("_by_handler", "_client", "_data_path", "_exchange", "_partition", "_route", "_topic", "request_id")
+    __slots__ = (
+        "_by_handler",
+        "_client",
+        "_data_path",
+        "_exchange",
+        "_is_lookup",
+        "_partition",
+        "_route",
+        "_topic",
+        "request_id",
+    )
 
     def __init__(
         self,
@@ -68,6 +86,8 @@ class SoleListOffsets:
         route: PartitionRoute,
         client: RpcClient,
         by_handler: Callable[[], None],
+        *,
+        is_lookup: bool,
     ) -> None:
         self._data_path = data_path
         self._exchange = exchange
@@ -76,6 +96,7 @@ class SoleListOffsets:
         self._route = route
         self._client = client
         self._by_handler = by_handler
+        self._is_lookup = is_lookup
         self.request_id = -1
 
     def follow(self) -> None:
@@ -83,25 +104,38 @@ class SoleListOffsets:
         topic = self._data_path.routes.topic_by_id(self._topic.topic_id)
         if topic is None or topic.partition(self._partition) != self._route:
             self.take_back()
-            self._exchange.on_hang_up = None
-            self._by_handler()
+            if self._is_lookup:
+                self._refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                self._exchange.on_hang_up = None
+                self._by_handler()
 
     def __call__(self, outcome: Response | Exception) -> None:
         try:
             if isinstance(outcome, Response):
                 (listed,) = unpack(ListOffsetsReply, outcome.body).partitions
                 if not listed.error:
-                    described = ListOffsetsPartitionResponse(
-                        self._partition, 0, listed.timestamp, listed.offset, listed.leader_epoch
+                    self._answer(
+                        ListOffsetsPartitionResponse(self._partition, 0, listed.timestamp, listed.offset, listed.leader_epoch)
                     )
-                    response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(self._topic.name, [described])])
-                    exchange = self._exchange
-                    exchange.finish(_API.written(exchange.api_version, exchange.correlation_id, response))
                     return
+            elif self._is_lookup and isinstance(outcome, RpcFailure) and outcome.sent and not isinstance(outcome, RpcError):
+                late = isinstance(outcome, DeadlineExceeded)
+                self._refuse(ErrorCode.REQUEST_TIMED_OUT if late else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return
         except (ContractError, ValueError):
             pass  # the handler meets the same answer, and reports it
         self._exchange.on_hang_up = None
         self._by_handler()
+
+    def _refuse(self, error: ErrorCode) -> None:
+        self._data_path.meters.failed(self._exchange.api_key, error)
+        self._answer(ListOffsetsPartitionResponse(self._partition, error))
+
+    def _answer(self, described: ListOffsetsPartitionResponse) -> None:
+        response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(self._topic.name, [described])])
+        exchange = self._exchange
+        exchange.finish(_API.written(exchange.api_version, exchange.correlation_id, response))
 
     def take_back(self) -> None:
         self._client.cancel(self.request_id)

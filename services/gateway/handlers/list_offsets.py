@@ -4,7 +4,8 @@ v2 isolation level · v4 leader epochs · v5 OFFSET_NOT_AVAILABLE · v6 flexible
 local · v9 -5, latest tiered · v10 timeout · v11 -6, earliest pending upload.
 
 The request waits for a partition without a leader, and for a new leader that has not yet committed its predecessor's records. It
-waits for half of its timeout, at most 5 s. It may be sent twice, since it is a read.
+waits for half of its timeout, at most 5 s. It may be sent twice, since it is a read. Only a lookup by timestamp is not sent to
+the next leader when one received it and did not answer (`core/lookups.py`).
 
 Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER. It waits up to 0.5 s until
 consumers may see what was acknowledged with acks=0 or 1.
@@ -25,6 +26,7 @@ from libs.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from services.gateway.core.lookups import is_lookup, lookup_timeout_s
 from services.gateway.core.routing import TopicRoute
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
@@ -56,6 +58,7 @@ class _Query:
 async def handle(gateway: GatewayState, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     version = context.api_version
     queries, answers = _split(gateway, request, version)
+    has_lookups = any(is_lookup(query.timestamp) for query in queries.values())
     retry_timeout_s = TIMEOUT_S_MAX if version < 10 else min(max(request.timeout_ms, 0) / 2000, TIMEOUT_S_MAX)
     answers |= await ask_leaders(
         gateway,
@@ -66,6 +69,8 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
             ListOffsetsReply,
             is_final=lambda answer: answer.error not in RETRIABLE_ERRORS,
             retry_timeout_s=retry_timeout_s,
+            answer_timeout_s=lookup_timeout_s(version, request.timeout_ms) if has_lookups else None,
+            repeats_lost=lambda key: not is_lookup(queries[key].timestamp),
         ),
     )
     for key in queries:

@@ -45,6 +45,8 @@ class LeaderRequest(Generic[K, A]):
     retry_timeout_s: float
     answer_timeout_s: float | None = None
     """The timeout of one RPC. None: what is left of `retry_timeout_s`."""
+    repeats_lost: Callable[[K], bool] = lambda _: True
+    """Whether the next leader is asked after one that received the request and did not answer. It may have died of it."""
 
 
 async def ask_leaders(
@@ -54,13 +56,18 @@ async def ask_leaders(
 
     `partitions` gives the topic id and the partition index of each key.
     """
+    lost: set[K] = set()
 
     async def ask(leader: int, keys: list[K], timeout_s: float) -> Mapping[K, A]:
         try:
             reply = await gateway.storage(
                 leader, request.method, request.body(keys), request.reply_type, timeout_s=request.answer_timeout_s or timeout_s
             )
-        except (NodeUnavailable, RpcFailure):
+        except NodeUnavailable as error:
+            if error.sent:
+                lost.update(keys)
+            return {}
+        except RpcFailure:
             return {}
         return dict(zip(keys, reply.partitions, strict=True))
 
@@ -81,10 +88,15 @@ async def ask_leaders(
         try:
             for answer in await _collect_answers(gateway, partitions, by_leader, requests):
                 answers.update(answer)
+            lost.update(*[by_leader[leader] for task, leader in requests.items() if task.cancelling()])
         finally:
             for request_task in requests:
                 request_task.cancel()
-        open_keys = [key for key in open_keys if key not in answers or not request.is_final(answers[key])]
+        open_keys = [
+            key
+            for key in open_keys
+            if not (key in answers and request.is_final(answers[key])) and (request.repeats_lost(key) or key not in lost)
+        ]
         remaining_s = deadline - clock()
         if not open_keys or remaining_s <= 0:
             break

@@ -255,6 +255,24 @@ DIFFERENCES: Final = (
         unseen="the answers are alike",
     ),
     Difference(
+        "list-offsets-bounded-lookups",
+        ApiKey.LIST_OFFSETS,
+        "A lookup by timestamp does a bounded amount of work. With `record.validation=header` a batch's newest timestamp may be "
+        "later than any record in it, and each such batch must be opened. After 64 of them, 256 MiB of decompressed records or "
+        "2,000,000 records, the answer is the first offset that was not looked at: no earlier record is as late as the "
+        "timestamp. So is the first offset of a batch that cannot be opened. Kafka corrects the newest timestamp at Produce, "
+        "and its lookups have no bound.",
+        unseen="it takes that much to look at: tests/storage/test_timestamp_lookups.py",
+    ),
+    Difference(
+        "list-offsets-refused-lookups",
+        ApiKey.LIST_OFFSETS,
+        "Lookups by timestamp have turns at a storage node. One that waits for too long, or behind too many others, answers "
+        "REQUEST_TIMED_OUT. One whose leader dies or is replaced under it answers NOT_LEADER_OR_FOLLOWER, and is not sent to the "
+        "next leader. Kafka has no such bound.",
+        unseen="it takes more lookups than the bound: tests/storage/test_timestamp_lookups.py",
+    ),
+    Difference(
         "delete-records-anywhere",
         ApiKey.DELETE_RECORDS,
         "The leader is asked wherever it is. Kafka answers NOT_LEADER_OR_FOLLOWER for partitions that another broker leads.",

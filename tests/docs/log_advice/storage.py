@@ -116,6 +116,10 @@ REPLICAS: Final = {
         "A process that checks records ended. Each batch is tried once more, alone.",
         "Look for the kernel's OOM killer. Report it otherwise.",
     ),
+    "batch not opened for a lookup": Advice(
+        "A process that walks through records for a ListOffsets ended. The answer is the batch's first offset.",
+        "Look for the kernel's OOM killer. Report it otherwise.",
+    ),
     "cannot pull from a leader": Advice(
         "A follower does not reach its leader's node.", "Look whether `leader` runs and can be reached."
     ),

@@ -1,6 +1,7 @@
 """The lag of consumers, as the leaders of their partitions report it, and only on request."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from libs.runtime.storage_nodes import StorageNodes
 from libs.wire.record_batches.batch_layout import Codec
 from libs.wire.record_batches.records import Record, build_batch
 from services.group_coordinator.core.model.records import OffsetCommitted
+from services.group_coordinator.lag import lag_meter
 from services.group_coordinator.lag.lag_meter import RECORDS_BYTES_MAX, RECORDS_LOOKED_AT_MAX, Lag, LagMeter
 from tests.storage.cluster import WAIT_S, StorageCluster, batch
 from tests.support.polling import until
@@ -99,6 +101,28 @@ async def test_within_a_large_batch_it_is_that_of_the_first(node: StorageCluster
     timed = [Record(None, value, NOW_MS - 50_000 + index) for index, value in enumerate(records)]
     await node.append(topic, bytes(build_batch(timed, codec=Codec.GZIP)))
     assert [result.seconds for result in await meter.of(at(len(records) - 1))] == [50.0]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+async def test_of_a_large_batch_only_the_beginning_is_asked_for(
+    node: StorageCluster, meter: Meter, codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Producers choose its size. Eight are asked for at once, and their records are looked at on the event loop."""
+    topic = await made(node, meter)
+    timed = [Record(None, random.Random(index).randbytes(1000), NOW_MS - 50_000 + index) for index in range(800)]
+    await node.append(topic, bytes(build_batch(timed, codec=codec)))
+    received: list[int] = []
+    time_in = lag_meter._time_in
+
+    def noted(batch: memoryview, offset: int) -> int | None:
+        received.append(len(batch))
+        return time_in(batch, offset)
+
+    monkeypatch.setattr(lag_meter, "_time_in", noted)
+    near, far = [(await meter.of(at(offset)))[0].seconds for offset in (30, 700)]
+    assert received == [RECORDS_BYTES_MAX] * 2
+    assert far == 50.0
+    assert near == 50.0 if codec in (Codec.LZ4, Codec.ZSTD) else 49.97, "their first block is cut"
 
 
 async def test_deleted_records_do_not_count_as_lag(node: StorageCluster, meter: Meter) -> None:

@@ -89,6 +89,7 @@ class Fetch:
     replica_id: int = -1
     rack: str = ""  # of the consumer: a leader may name a replica that is nearer (KIP-392)
     as_follower: bool = False  # answer also for partitions that the node only follows, up to the high watermark that it knows
+    first_bytes: int = 0  # inline only: answer at most so many bytes of each partition, though that cuts a batch. 0: all
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ looked up on the disk counts as one without bytes, until a thread of that disk h
 import asyncio
 from functools import partial
 
+from libs.commitlog.segments.reading import Slice
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import Fetch
 from libs.rpc.errors import ContractError
@@ -202,9 +203,9 @@ class Fetches:
 
     def _reply(self, call: Call, request: Fetch, reading: Reading) -> None:
         """Answers with file ranges, or with bytes behind the body if the caller shares no kernel with us."""
-        rows = [_row(result, inline=request.inline) for result in reading.partitions]
+        rows = [_row(result, request) for result in reading.partitions]
         files = [
-            (result.handle, result.slice.position, result.slice.length)
+            (result.handle, result.slice.position, _inline_length(result.slice, request))
             for result in reading.partitions
             if result.slice is not None and result.handle is not None
         ]
@@ -227,14 +228,19 @@ def _waits_for_disk(reading: Reading) -> bool:
     return not (reading.complete or reading.taken) and any(result.needed is not None for result in reading.partitions)
 
 
-def _row(result: PartitionRead, *, inline: bool) -> list[object]:
+def _inline_length(piece: Slice, request: Fetch) -> int:
+    return min(piece.length, request.first_bytes) if request.first_bytes else piece.length
+
+
+def _row(result: PartitionRead, request: Fetch) -> list[object]:
     """A `Fetched`, in the field order of the contract."""
     ranges: list[tuple[int, int, int]] = []
     length = 0
     readable_to = -1
     piece, aborted = result.slice, result.aborted
+    inline = request.inline
     if piece is not None and inline:
-        length = piece.length
+        length = _inline_length(piece, request)
     elif piece is not None:
         ranges = [(piece.file.file_id, piece.position, piece.length)]
         readable_to = piece.readable_to if aborted is None else aborted.readable_to

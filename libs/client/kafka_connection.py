@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from libs.host_port import with_port
 from libs.wire.api_keys import ApiKey
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
 from libs.wire.primitives import ProtocolError, Reader, Writer
@@ -31,7 +32,7 @@ class KafkaConnection:
         timeout_s: float = 10.0,
         answer_bytes_max: int = ANSWER_BYTES_MAX,
     ) -> None:
-        self.address = f"{host}:{port}"
+        self.address = with_port(host, port)
         self._client_id = client_id
         self._answer_bytes_max = answer_bytes_max
         self._correlation_id = 0

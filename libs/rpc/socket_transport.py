@@ -10,6 +10,7 @@ import stat
 import struct
 from collections.abc import Callable
 
+from libs.host_port import peer_host, with_port
 from libs.rpc.disk_readers import DiskReaders
 from libs.rpc.passed_files import OsPassedFiles
 from libs.rpc.silence import SILENCE_S
@@ -41,23 +42,23 @@ class SocketTransport:
         return os.path.exists(path)
 
     async def connect(self, address: str, receiver_factory: Callable[[Stream], Receiver], timeout_s: float) -> Stream:
-        family, target = parse_address(address)
-        connecting = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            connecting.setblocking(False)
-            async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s):
+            family, target = await _resolved(*parse_address(address))
+            connecting = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                connecting.setblocking(False)
                 await asyncio.get_running_loop().sock_connect(connecting, target)
-            stream = self._stream(connecting, address)
-        except BaseException:
-            connecting.close()
-            raise
+                stream = self._stream(connecting, address)
+            except BaseException:
+                connecting.close()
+                raise
         stream.start(receiver_factory(stream))
         return stream
 
     async def listen(
         self, address: str, on_stream: Callable[[Stream], Receiver], *, send_buffer_bytes: int = KERNELS_CHOICE
     ) -> "SocketListener":
-        family, target = parse_address(address)
+        family, target = await _resolved(*parse_address(address))
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
             listening.setblocking(False)
@@ -120,8 +121,7 @@ class SocketListener:
             self._unix_path = name
             self.address = f"unix:{name}"
         else:
-            host = f"[{name[0]}]" if ":" in name[0] else name[0]
-            self.address = f"tcp:{host}:{name[1]}"
+            self.address = f"tcp:{with_port(name[0], name[1])}"
         self._loop.add_reader(listening.fileno(), self._readable)
 
     def _readable(self) -> None:
@@ -136,7 +136,7 @@ class SocketListener:
                 self._loop.remove_reader(self._socket.fileno())
                 self._resume = self._loop.call_later(OUT_OF_DESCRIPTORS_PAUSE_S, self._watch)
                 return
-            self._on_accepted(accepted, self.address if self._unix_path else f"tcp:{name[0]}:{name[1]}")
+            self._on_accepted(accepted, self.address if self._unix_path else f"tcp:{with_port(peer_host(name[0]), name[1])}")
 
     def _watch(self) -> None:
         self._loop.add_reader(self._socket.fileno(), self._readable)
@@ -164,6 +164,20 @@ def parse_address(address: str) -> tuple[int, str | tuple[str, int]]:
     if host.startswith("["):
         return socket.AF_INET6, (host.strip("[]"), int(port))
     return socket.AF_INET, (host, int(port))
+
+
+async def _resolved(family: int, target: str | tuple[str, int]) -> tuple[int, str | tuple[str, int]]:
+    """The same, with an address in the place of a name. Of a name's addresses, those of IPv4 come first. Raises OSError."""
+    if family != socket.AF_INET:
+        return family, target
+    assert isinstance(target, tuple)
+    try:
+        socket.inet_pton(socket.AF_INET, target[0])
+    except OSError:
+        found = await asyncio.get_running_loop().getaddrinfo(*target, type=socket.SOCK_STREAM)
+        family, _, _, _, name = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        return family, (str(name[0]), int(name[1]))
+    return family, target
 
 
 def _remove_stale(path: str) -> None:

@@ -8,6 +8,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.membership import Membership, Superseded
 from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
+from libs.host_port import with_port
 from libs.rpc.server import RpcServer
 from libs.runtime.service_config import ServiceConfig
 
@@ -42,7 +43,7 @@ class Registration:
         unix = await self.server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""
         tcp = await self.server.listen(f"tcp:{config.rpc_tcp}") if config.rpc_tcp else ""
         if tcp and config.rpc_advertised_host:
-            tcp = f"tcp:{config.rpc_advertised_host}:{tcp.rpartition(':')[2]}"
+            tcp = f"tcp:{with_port(config.rpc_advertised_host, tcp.rpartition(':')[2])}"
         self.member = replace(self.member, unix_address=unix, tcp_address=tcp)
 
     async def register(self) -> None:

@@ -3,6 +3,7 @@
 import math
 import os
 
+from libs.host_port import split_port
 from libs.lean_dataclass import dataclass
 from libs.telemetry.logs import LogSettings
 
@@ -78,9 +79,9 @@ class ServiceConfig:
         rpc_tcp = (self.rpc_tcp,) if self.rpc_tcp else ()
         for variable, addresses in (("ETCD", self.etcd), ("PEERS", self.peers), ("RPC_TCP", rpc_tcp)):
             for address in addresses:
-                host, _, port = address.rpartition(":")
+                host, port = split_port(address)
                 if not host or not port.isdecimal() or not 0 <= int(port) <= PORT_MAX:
-                    return f"PENSTOCK_{variable} has {address!r}; expected host:port"
+                    return f"PENSTOCK_{variable} has {address!r}; expected host:port, and [host]:port for an IPv6 address"
         if self.rpc_tcp.rpartition(":")[0] in WILDCARDS and not self.rpc_advertised_host:
             return f"PENSTOCK_RPC_TCP is {self.rpc_tcp!r}, and nobody can connect to that; expected PENSTOCK_RPC_ADVERTISED_HOST"
         if len(os.fsencode(self.rpc_unix)) > SOCKET_PATH_MAX:

@@ -4,6 +4,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
+from libs.host_port import with_port
 from libs.telemetry import logs
 from services.dev.command_line import log_settings_of, parse, settings_of
 from services.dev.data_folder import open_data_folder
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     logs.configure("dev", "dev", logging)
 
     def announce(host: str, port: int) -> None:
-        print(f"bootstrap.servers={host}:{port}", flush=True)
+        print(f"bootstrap.servers={with_port(host, port)}", flush=True)
 
     try:
         run(lambda lifecycle: serve(settings, folder, logging, lifecycle, announce))

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from libs.host_port import with_port
 from libs.runtime.lifecycle import CannotRun, Lifecycle, run
 from libs.telemetry import logs
 from libs.telemetry.logs import LEVELS, LogSettings
@@ -75,7 +76,7 @@ async def _serve(
             logging,
             lifecycle,
             lambda host, port: _answer(
-                lifeline, bootstrap_servers=f"{host}:{port}", port=port, pid=os.getpid(), temporary=folder.sockets
+                lifeline, bootstrap_servers=with_port(host, port), port=port, pid=os.getpid(), temporary=folder.sockets
             ),
         )
     except CannotRun as error:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
+from libs.host_port import without_brackets
 from libs.runtime.lifecycle import CannotRun, Lifecycle
 from libs.telemetry.logs import LogSettings
 from services.dev.admin_port import open_admin_port
@@ -29,4 +30,4 @@ async def serve(
         raise CannotRun(str(error)) from error
     except DAMAGES as error:
         raise CannotRun("the data folder cannot be used", path=folder.path, reason=error) from error
-    announce(settings.advertised_host, port)
+    announce(without_brackets(settings.advertised_host), port)

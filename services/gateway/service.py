@@ -14,6 +14,7 @@ from libs.cluster.health import Health, health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import GATEWAY, STORAGE, Listener
+from libs.host_port import without_brackets
 from libs.rpc.client import Hello, Response, RpcClient
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
 from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
@@ -131,7 +132,7 @@ class Gateway:
         )
         self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
         port_base = config.advertised_port_base or config.port_base
-        self.listener = Listener(config.listener_name, config.advertised_host, port_base, "PLAINTEXT")
+        self.listener = Listener(config.listener_name, without_brackets(config.advertised_host), port_base, "PLAINTEXT")
         """The address for clients, as other gateways announce it."""
         self._stale_clients = StaleClients(self._connections, self.listener)
         server = RpcServer(hello, ImageLending(lambda: self.image).methods, transport=transport)

@@ -25,7 +25,7 @@ from services.local.given_settings import warn_of_settings
 from services.local.hints import DEFAULT_RUN, with_given
 from services.local.pipeline_setup import set_up_pipeline
 from services.local.python_setup import set_up_python, venv_python
-from services.local.run_directory import LOG_DIRS, RunDirectory
+from services.local.run_directory import ADVERTISED_HOST, LOG_DIRS, RunDirectory
 from services.local.upgrade import names_running_other_code, upgrade
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +68,7 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         if before is not None and before != shape:
             refuse_change(before, cluster)
         if given.host is not None:
-            advertised_host.refuse_running_elsewhere(cluster, given.host)
+            advertised_host.refuse_running_elsewhere(cluster, os.environ[ADVERTISED_HOST])
         warn_of_settings(cluster, ROOT, say)
         full = cluster.up(
             lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running")

@@ -8,27 +8,38 @@ from services.local import processes
 from services.local.cluster import Cluster
 from services.local.cluster_shape import HOST
 from services.local.errors import LauncherError
-from services.local.host_names import ANY, NAME
+from services.local.host_names import ANY, ANY_IPV6, NAME, is_ipv6
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST
 
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+")
-EXPECTED = "expected the name or IPv4 address by which clients reach this machine, without a port"
+LOOPBACK_IPV6 = "::1"
+EXPECTED = "expected the name or address by which clients reach this machine, without a port"
 CONNECT_S = 2.0
 
 
 def settings_for(host: str, given: Mapping[str, str]) -> dict[str, str]:
     """The settings of gateways that HOST= stands for. `given`: the environment. Raises LauncherError."""
-    if not NAME.fullmatch(host) or host == ANY:
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if host in (ANY, ANY_IPV6) or not (NAME.fullmatch(host) or is_ipv6(host)):
         raise LauncherError(f"HOST={host}: {EXPECTED}")
-    settings = {LISTEN_HOST: HOST if LOOPBACK.fullmatch(host) else ANY, ADVERTISED_HOST: host}
+    settings = {LISTEN_HOST: _listen_host(host), ADVERTISED_HOST: host}
     for variable, value in settings.items():
         if given.get(variable, value) != value:
             raise LauncherError(f"HOST={host} and {variable}={given[variable]} contradict each other: give one of them")
+    return settings
+
+
+def _listen_host(host: str) -> str:
+    """Raises LauncherError."""
+    if LOOPBACK.fullmatch(host):
+        return HOST
     try:
-        socket.getaddrinfo(host, None, family=socket.AF_INET)
+        families = {family for family, *_ in socket.getaddrinfo(host, None)}
     except OSError:
         raise LauncherError(f"HOST={host} has no address on this machine; {EXPECTED}") from None
-    return settings
+    if host == LOOPBACK_IPV6:
+        return host
+    return ANY if families == {socket.AF_INET} else ANY_IPV6
 
 
 def refuse_running_elsewhere(cluster: Cluster, host: str) -> None:
@@ -46,7 +57,7 @@ def unreachable(bootstrap_servers: str) -> list[str]:
     for address in bootstrap_servers.split(","):
         host, _, port = address.rpartition(":")
         try:
-            socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
         except OSError:
             found.append(address)
     return found

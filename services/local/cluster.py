@@ -22,6 +22,7 @@ from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, pl
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.free_ports import refuse_shared, refuse_taken
+from services.local.host_names import with_port
 from services.local.run_directory import ADVERTISED_HOST, RunDirectory
 from services.local.warm_processes import Prepared
 
@@ -134,7 +135,7 @@ class Cluster:
         """As clients reach the gateways."""
         gateways = range(1, self.shape.gateways + 1)
         return ",".join(
-            f"{self._advertised_host(f'gateway-{number}')}:{self.shape.bootstrap_port(number)}" for number in gateways
+            with_port(self._advertised_host(f"gateway-{number}"), self.shape.bootstrap_port(number)) for number in gateways
         )
 
     def _advertised_host(self, gateway: str) -> str:

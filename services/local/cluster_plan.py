@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
+from services.local.host_names import with_port
 from services.local.run_directory import RunDirectory
 
 STOP_ORDER = ("gateway", "group_coordinator", "transaction_coordinator", "storage", "controller", "etcd")
@@ -35,7 +36,7 @@ class ProcessPlan:
 def with_host(plan: ProcessPlan, host: str) -> ProcessPlan:
     """The same gateway, whose clients reach it at another address. The admin port stays on loopback."""
     addresses = {
-        name: each if name == "admin" else [address.replace(HOST, host) for address in each]
+        name: each if name == "admin" else [with_port(host, int(address.rpartition(":")[2])) for address in each]
         for name, each in plan.addresses.items()
     }
     return replace(plan, addresses=addresses)

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 from services.local.cluster_shape import HOST
+from services.local.host_names import with_port
 from services.local.processes import command_line
 
 LISTENING = "0A"
@@ -18,7 +19,7 @@ def ask(port: int, path: str, *, timeout_s: float, host: str = HOST, bytes_max: 
     """
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
-            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {with_port(host, port)}\r\n\r\n".encode())
             answer = b""
             while len(answer) < bytes_max and (part := connection.recv(65_536)):
                 answer += part

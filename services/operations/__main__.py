@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from libs.client.kafka_connection import BrokerUnreachable
+from libs.host_port import split_port
 from services.operations.await_in_sync import await_in_sync
 from services.operations.requests import Refused
 from services.operations.scale_down import TimeOver, decommission, forget
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
+    host, port = split_port(text)
     if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     return host, int(port)

@@ -6,6 +6,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 
+from libs.host_port import with_port
+
 PAUSE_S = 0.5
 ANSWER_S = 3.0
 
@@ -21,7 +23,7 @@ def await_in_sync(host: str, port: int, timeout_s: float, say: Callable[[str], N
 def _problem(host: str, port: int) -> str:
     """By the node's own /health, which answers 503 if anything is wrong. Empty if no process listens: then it needs no pause."""
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}/health", timeout=ANSWER_S) as answer:
+        with urllib.request.urlopen(f"http://{with_port(host, port)}/health", timeout=ANSWER_S) as answer:
             return _problem_of(answer.read())
     except urllib.error.HTTPError as error:
         return _problem_of(error.read())

@@ -6,6 +6,7 @@ from secrets import token_hex
 
 from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
 from libs.client.metadata import Broker, ClusterView, metadata
+from libs.host_port import with_port
 from services.operations.requests import (
     Refused,
     create_topic,
@@ -29,7 +30,7 @@ def smoke(host: str, port: int, timeout_s: float, say: Callable[[str], None]) ->
         brokers = metadata(bootstrap, []).brokers
         for broker in brokers.values():
             _check_address(broker)
-            say(f"broker {broker.node_id} answers at {broker.host}:{broker.port}")
+            say(f"broker {broker.node_id} answers at {with_port(broker.host, broker.port)}")
         create_topic(bootstrap, topic, max(1, len(brokers)))
         try:
             for index in range(len(_led(bootstrap, topic, deadline).partitions)):

@@ -69,6 +69,9 @@ node. Later `make up`s keep the address; `HOST=127.0.0.1` takes it back, after `
 `PENSTOCK_LISTEN_HOST=0.0.0.0` and `PENSTOCK_ADVERTISED_HOST`. Etcd, processes and admin ports stay on loopback. For a cluster
 that outlives a machine: [operate/three-hosts.md](operate/three-hosts.md).
 
+IPv6 works alike: `HOST=fd00::5` stands for `PENSTOCK_LISTEN_HOST=::`, which serves IPv4 too. A host with a port has brackets
+everywhere, as in `[fd00::5]:9092`; a host alone has none.
+
 Programs on this machine are sent to that address, too. `make up` warns if they cannot connect to it, as behind a NAT. Then start
 one more gateway beside those of `make up`, with a listener of its own:
 

@@ -1,7 +1,5 @@
 """HOST= of `make up`: what it stands for, and what is refused."""
 
-import re
-
 import pytest
 
 from services.local.advertised_host import settings_for, unreachable
@@ -19,10 +17,15 @@ def test_loopback_lets_nobody_else_in(host: str) -> None:
     assert settings_for(host, {}) == {"PENSTOCK_LISTEN_HOST": "127.0.0.1", "PENSTOCK_ADVERTISED_HOST": host}
 
 
-@pytest.mark.parametrize("host", ["", "0.0.0.0", "10.0.0.1:9092", "a b", "::1", "-a"])
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "10.0.0.1:9092", "a b", "::", "[::]", "::1%lo", "[::1]:9092", "-a"])
 def test_what_is_no_address_of_one_machine_is_refused(host: str) -> None:
-    with pytest.raises(LauncherError, match=f"^HOST={re.escape(host)}: expected the name or IPv4 address .* without a port$"):
+    with pytest.raises(LauncherError, match=r"^HOST=.*: expected the name or address .* without a port$"):
         settings_for(host, {})
+
+
+@pytest.mark.parametrize(("host", "listens"), [("::1", "::1"), ("[::1]", "::1"), ("fd00::5", "::")])
+def test_an_ipv6_address_may_be_given_and_is_advertised_without_brackets(host: str, listens: str) -> None:
+    assert settings_for(host, {}) == {"PENSTOCK_LISTEN_HOST": listens, "PENSTOCK_ADVERTISED_HOST": host.strip("[]")}
 
 
 def test_a_name_that_does_not_resolve_is_refused() -> None:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from libs.host_port import with_port
 from libs.rpc.transport import Listener, Receiver, Stream, Transport
 from libs.telemetry.logs import fields
 from services.gateway.core.addresses import BOOTSTRAP
@@ -86,7 +87,7 @@ class Listeners:
 
     async def _listen(self, broker_id: int) -> Listener:
         port = self._port_base + max(broker_id, 0)
-        address, accepted = f"tcp:{self._host}:{port}", partial(self._accepted, broker_id)
+        address, accepted = f"tcp:{with_port(self._host, port)}", partial(self._accepted, broker_id)
         return await self._transport.listen(address, accepted, send_buffer_bytes=self._send_buffer_bytes)
 
     def _accepted(self, broker_id: int, stream: Stream) -> Receiver:

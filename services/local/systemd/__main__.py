@@ -10,6 +10,7 @@ from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary
 from services.local.python_setup import venv_python
 from services.local.systemd.environment import environment_files
+from services.local.systemd.firewall import FIREWALL_UNIT, RULES, Firewall
 from services.local.systemd.hosts import Hosts
 from services.local.systemd.units import ENVIRONMENT, Installation, unit_files
 
@@ -33,18 +34,26 @@ def installation_of(given: argparse.Namespace) -> Installation:
     return Installation(given.python, given.etcd, given.user)
 
 
-def write(into: Path, hosts: Hosts, installation: Installation) -> list[str]:
-    """Units are replaced. An environment file that is there stays, since its operator may have changed it. Returns what was done,
-    a line for each file."""
+def write(into: Path, hosts: Hosts, installation: Installation, firewall: Firewall | None) -> list[str]:
+    """Units are replaced. A file of settings or rules that is there stays, since its operator may have changed it. Returns what
+    was done, a line for each file."""
     done = []
-    for name, text in unit_files(installation).items():
+    settings = {name: _text(values) for name, values in environment_files(hosts).items()}
+    units = unit_files(installation)
+    if firewall is not None:
+        units[FIREWALL_UNIT], settings[RULES] = firewall.unit(), firewall.rules()
+    for name, text in units.items():
         done.append(_write(into / UNITS.lstrip("/") / name, text))
-    for name, settings in environment_files(hosts).items():
-        path, text = into / ENVIRONMENT.lstrip("/") / name, _text(settings)
+    for name, text in settings.items():
+        path = into / ENVIRONMENT.lstrip("/") / name
         if path.exists() and path.read_text(encoding="utf-8") != text:
             done.append(f"kept {path}, which differs; remove it to have it written anew")
         else:
             done.append(_write(path, text))
+            if name == RULES and firewall is not None and not firewall.clients:
+                done.append(f"no client may connect until {path} names their networks: give --clients, or edit it")
+    if hosts.listen_address == hosts.any_address:
+        done.append(f"etcd listens at all addresses, since {hosts.name} is a name: --address says at which one it should")
     return done
 
 
@@ -62,6 +71,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m services.local.systemd", description="Writes the systemd units of one host.")
     parser.add_argument("--hosts", required=True, help="names or addresses of all hosts, the same list on each")
     parser.add_argument("--host", required=True, help="which of them this is")
+    parser.add_argument("--address", default="", help="where etcd listens, if --host is a name (default: at all addresses)")
+    parser.add_argument("--clients", default="", help="networks of clients, such as 10.0.0.0/16, for the firewall")
+    parser.add_argument("--operators", default="", help="addresses that may read health and metrics, for the firewall")
+    parser.add_argument("--no-firewall", action="store_true", help="write none, since another one protects the ports")
     parser.add_argument("--racks", default="", help="the rack or zone of each of --hosts, in their order")
     parser.add_argument("--port", type=int, default=9092, help="the bootstrap port (default 9092)")
     parser.add_argument("--user", default="penstock", help="the user that runs all processes (default penstock)")
@@ -74,9 +87,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     given = parse(arguments)
     try:
-        racks = _list(given.racks) if given.racks else ()
-        hosts = Hosts(_list(given.hosts), given.host, racks, given.port)
-        for line in write(given.into, hosts, installation_of(given)):
+        racks = _list(given.racks)
+        hosts = Hosts(_list(given.hosts), given.host, racks, given.port, given.address)
+        firewall = None if given.no_firewall else Firewall(hosts, _list(given.clients), _list(given.operators))
+        for line in write(given.into, hosts, installation_of(given), firewall):
             print(line)
     except LauncherError as reason:
         print(f"penstock: {reason}", file=sys.stderr)
@@ -88,7 +102,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(","))
+    return tuple(word.strip() for word in text.split(",")) if text else ()
 
 
 if __name__ == "__main__":

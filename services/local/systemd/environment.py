@@ -1,6 +1,6 @@
 """The environment files of a host: what its operator may change."""
 
-from services.local.host_names import ANY
+from services.local.host_names import is_ipv6, with_port
 from services.local.systemd.hosts import ADMIN_ABOVE_RPC, ETCD_CLIENT, ETCD_PEER, RPC_PORTS, Hosts
 
 
@@ -13,13 +13,13 @@ def environment_files(hosts: Hosts) -> dict[str, dict[str, str]]:
 
 
 def _etcd(hosts: Hosts) -> dict[str, str]:
-    members = ",".join(f"etcd-{number}=http://{name}:{ETCD_PEER}" for number, name in enumerate(hosts.names, 1))
+    members = ",".join(f"etcd-{number}=http://{with_port(name, ETCD_PEER)}" for number, name in enumerate(hosts.names, 1))
     return {
         "ETCD_NAME": f"etcd-{hosts.node_id}",
-        "ETCD_LISTEN_CLIENT_URLS": f"http://{ANY}:{ETCD_CLIENT}",
-        "ETCD_ADVERTISE_CLIENT_URLS": f"http://{hosts.name}:{ETCD_CLIENT}",
-        "ETCD_LISTEN_PEER_URLS": f"http://{ANY}:{ETCD_PEER}",
-        "ETCD_INITIAL_ADVERTISE_PEER_URLS": f"http://{hosts.name}:{ETCD_PEER}",
+        "ETCD_LISTEN_CLIENT_URLS": ",".join(f"http://{with_port(address, ETCD_CLIENT)}" for address in _client_addresses(hosts)),
+        "ETCD_ADVERTISE_CLIENT_URLS": f"http://{with_port(hosts.name, ETCD_CLIENT)}",
+        "ETCD_LISTEN_PEER_URLS": f"http://{with_port(hosts.listen_address, ETCD_PEER)}",
+        "ETCD_INITIAL_ADVERTISE_PEER_URLS": f"http://{with_port(hosts.name, ETCD_PEER)}",
         "ETCD_INITIAL_CLUSTER": members,
         "ETCD_INITIAL_CLUSTER_TOKEN": "penstock",
         "ETCD_INITIAL_CLUSTER_STATE": "new",
@@ -29,6 +29,12 @@ def _etcd(hosts: Hosts) -> dict[str, str]:
     }
 
 
+def _client_addresses(hosts: Hosts) -> list[str]:
+    """That of this host, and loopback for its operators."""
+    own = hosts.listen_address
+    return [own] if own == hosts.any_address else [own, "::1" if is_ipv6(own) else "127.0.0.1"]
+
+
 def _common(hosts: Hosts) -> dict[str, str]:
     return {
         "PENSTOCK_NODE_ID": str(hosts.node_id),
@@ -36,7 +42,7 @@ def _common(hosts: Hosts) -> dict[str, str]:
         "PENSTOCK_ETCD": hosts.addresses(ETCD_CLIENT),
         "PENSTOCK_PEERS": hosts.addresses(RPC_PORTS["controller"]),
         "PENSTOCK_RPC_ADVERTISED_HOST": hosts.name,
-        "PENSTOCK_ADMIN_HOST": ANY,
+        "PENSTOCK_ADMIN_HOST": hosts.any_address,
         # glibc gives every thread its own heap by default, which costs tens of MB over all processes.
         "MALLOC_ARENA_MAX": "2",
     }
@@ -44,11 +50,11 @@ def _common(hosts: Hosts) -> dict[str, str]:
 
 def _service(hosts: Hosts, role: str) -> dict[str, str]:
     rpc = RPC_PORTS[role]
-    settings = {"PENSTOCK_RPC_TCP": f"{ANY}:{rpc}", "PENSTOCK_ADMIN_PORT": str(rpc + ADMIN_ABOVE_RPC)}
+    settings = {"PENSTOCK_RPC_TCP": with_port(hosts.any_address, rpc), "PENSTOCK_ADMIN_PORT": str(rpc + ADMIN_ABOVE_RPC)}
     if role == "gateway":
         settings |= {
             "PENSTOCK_PORT_BASE": str(hosts.port),
-            "PENSTOCK_LISTEN_HOST": ANY,
+            "PENSTOCK_LISTEN_HOST": hosts.any_address,
             "PENSTOCK_ADVERTISED_HOST": hosts.name,
         }
     if role in ("gateway", "storage") and hosts.rack:

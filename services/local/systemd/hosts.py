@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from services.local.errors import LauncherError
-from services.local.host_names import NAME
+from services.local.host_names import ANY, ANY_IPV6, NAME, is_address, is_ipv6, with_port
 
 ETCD_CLIENT, ETCD_PEER = 2379, 2380
 RPC_PORTS = {
@@ -19,7 +19,7 @@ ADMIN_ABOVE_RPC = 100
 OWN_PORTS = frozenset({ETCD_CLIENT, ETCD_PEER, *RPC_PORTS.values(), *(port + ADMIN_ABOVE_RPC for port in RPC_PORTS.values())})
 COUNTS = (3, 5, 7)
 """How many hosts there may be: etcd and the controllers go on while more than half of them are there."""
-UNREACHABLE = re.compile(r"localhost|127\..*|0\.0\.0\.0")
+UNREACHABLE = re.compile(r"localhost|127\..*|0\.0\.0\.0|::1?")
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,20 @@ class Hosts:
     name: str
     racks: tuple[str, ...] = ()
     port: int = 9092
+    address: str = ""
+    """Where etcd listens for other hosts. Empty: at the address in `name`, or at all addresses if that is a name."""
 
     def __post_init__(self) -> None:
         """Raises LauncherError."""
         for name in self.names:
-            if not NAME.fullmatch(name):
-                raise LauncherError(f"--hosts has {name!r}; expected names or IPv4 addresses of hosts, separated by commas")
+            if not NAME.fullmatch(name) and not is_ipv6(name):
+                raise LauncherError(f"--hosts has {name!r}; expected names or addresses of hosts, separated by commas")
             if UNREACHABLE.fullmatch(name):
                 raise LauncherError(f"--hosts has {name}, which other hosts cannot reach; expected its address in the network")
             if self.names.count(name) > 1:
                 raise LauncherError(f"--hosts names {name} twice")
+        if self.address and not is_address(self.address):
+            raise LauncherError(f"--address is {self.address}; expected an IPv4 or IPv6 address of this host")
         if len(self.names) not in COUNTS:
             raise LauncherError(f"--hosts names {len(self.names)} hosts; expected {', '.join(map(str, COUNTS))}")
         if self.name not in self.names:
@@ -71,4 +75,14 @@ class Hosts:
 
     def addresses(self, port: int) -> str:
         """That port of each host, separated by commas."""
-        return ",".join(f"{name}:{port}" for name in self.names)
+        return ",".join(with_port(name, port) for name in self.names)
+
+    @property
+    def listen_address(self) -> str:
+        """etcd binds addresses, and no names."""
+        return self.address or (self.name if is_address(self.name) else self.any_address)
+
+    @property
+    def any_address(self) -> str:
+        """Every address of a host, also those of IPv6 where a host is named by one."""
+        return ANY_IPV6 if any(map(is_ipv6, self.names)) else ANY

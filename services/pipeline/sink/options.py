@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from libs.host_port import split_port
 from libs.wire.record_batches.batch_layout import Codec
 from services.pipeline.sink.client.errors import SinkError
 
@@ -69,10 +70,10 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
 def _addresses(text: str) -> tuple[tuple[str, int], ...]:
     addresses = []
     for address in text.split(","):
-        host, _, port = address.strip().rpartition(":")
+        host, port = split_port(address.strip())
         if not host or not port.isdigit() or not 0 < int(port) < 65_536:
             raise SinkError(f"{BOOTSTRAP} has {address.strip()!r}: an address is host:port, for instance 127.0.0.1:9092")
-        addresses.append((host.strip("[]"), int(port)))
+        addresses.append((host, int(port)))
     return tuple(addresses)
 
 

@@ -142,7 +142,7 @@ def set_up(machine: Machine, hosts: Hosts) -> None:
     here = command.replace(f"--host {hosts.address[NAMES[0]]}", f"--host {machine.address}")
     machine.run(f"{here} --into {machine.root}")
     firewall = machine.root / "etc/penstock/firewall.nft"
-    firewall.write_text(addressed(block_with(PAGE, "table inet penstock"), hosts), encoding="utf-8")
+    assert firewall.read_text(encoding="utf-8").strip() == addressed(block_with(PAGE, "table inet penstock"), hosts).strip()
     machine.run(command_with(PAGE, "sudo nft -f").replace("/etc/penstock", str(firewall.parent)))
 
 

@@ -16,12 +16,14 @@ from services.controller.config import ControllerConfig
 from services.gateway.config import GatewayConfig
 from services.group_coordinator.config import GroupCoordinatorConfig
 from services.local.cluster_plan import STOP_ORDER
+from services.local.systemd.firewall import FIREWALL_UNIT, Firewall
 from services.local.systemd.hosts import RPC_PORTS, Hosts
 from services.local.systemd.units import DESCRIPTIONS, STOP_S, unit_name
 from services.storage.config import StorageConfig
 from services.transaction_coordinator.config import TransactionCoordinatorConfig
+from tests.deploy.hosts.page import block_with
 from tests.deploy.hosts.unit_files import Unit, read_unit
-from tests.support.requirements import ROOT
+from tests.support.requirements import ROOT, require
 
 CONFIGS: dict[str, type[ServiceConfig]] = {
     "controller": ControllerConfig,
@@ -100,6 +102,8 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     said = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, encoding="utf-8", timeout=60)
     assert (said.returncode, said.stderr) == (0, "")
     for file in files[:-1]:
+        if file.endswith(FIREWALL_UNIT):
+            continue  # it is no process that stays
         level = subprocess.run(
             ["systemd-analyze", "security", "--offline=true", "--threshold=25", file],
             capture_output=True,
@@ -107,6 +111,63 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
             timeout=60,
         )
         assert level.returncode == 0, level.stdout[-300:]
+
+
+def test_the_firewall_is_the_one_that_the_page_prints() -> None:
+    hosts = Hosts(("10.0.0.1", "10.0.0.2", "10.0.0.3"), "10.0.0.2")
+    firewall = Firewall(hosts, ("10.0.0.0/16",), ("10.0.0.9",))
+    page = "docs/operate/three-hosts.md"
+    assert firewall.rules().strip() == block_with(page, "table inet penstock").strip()
+
+
+def test_the_rules_of_hosts_with_ipv6_are_ones_that_nftables_takes(tmp_path: Path) -> None:
+    require("nft", "root")
+    hosts = Hosts(("fd00::1", "fd00::2", "10.0.0.3"), "fd00::1")
+    rules = tmp_path / "firewall.nft"
+    rules.write_text(Firewall(hosts, ("fd00::/16", "10.0.0.0/8")).rules(), encoding="utf-8")
+    done = subprocess.run(["nft", "--check", "-f", str(rules)], capture_output=True, encoding="utf-8", timeout=60)
+    assert done.returncode == 0, done.stderr
+    text = rules.read_text(encoding="utf-8")
+    assert "ip6 saddr @hosts6 tcp dport { 2379, 2380, 7101-7105 } accept" in text
+    assert "@operators" not in text
+
+
+def test_no_process_starts_without_its_firewall(written: Path) -> None:
+    text = (written / "etc/systemd/system" / FIREWALL_UNIT).read_text(encoding="utf-8")
+    for line in ("Before=", "RequiredBy="):
+        (found,) = [each for each in text.splitlines() if each.startswith(line)]
+        assert set(found.removeprefix(line).split()) == set(map(unit_name, DESCRIPTIONS))
+    assert "After=network-online.target nss-lookup.target" in text  # nftables resolves the name of the third host
+
+
+@pytest.mark.parametrize(
+    ("options", "clients", "peers"),
+    [
+        ({}, "http://10.0.0.2:2379,http://127.0.0.1:2379", "http://10.0.0.2:2380"),
+        ({"hosts": "fd00::1,b,c", "host": "fd00::1"}, "http://[fd00::1]:2379,http://[::1]:2379", "http://[fd00::1]:2380"),
+        ({"hosts": "a,b,c", "host": "b"}, "http://0.0.0.0:2379", "http://0.0.0.0:2380"),
+        (
+            {"hosts": "a,b,c", "host": "b", "address": "10.1.1.1"},
+            "http://10.1.1.1:2379,http://127.0.0.1:2379",
+            "http://10.1.1.1:2380",
+        ),
+    ],
+)
+def test_etcd_listens_where_other_hosts_and_this_one_reach_it_only(
+    tmp_path: Path, options: dict[str, str], clients: str, peers: str
+) -> None:
+    said = write(tmp_path, **options)
+    etcd = units(tmp_path)["etcd"].environment
+    assert (etcd["ETCD_LISTEN_CLIENT_URLS"], etcd["ETCD_LISTEN_PEER_URLS"]) == (clients, peers)
+    assert ("etcd listens at all addresses" in said.stdout) == ("0.0.0.0" in clients)
+
+
+def test_hosts_may_have_ipv6_addresses(tmp_path: Path) -> None:
+    assert write(tmp_path, hosts="fd00::1,fd00::2,fd00::3", host="fd00::2").returncode == 0
+    environment = units(tmp_path)["gateway"].environment
+    assert environment["PENSTOCK_ETCD"] == "[fd00::1]:2379,[fd00::2]:2379,[fd00::3]:2379"
+    assert (environment["PENSTOCK_RPC_TCP"], environment["PENSTOCK_LISTEN_HOST"]) == ("[::]:7105", "::")
+    assert load(GatewayConfig, env=environment).problem() is None
 
 
 def test_a_second_run_replaces_units_and_keeps_changed_settings(tmp_path: Path) -> None:
@@ -124,9 +185,12 @@ def test_a_second_run_replaces_units_and_keeps_changed_settings(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"hosts": "a,b,"}, "--hosts has ''; expected names or IPv4 addresses of hosts, separated by commas"),
-        ({"hosts": "a:9092,b,c"}, "--hosts has 'a:9092'; expected names or IPv4 addresses"),
-        ({"hosts": "fe80::1,b,c"}, "--hosts has 'fe80::1'; expected names or IPv4 addresses"),
+        ({"hosts": "a,b,"}, "--hosts has ''; expected names or addresses of hosts, separated by commas"),
+        ({"hosts": "a:9092,b,c"}, "--hosts has 'a:9092'; expected names or addresses"),
+        ({"hosts": "[fd00::1],b,c"}, "--hosts has '[fd00::1]'; expected names or addresses"),
+        ({"hosts": "::1,b,c"}, "--hosts has ::1, which other hosts cannot reach"),
+        ({"address": "node"}, "--address is node; expected an IPv4 or IPv6 address of this host"),
+        ({"clients": "10.0.0.0/8,lan"}, "--clients has 'lan'; expected addresses or networks, such as 10.0.0.0/16"),
         ({"hosts": "localhost,b,c"}, "--hosts has localhost, which other hosts cannot reach"),
         ({"hosts": "a,127.0.0.1,c"}, "--hosts has 127.0.0.1, which other hosts cannot reach"),
         ({"hosts": "a,b,a"}, "--hosts names a twice"),

@@ -53,12 +53,15 @@ RUN --mount=type=bind,source=services,target=/services module=$(echo "${SERVICE:
         printf '#!/bin/sh\n# A driver serves nobody. It works while it runs.\nkill -0 1\n' > /usr/local/bin/is-ready; \
         sed -i '2i [ "$1" = executor ] \&\& exec /opt/penstock/bin/python -m services.pipeline.spark.executor' /usr/local/bin/service; \
     fi \
-    && chmod 755 /usr/local/bin/service /usr/local/bin/is-ready
+    && printf '#!/bin/sh\nexec /opt/penstock/bin/python -m penstock "$@"\n' > /usr/local/bin/penstock \
+    && chmod 755 /usr/local/bin/service /usr/local/bin/is-ready /usr/local/bin/penstock
 COPY --from=dependencies /opt/penstock /opt/penstock
 COPY libs /opt/penstock/lib/python3.11/site-packages/libs
 COPY services /opt/penstock/lib/python3.11/site-packages/services
+COPY services/dev/package/penstock /opt/penstock/lib/python3.11/site-packages/penstock
 # A read-only root cannot keep bytecode, and the base image has none of the standard library. The import compiles what is used of it.
 RUN python -m compileall -q /opt/penstock/lib/python3.11/site-packages/libs /opt/penstock/lib/python3.11/site-packages/services \
+        /opt/penstock/lib/python3.11/site-packages/penstock \
     && python -c "import aiohttp.web, services.$(echo "${SERVICE}" | tr - _).__main__"
 # The Java packages of the pipeline, so that its pods start without Maven.
 RUN if [ "${SERVICE}" = pipeline ]; then \

@@ -81,7 +81,7 @@ class ServiceConfig:
             for address in addresses:
                 host, port = split_port(address)
                 if not host or not port.isdecimal() or not 0 <= int(port) <= PORT_MAX:
-                    return f"PENSTOCK_{variable} has {address!r}; expected host:port, and [host]:port for an IPv6 address"
+                    return f"PENSTOCK_{variable} has {address!r}; expected host:port"
         if self.rpc_tcp.rpartition(":")[0] in WILDCARDS and not self.rpc_advertised_host:
             return f"PENSTOCK_RPC_TCP is {self.rpc_tcp!r}, and nobody can connect to that; expected PENSTOCK_RPC_ADVERTISED_HOST"
         if len(os.fsencode(self.rpc_unix)) > SOCKET_PATH_MAX:

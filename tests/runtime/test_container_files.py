@@ -33,3 +33,10 @@ def test_the_page_names_each_variable_that_compose_takes() -> None:
     variables = {name for file in COMPOSE_FILES for name in GIVEN_TO_COMPOSE.findall((ROOT / file).read_text(encoding="utf-8"))}
     assert len(variables) > 5
     assert variables <= set(re.findall(r"`(PENSTOCK_\w+)`", page))
+
+
+def test_images_have_the_command_and_the_package_that_it_runs() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (folder,) = re.findall(r"^COPY (\S+) \S+/site-packages/penstock$", text, re.MULTILINE)
+    assert (ROOT / folder / "__main__.py").exists()
+    assert "-m penstock" in text

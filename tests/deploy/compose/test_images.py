@@ -102,6 +102,14 @@ def test_without_etcd_a_container_is_not_ready_and_names_a_variable_that_no_serv
 
 
 @pytest.mark.parametrize("service", SERVICES)
+def test_each_image_has_the_command(docker: DockerDaemon, images: list[str], service: str) -> None:
+    alone = ("run", "--rm", "--read-only", "--network=none", "--entrypoint=penstock")
+    assert docker.run(*alone, image_of(images, service), "--version").startswith("penstock ")
+    assert "shows and verifies log directories" in docker.run(*alone, image_of(images, service), "--help")
+    assert "bootstrap port" in docker.run(*alone, image_of(images, service), "dev", "--help")
+
+
+@pytest.mark.parametrize("service", SERVICES)
 def test_a_start_compiles_no_bytecode(docker: DockerDaemon, images: list[str], service: str) -> None:
     """With a read-only root it would do so at each start, and keep nothing."""
     imports = f'python -c "import aiohttp.web, services.{service.replace("-", "_")}.__main__"'

@@ -73,16 +73,16 @@ pipeline: setup-pipeline up ## topics of this machine's packages into a lake by 
 	@$(PIPELINE)/python -m services.pipeline run "$(RUN)/pipeline/packages.toml"
 
 test: setup ## units, contracts and one cluster with one client of each kind, about four minutes (TESTS=tests/wire for some, all of them)
-	$(VENV)/python -m pytest -n 2 $(if $(TESTS),$(TESTS),--quick)
+	$(VENV)/python -m tests.support.contained_run -n 2 $(if $(TESTS),$(TESTS),--quick)
 
 test-all: setup ## every test, about twenty minutes: also Java clients, Apache Kafka beside ours, failures of real processes, simulated clusters
-	$(VENV)/python -m pytest -n 2 --quick --rest
+	$(VENV)/python -m tests.support.contained_run -n 2 --quick --rest
 
 deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
-	$(VENV)/python -m pytest -n 2 --deploy $(TESTS)
+	$(VENV)/python -m tests.support.contained_run -n 2 --deploy $(TESTS)
 
 pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters and ten kills of a transform, about nine minutes (TESTS=tests/pipeline for all)
-	$(PIPELINE)/python -m pytest -n 2 --dist loadfile --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
+	$(PIPELINE)/python -m tests.support.contained_run -n 2 --dist loadfile --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
 
 pipeline-chaos: setup setup-pipeline ## kill jobs of the pipeline at every step and compare what comes out: RUNS=100 KINDS=transform,replay SEED=
 	$(PIPELINE)/python -m tests.pipeline.chaos --runs $(or $(RUNS),100) $(if $(KINDS),--kinds $(KINDS)) $(if $(SEED),--seed $(SEED))

@@ -15,9 +15,10 @@ tests/.
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tests.docs.syntax_trees import many_trees, nodes_of
 from tests.docs.text_encodings import unnamed_encodings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,7 @@ def imports(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for name, tree in trees.items():
         found = graph[name] = set()
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
@@ -110,7 +111,7 @@ def private_reaches(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     """Each use of a private attribute that this module does not define itself."""
     for name, tree in trees.items():
         own = set(defined_in(tree))
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):
                 continue
             on_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
@@ -123,7 +124,7 @@ def private_reaches(trees: Mapping[str, ast.Module]) -> Iterator[str]:
 
 def defined_in(tree: ast.Module) -> Iterator[str]:
     """Names of functions, classes, annotated fields, slots, and attributes of `self`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
@@ -137,7 +138,7 @@ def defined_in(tree: ast.Module) -> Iterator[str]:
 def imports_of_tests(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     """Each import from a `test_*` module, also those in programs that tests hold as text."""
     for name, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ImportFrom):
                 imported = [node.module or "", *(alias.name for alias in node.names if is_module(node.module, alias.name))]
             elif isinstance(node, ast.Import):
@@ -155,7 +156,12 @@ def is_module(package: str | None, name: str) -> bool:
     return (ROOT / (package or "").replace(".", "/") / f"{name}.py").exists()
 
 
-def broken() -> Iterable[str]:
+def broken() -> Sequence[str]:
+    with many_trees():
+        return list(_broken())
+
+
+def _broken() -> Iterator[str]:
     trees, tests = modules(), modules(("tests",))
     for circle in circles(imports({**trees, **tests})):
         if len(circle) > CIRCLE_FILES_MAX:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from tests.docs.house_rules import imports, modules
+from tests.docs.syntax_trees import many_trees
 
 LEVELS: Final = ("warning", "error", "critical")
 """From the mildest to the worst."""
@@ -49,10 +50,11 @@ def lines_of(trees: Mapping[str, ast.Module]) -> list[Line]:
 @cache
 def written_lines() -> dict[str, list[Line]]:
     """By event: the lines of all services and libraries."""
-    trees = {name: tree for name, tree in modules().items() if ".".join(name.split(".")[:2]) not in NOT_SERVICES}
     found: dict[str, list[Line]] = {}
-    for line in lines_of(trees):
-        found.setdefault(line.event, []).append(line)
+    with many_trees():
+        trees = {name: tree for name, tree in modules().items() if ".".join(name.split(".")[:2]) not in NOT_SERVICES}
+        for line in lines_of(trees):
+            found.setdefault(line.event, []).append(line)
     return found
 
 
@@ -63,7 +65,8 @@ def worst_level(lines: Iterable[Line]) -> str:
 @cache
 def services_by_module() -> dict[str, tuple[str, ...]]:
     """The services whose processes contain a module, by the imports that lead to it from `__main__`."""
-    graph = imports(modules())
+    with many_trees():
+        graph = imports(modules())
     reached = {service: _reached(graph, f"services.{service}.__main__") for service in SERVICES}
     return {name: tuple(service for service in SERVICES if name in reached[service]) for name in graph}
 

@@ -131,6 +131,9 @@ class _Disk:
     async def write_log_starts(self, disk: object, *, anyway: bool = False) -> bool:
         return True
 
+    async def limit_cleaned_offset(self, key: object, topic: str, end_offset: int) -> None:
+        """Nothing is compacted here."""
+
 
 class StorageMember:
     """`start`, and end it with `crash`. What survives that: `log`, `checkpoint`, the count of `incarnation`s."""

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
+from libs.commitlog.partition_log.log import LONG_MAX
 from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.segments.reading import Slice
 from libs.commitlog.segments.segment_batches import BatchMeta
@@ -32,6 +33,7 @@ class MemoryLog:
     uses."""
 
     log_start_offset = next_start_offset = 0
+    truncated_to = LONG_MAX
 
     def __init__(self, batches: list[bytes], durable: int, epochs: Sequence[tuple[int, int]]) -> None:
         self.producers = ProducerState()

@@ -108,3 +108,17 @@ def test_the_epoch_file_and_the_snapshot_are_kafkas(tmp_path: Path) -> None:
     snapshot = (tmp_path / f"{3:020d}.snapshot").read_bytes()
     assert struct.unpack(">hIi", snapshot[:10])[::2] == (1, 1)
     assert struct.unpack(">qhiqiqiq", snapshot[10:]) == (9, 1, 4, 2, 0, 1000, -1, -1)
+
+
+def test_an_index_whose_trim_a_power_cut_undid_after_a_clean_stop_is_trimmed_by_the_roll(tmp_path: Path) -> None:
+    """Its new size was never synced: the zeros behind its entries would be entries after the next crash."""
+    log = open_log(tmp_path, config=CONFIG)
+    append(log, *(batch_at(i, size=250) for i in range(3)))
+    sync(log)
+    log.close(clean=True)
+    for name, room in ((f"{0:020d}.index", 1000), (f"{0:020d}.timeindex", 996)):
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content.ljust(room, b"\0"))
+    open_log(tmp_path, config=CONFIG, clean=True).roll()
+    assert (tmp_path / f"{0:020d}.index").stat().st_size == 2 * 8
+    assert (tmp_path / f"{0:020d}.timeindex").stat().st_size == 12

@@ -225,7 +225,8 @@ class IndexEntries:
         """Trims the file to its entries. The new size must reach the disk, since a longer file would seem to hold more
         entries."""
         self.flush()
-        if not self.is_trimmed:
+        # A power cut after a clean stop may have brought the longer file back: only what sealed it has synced the size.
+        if not self.is_trimmed or self.capacity > self.count:
             file = self._file
             self._cut_to_entries(file)
             self._unsynced = file

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from libs.commitlog.model.errors import DirectoryDamaged, LogDamaged
+from libs.commitlog.partition_log.directory import CLEANED_OFFSETS
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.producers.producer_state import NO_OFFSET, CachedBatch, Duplicate, ProducerEntry
 from libs.commitlog.producers.transaction_index import AbortedTransaction
@@ -76,6 +77,7 @@ def check_disk(node: Node, model: DiskModel, random: Random, earlier: Findings |
             findings[topic_id] = check_log(node.logs[topic_id], node.disk, partition, before, random)
             if node.directory.was_clean and node.logs[topic_id].scanned_bytes:
                 raise Broken(f"{partition} was read again after a clean stop")
+    _check_cleaned_offsets(node, model)
     if earlier is None and model.clean is not None:
         for name, lost in node.scanned.lost.items():
             if not any(
@@ -84,6 +86,19 @@ def check_disk(node: Node, model: DiskModel, random: Random, earlier: Findings |
             ):
                 raise Broken(f"{name} is said to have lost its directory")
     return findings
+
+
+def _check_cleaned_offsets(node: Node, model: DiskModel) -> None:
+    """No log counts as compacted further than it was, and no cleaned offset waits for the next log of its name."""
+    for (topic_id, _), offset in node.cleaned_offsets.items():
+        partition = model.partitions[topic_id]
+        if offset > partition.claimed:
+            raise Broken(f"{partition} counts as compacted up to {offset}, not {partition.claimed}")
+    here = {found.topic_id for found in node.listed}
+    for name, entry in node.directory.read_checkpoint(CLEANED_OFFSETS).items():
+        former = model.partitions.get(entry.topic_id)
+        if former is not None and not former.vanished and entry.topic_id not in here:
+            raise Broken(f"{name} is free, and its cleaned offset is {entry.offset}")
 
 
 def check_log(log: Log, disk: SimulatedDisk, partition: PartitionModel, before: Recovered | None, random: Random) -> Recovered:

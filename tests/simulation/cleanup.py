@@ -151,6 +151,7 @@ class Cleanup:
                 self._off_the_loop("a log is cleaned", lambda: remove_cleaned(self.node.disk, log.directory))
                 if result is not None:
                     self.node.cleaned_offsets[partition.key] = min(result.end_offset, log.truncated_to)
+                    partition.claimed = max(partition.claimed, self.node.cleaned_offsets[partition.key])
                     self._off_the_loop("a cleaned offset is written", lambda: self.node.write_cleaned_offsets(self.model))
             except OSError:
                 return

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+from libs.commitlog.checkpoints.offset_checkpoint import Entry
 from libs.commitlog.cleaner import copying
 from libs.commitlog.cleaner.copying import Copier
 from libs.commitlog.cleaner.output import Output
@@ -132,3 +133,34 @@ def _(replace: Replace) -> None:
         self._fs.fsync_directory(self.path)
 
     replace(LogDirectory, "_rename_aside", wrong)
+
+
+# --- names
+
+
+@mutant("a cleaned offset outlives its log", seeds=10, first=30)
+def _(replace: Replace) -> None:
+    replace(LogDirectory, "drop_cleaned_offset", lambda self, topic, partition: None)
+
+
+@mutant("a cleaned offset is dropped after its name is free", seeds=10, first=30)
+def _(replace: Replace) -> None:
+    right = LogDirectory._rename_aside
+    drop = LogDirectory.drop_cleaned_offset
+
+    def wrong(self: LogDirectory, topic: str, partition: int, path: str) -> None:
+        with patch.object(LogDirectory, "drop_cleaned_offset", lambda self, *name: None):
+            right(self, topic, partition, path)
+        drop(self, topic, partition)
+
+    replace(LogDirectory, "_rename_aside", wrong)
+
+
+@mutant("an entry of another topic counts", seeds=10, first=15)
+def _(replace: Replace) -> None:
+    replace(Entry, "is_of", lambda self, topic_id: True)
+
+
+@mutant("an entry of a log that left counts for the one that came back", seeds=10, first=35)
+def _(replace: Replace) -> None:
+    replace(LogDirectory, "find_doubtful_entries", lambda self: lambda name, entry: False)

@@ -1,6 +1,6 @@
 """The judge of cleaner outputs in the simulation: by a plain look at all records it says what may go and what must."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from libs.commitlog.cleaner.job import CleanJob, CleanResult
@@ -68,8 +68,26 @@ def check_cleaned(
                 raise WronglyCleaned(f"{partition}: the tombstone or marker at {offset} goes too early")
             disk.sometimes("a tombstone or marker went")
     _check_producers(partition, before, after)
+    earlier = _entries(content.batches(0, content.first_from(begin)))
+    if shown := revived(old, {**earlier, **new}, aborted):
+        raise WronglyCleaned(f"{partition}: the value at {shown[0]} is back, the tombstone that deleted it is gone")
     disk.sometimes("a log was cleaned again", job.first_dirty_offset > job.log_start_offset)
     disk.sometimes("several segments became one", any(len(cleaned.sources) > 1 for cleaned in result.segments))
+
+
+def revived(before: Mapping[int, Entry], after: Mapping[int, Entry], aborted: Collection[int]) -> list[int]:
+    """Offsets of values that a tombstone had deleted, and that readers see again, since it is gone and they are not."""
+    gone = {
+        entry.record.key: offset
+        for offset, entry in sorted(before.items())
+        if offset not in after and offset not in aborted and not entry.header.is_control and entry.record.value is None
+    }
+    latest = {entry.record.key: offset for offset, entry in sorted(after.items()) if not entry.header.is_control}
+    return [
+        offset
+        for key, offset in sorted(latest.items(), key=lambda each: each[1])
+        if offset < gone.get(key, -1) and offset not in aborted and after[offset].record.value is not None
+    ]
 
 
 def _entries(batches: Sequence[bytes]) -> dict[int, Entry]:

@@ -34,6 +34,9 @@ class PartitionModel:
     cleaned: int = (
         0  # swaps may have come that far; a cleaner never passes what is committed, so no truncation goes below it either
     )
+    claimed: int = 0
+    """The cleaned offset on disk may be as high as that."""
+    vanished: bool = False  # somebody removed its directory by hand
     staged: int = 0  # of the batches, those at the end whose append has not returned
     cutting: int | None = None  # a truncation to this offset has begun
     rewound: bool = False
@@ -93,7 +96,18 @@ class PartitionModel:
         """As Kafka's, an append that failed may leave whole batches behind the durable ones: this model with those of them that
         `found` holds. Other strangers are left out, so that they are found to be strangers."""
         other = PartitionModel(self.topic, self.index, self.topic_id, self.stage, self.named, self.content.copy())
-        for name in ("start_seen", "start_said", "durable", "committed", "cleaned", "cutting", "rewound", "refused", "end"):
+        for name in (
+            "start_seen",
+            "start_said",
+            "durable",
+            "committed",
+            "cleaned",
+            "claimed",
+            "cutting",
+            "rewound",
+            "refused",
+            "end",
+        ):
             setattr(other, name, getattr(self, name))
         other.appended, other.markers, other.horizons = list(self.appended), dict(self.markers), dict(self.horizons)
         other._producers = list(self._producers)

@@ -141,6 +141,7 @@ class Node:
         self.scanned.lost.pop(name, None)
         for offsets in self.scanned.checkpoints.values():
             offsets.pop(partition.key, None)
+        self._high_watermarks.pop(partition.topic_id, None)
         put_aside = self.directory.set_aside if stray else self.directory.schedule_deletion
         path = put_aside(*name, partition.topic_id)
         partition.stage = "gone"

@@ -83,7 +83,8 @@ class Run:
         self.disk.make_directories("/logs")
         self.disk.fsync_directory("/")
         node = Node(self.disk, self.config, self.directory_id)
-        self.workload = Workload(node, self.model, self.stream("work"), faulty=self.faulty, story=self.story)
+        random, names = self.stream("work"), self.stream("names")
+        self.workload = Workload(node, self.model, random, names, faulty=self.faulty, story=self.story)
         self.disk.before = self._before
         for _ in range(self.steps):
             restart = self._until_it_ends(self.workload.step)
@@ -181,6 +182,7 @@ class Run:
         else:
             disk.killed()
         self.disk = disk
+        self.workload.lose_a_directory(disk)
         disk.before = self._before_in_recovery
         was_clean = model.clean
         model.clean = None if was_clean is not False else False

@@ -78,4 +78,7 @@ POINTS = (
     "crash while a swap is staged",
     "crash while a swap is settled",
     "crash while a cleaned offset is written",
+    "a replica left and came back",
+    "a topic was made anew under a compacted name",
+    "a directory was removed by hand",
 )

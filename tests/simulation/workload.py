@@ -9,10 +9,17 @@ from libs.commitlog.partition_log.retention import RetentionPolicy
 from libs.commitlog.producers.producer_state import ProducerEntry
 from tests.simulation.batches import make_batch, make_marker
 from tests.simulation.cleanup import Cleanup, Job
+from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import DiskModel, PartitionModel
-from tests.simulation.node import Node
+from tests.simulation.node import PATH, Node
 
 PARTITIONS_MAX = 3
+RETURNS = 0.5
+"""The share of names that the same topic takes again: a replica that left and came back."""
+CHURNS = 0.2
+"""The share of runs in which names change hands often, above all those of logs that were compacted."""
+HANDS = 0.2
+"""The share of restarts in those runs before which a directory vanishes."""
 TRANSACTIONAL = (2, 3)
 """Producers that write nothing outside of a transaction."""
 _WEIGHTS = {
@@ -54,8 +61,13 @@ _FAULTS = (
 class Workload:
     """`step` does one thing, and says if the process must end for it, and how."""
 
-    def __init__(self, node: Node, model: DiskModel, random: Random, *, faulty: bool, story: list[str] | None) -> None:
+    def __init__(
+        self, node: Node, model: DiskModel, random: Random, names: Random, *, faulty: bool, story: list[str] | None
+    ) -> None:
+        """`names` decides of whom a name becomes."""
         self.node, self.model, self.random, self.faulty, self.story = node, model, random, faulty, story
+        self.names = names
+        self.churns = names.random() < CHURNS
         self.epoch = 0
         self.closing = False
         self.now_ms = 1_000_000
@@ -178,6 +190,7 @@ class Workload:
         wait = next(job, None)
         if wait is None:
             del self._jobs[slot]
+            self._give_a_name_away()
         elif wait == "round":  # the one that runs may have begun before
             self._whole_round()
         elif self.random.random() < 0.6 and not self.node.retired:
@@ -267,8 +280,38 @@ class Workload:
         index = next(i for i in itertools.count() if f"t-{i}" not in names)  # those being deleted still have theirs
         self._topics += 1
         partition = PartitionModel("t", index, self.random.randbytes(16))
+        former = [
+            one for one in self.model.partitions.values() if one.index == index and one.stage == "gone" and not one.vanished
+        ]
+        if self.churns and former and former[-1].topic_id not in self.node.failed and self.names.random() < RETURNS:
+            partition.topic_id = former[-1].topic_id
+        self.node.disk.sometimes("a replica left and came back", bool(former) and partition.topic_id == former[-1].topic_id)
+        self.node.disk.sometimes("a topic was made anew under a compacted name", any(one.claimed for one in former))
         self._tell(f"{partition}: create")
         self._try(lambda: self.node.create(self.model, partition))
+
+    def _give_a_name_away(self) -> None:
+        """Now and then a log leaves after it was compacted, and another one takes its name at once."""
+        compacted = [one for one in self.model.present() if one.claimed and one.topic_id not in self.cleanup.busy]
+        if self.churns and compacted and self.names.random() < 0.5:
+            partition, stray = self.names.choice(compacted), self.names.random() < 0.3
+            self._finish_round()
+            if not self.node.retired:
+                self._tell(f"{partition}: its name is given away")
+                self._try(lambda: self._delete(partition, stray=stray))
+                self._create()
+
+    def lose_a_directory(self, disk: SimulatedDisk) -> None:
+        """Somebody deletes a topic while no process runs, and removes its directory by hand."""
+        present = self.model.present()
+        if self.churns and present and self.names.random() < HANDS:
+            partition = self.names.choice(present)
+            self._tell(f"{partition}: somebody removes its directory")
+            disk.faults.heal()
+            disk.remove_tree(f"{PATH}/{partition}")
+            disk.fsync_directory(PATH)
+            partition.stage, partition.vanished = "gone", True
+            disk.sometimes("a directory was removed by hand")
 
     def _delete(self, partition: PartitionModel, *, stray: bool) -> None:
         path = self.node.delete(partition, stray=stray)

@@ -7,7 +7,7 @@ store that lacks the last number of a mark is another branch of history.
 A process that runs meanwhile knows more than its mark: it compares its whole image.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from libs.cluster import keys
 from libs.cluster.image import ClusterImage, PartitionChange
@@ -17,6 +17,8 @@ from libs.cluster.store import RangeResult
 ENTRIES_KEPT = 300
 NONCES_IN_MARK = 20
 LOST_KEPT = 100
+CLOCKS_DIFFER_MS = 60_000
+"""Wall clocks of a cluster are at most so far apart."""
 AFTER = 1 << 53
 """Added to a nonce, it stands for what came after that nonce. No controller draws such a number."""
 
@@ -89,8 +91,18 @@ def unanswered(image: ClusterImage, marks: Iterable[MetadataMark]) -> tuple[int,
     return tuple(found)
 
 
-def next_history(image: ClusterImage, nonce: int, lost: Iterable[int] = ()) -> MetadataHistory:
+def next_history(image: ClusterImage, nonce: int, lost: Sequence[int] = (), *, now_ms: int = 0) -> MetadataHistory:
     """The history with one more entry, and with lost nonces that are answered now."""
     history = image.history
     entries = (*history.entries, HistoryEntry(nonce, image.revision))
-    return MetadataHistory(entries[-ENTRIES_KEPT:], (*history.lost, *lost)[-LOST_KEPT:])
+    restored_ms = max(now_ms, history.restored_ms) if lost else history.restored_ms
+    return MetadataHistory(entries[-ENTRIES_KEPT:], (*history.lost, *lost)[-LOST_KEPT:], restored_ms)
+
+
+def is_surely_deleted(restored_ms: int, known_ms: int) -> bool:
+    """Whether something that the metadata lack was deleted. It was there at `known_ms`, by the clock of whoever knew it.
+
+    A store that was restored or rebuilt since (`MetadataHistory.restored_ms`) lacks what is newer than its backup. A rebuild may
+    still bring that back.
+    """
+    return not restored_ms or known_ms > restored_ms + CLOCKS_DIFFER_MS

@@ -53,11 +53,13 @@ class MetadataHistory:
     and after partitions have changed. A store that was restored from a backup lacks entries that processes have seen.
 
     `lost`: nonces that processes have seen and this store lacked. The controller has answered them: it took all partitions into
-    doubt.
+    doubt. `restored_ms`: the wall time of the last such answer, or of the last restore or rebuild by our commands; 0: there was
+    none. What was created before it may be missing, though nobody deleted it.
     """
 
     entries: tuple[HistoryEntry, ...] = ()
     lost: tuple[int, ...] = ()
+    restored_ms: int = 0
 
 
 NO_HISTORY = MetadataHistory()

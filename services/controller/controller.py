@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from libs.clock import Clock
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode
 from libs.cluster.election import Election, Leadership
@@ -91,6 +92,7 @@ class Controller:
         administration: Administration,
         random: Randomness,
         survey: Survey,
+        clock: Clock,
         *,
         settings: ControllerSettings = ControllerSettings(),
         eviction: MemberEviction | None = None,
@@ -104,6 +106,7 @@ class Controller:
         self._administration = administration
         self._member_log = MemberLog(candidacy.candidate)
         self._random = random
+        self._clock = clock
         self._settings = settings
         self._eviction = eviction
         self._seen = seen
@@ -332,7 +335,7 @@ class Controller:
     async def _work(self, term: Term) -> None:
         await term.begin()
         await self._create_cluster(term)
-        restored_store = RestoredStore(term, self._random, self._seen)
+        restored_store = RestoredStore(term, self._random, self._seen, self._clock)
         await restored_store.begin()
         self._term = term
         self._transition(ControllerEvent.CAUGHT_UP)

@@ -55,6 +55,7 @@ async def serve(
         Administration(environment.random, Limits(partitions_per_request=config.request_partitions_max)),
         environment.random,
         LogSurvey(connect, identity.host_id),
+        environment.clock,
         settings=ControllerSettings(config.cluster_defaults, config.patience_s),
         eviction=MemberEviction(failure_detector),
         seen=environment.marks.former if environment.marks is not None else NO_MARK,

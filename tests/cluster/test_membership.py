@@ -154,6 +154,27 @@ def test_a_new_incarnation_replaces_the_old_one_at_once_and_outlives_its_lease(v
     virtually(scenario())
 
 
+def test_a_process_whose_incarnation_went_back_replaces_its_dead_former_self(virtually: Virtually) -> None:
+    """Its data directory was emptied, and its clock is behind."""
+
+    async def scenario() -> None:
+        store = MemoryStore()
+        dead = store.peer()
+        old = Membership(dead, member(9), 5)
+        await old.start()
+        dead.unavailable = True
+        superseded: list[Member] = []
+        new = Membership(store.peer(), member(2), 5, on_superseded=superseded.append)
+        await new.start()
+        await asyncio.sleep(20)
+        assert await listed(store) == member(2)
+        assert not superseded
+        await new.close()
+        await old.close()
+
+    virtually(scenario())
+
+
 def test_the_older_of_two_processes_with_one_id_gives_way_and_says_so(virtually: Virtually) -> None:
     async def scenario() -> None:
         store = MemoryStore()

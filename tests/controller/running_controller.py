@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.election import Election
@@ -75,6 +76,7 @@ async def running_controller(
         Administration(source, limits or Limits()),
         source,
         survey or _nobody_answers,
+        SystemClock(),
         settings=ControllerSettings(defaults or {}, write_timeout_s),
     )
     task = asyncio.ensure_future(controller.run())

@@ -37,7 +37,7 @@ def data(tmp_path: Path) -> Path:
     directory.create_future("t", 0, T, 1)
     epochs = LeaderEpochs([(3, 0), (8, 10)])
     (data / "logs" / "t-0" / "leader-epoch-checkpoint").write_bytes(epochs.format())
-    producers = {4711: ProducerEntry(0, (), -1, 0, -1), 12: ProducerEntry(0, (), -1, 0, -1)}
+    producers = {4711: ProducerEntry(0, (), 77, 0, -1), 12: ProducerEntry(0, (), -1, 0, -1)}
     (data / "logs" / "t-0" / f"{5:020d}.snapshot").write_bytes(format_snapshot({99_999: producers[12]}))
     (data / "logs" / "t-0" / f"{10:020d}.snapshot").write_bytes(format_snapshot(producers))
     write_moves(FS, str(data / "logs" / "u-1"), 2)
@@ -62,6 +62,7 @@ def test_partitions_are_read_with_their_epochs_without_deleted_and_stray_ones(da
     assert found.partitions[0].written_ms > 0
     assert found.deleted == (DeletedPartition(T.hex(), 1),)
     assert found.highest_producer_id == 4711
+    assert found.highest_owner_epoch == 77
     assert found.saved_image == "what was saved\n"
     assert found.problems == ()
     assert sorted((path, path.stat().st_mtime_ns) for path in data.rglob("*")) == before, "nothing was changed"

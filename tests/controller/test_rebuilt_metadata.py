@@ -20,7 +20,7 @@ from libs.cluster.saved_metadata import backup_of, parse_file
 from libs.cluster.store import KeyValue, RangeResult
 from services.controller.core.elections.doubt import EPOCHS_SKIPPED, PRODUCER_IDS_SKIPPED
 from services.controller.core.recovery.node_holdings import DeletedPartition, HeldPartition, NodeHoldings, Source
-from services.controller.core.recovery.rebuilt_metadata import CannotRebuild, Rebuilt, rebuild
+from services.controller.core.recovery.rebuilt_metadata import UNKNOWN_OWNER_EPOCH, CannotRebuild, Rebuilt, rebuild
 
 T, U, NEW = "11" * 16, "22" * 16, "33" * 16
 
@@ -64,7 +64,7 @@ def node(
 
 
 def rebuilt(nodes: list[NodeHoldings], *sources: Source) -> Rebuilt:
-    return rebuild(nodes, sources, feature_level=1)
+    return rebuild(nodes, sources, feature_level=1, now_ms=1000)
 
 
 def image_of(result: Rebuilt) -> ClusterImage:
@@ -268,3 +268,22 @@ def test_data_of_several_clusters_is_refused_and_so_is_none_at_all() -> None:
 def test_holdings_come_back_from_the_text_in_which_they_travel() -> None:
     holdings = replace(node(1, ("t", T, 0), deleted=((U, 1),)), saved_image='{"a":\n"b"}', problems=("p",))
     assert decode(NodeHoldings, encode(holdings)) == holdings
+
+
+def test_a_second_rebuild_without_saved_metadata_gives_owner_epochs_above_those_in_the_logs() -> None:
+    """Leaders refuse the marker of a lower owner epoch: no transaction would end."""
+    held = ("__transaction_state", T, 0)
+    first = partition(rebuilt([node(1, held)]), T).owner_epoch
+    assert first == UNKNOWN_OWNER_EPOCH + EPOCHS_SKIPPED
+    written = first + 7  # by its owners since
+    again = [replace(node(1, held), highest_owner_epoch=5), replace(node(2, held), highest_owner_epoch=written)]
+    assert partition(rebuilt(again), T).owner_epoch == written + EPOCHS_SKIPPED
+
+
+def test_an_older_backup_gives_owner_epochs_above_those_in_the_logs() -> None:
+    owned = replace(state(1, 2, 3), owner_epoch=4)
+    nodes = [replace(each, highest_owner_epoch=9000) for each in ALL_HOLD_T]
+    topics = {"t": (T, [owned])}
+    assert partition(rebuilt(nodes, saved(50, topics)), T).owner_epoch == 9000 + EPOCHS_SKIPPED
+    assert partition(rebuilt(ALL_HOLD_T, saved(50, topics)), T).owner_epoch == 4 + EPOCHS_SKIPPED
+    assert partition(rebuilt(nodes, saved(50, {"t": (T, [state(1, 2, 3)])})), T).owner_epoch == 0, "it has no owner"

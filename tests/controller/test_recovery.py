@@ -58,7 +58,7 @@ def test_a_store_comes_back_from_its_backup_with_all_partitions_in_doubt_and_pro
         former = await cluster(partitions=300)
         saved = await backup(former)
         store = MemoryStore(Keyspace())
-        await fill_store(store, restored(saved))
+        await fill_store(store, restored(saved, now_ms=1000))
         before, after = await image_in(former), await image_in(store)
         assert (after.cluster_id, after.feature_level) == (before.cluster_id, before.feature_level)
         assert (after.topics, after.overrides("topic", "t")) == (before.topics, {"retention.ms": "77"})
@@ -82,8 +82,10 @@ def test_revisions_of_the_history_are_older_than_all_of_the_new_store() -> None:
     values = {keys.CLUSTER_ID: encode("c"), keys.HISTORY: encode(history)}
 
     async def scenario() -> None:
-        content = restored(await backup(await store_of(values)))
-        assert decode(MetadataHistory, content[keys.HISTORY]) == MetadataHistory((HistoryEntry(3, 0), HistoryEntry(4, 0)), (1,))
+        content = restored(await backup(await store_of(values)), now_ms=1000)
+        assert decode(MetadataHistory, content[keys.HISTORY]) == MetadataHistory(
+            (HistoryEntry(3, 0), HistoryEntry(4, 0)), (1,), restored_ms=1000
+        )
 
     run_virtually(scenario())
 
@@ -94,7 +96,7 @@ def test_a_store_that_holds_a_cluster_is_not_filled_and_one_that_holds_none_is_n
         saved = await backup(store)
         before = await image_in(store)
         with pytest.raises(RecoveryRefused, match="holds a cluster"):
-            await fill_store(store, restored(saved))
+            await fill_store(store, restored(saved, now_ms=1000))
         assert await image_in(store) == before
         with pytest.raises(RecoveryRefused, match="no cluster"):
             await read_store(MemoryStore(Keyspace()), 5)

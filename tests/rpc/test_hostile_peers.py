@@ -228,6 +228,18 @@ async def test_an_older_incarnation_cannot_come_back(scene: Scene) -> None:
     assert await current.receive() == [(Kind.RESPONSE, 1, [1])]
 
 
+async def test_an_incarnation_that_went_back_is_refused_only_while_its_former_self_is_connected(scene: Scene) -> None:
+    """Its data directory was emptied, and its clock is behind. It comes again until the former connection has ended."""
+    former = await scene.raw(hello=pack_hello(Hello("storage", 5, 101, "test", 1, "c")))
+    assert await (await scene.raw(hello=pack_hello(Hello("storage", 5, 100, "test", 1, "c")))).closed()
+    left = scene.server.connections - 1
+    former.socket.close()
+    await until(lambda: scene.server.connections == left)
+    late = await scene.raw(hello=pack_hello(Hello("storage", 5, 100, "test", 1, "c")))
+    await late.send(request(1, body=[1]))
+    assert await late.receive() == [(Kind.RESPONSE, 1, [1])]
+
+
 async def test_a_peer_of_another_cluster_is_refused(scene: Scene) -> None:
     raw = await scene.raw(hello=pack_hello(Hello("gateway", 6, 1, "test", 1, "another")))
     assert await raw.closed()

@@ -256,3 +256,19 @@ async def test_files_of_a_deleted_partition_stay_until_the_checkpoints_have_forg
     await cluster.start()
     await until(lambda: not aside.exists())
     assert (NAME, 0) not in checkpoint(cluster, HIGH_WATERMARKS)
+
+
+async def test_a_follower_that_was_away_for_longer_than_tombstones_shows_a_deleted_key_again_as_kafkas_does(
+    cluster: StorageCluster, leader: FakeLeader
+) -> None:
+    """docs/storage.md names it. The leader has compacted the tombstone away, so the follower never hears of it."""
+    topic, log = await followed(cluster, leader, NAME, epoch=0)
+    log.append(raw=bytes(build_batch([Record(b"secret", b"SECRET", 1)])))
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    log.append(raw=bytes(build_batch([Record(b"other", b"v", 2)])), at=5)  # the tombstone was at 3
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    assert secrets(cluster, topic) == [b"SECRET"]

@@ -37,7 +37,8 @@ def adoption_of(fs: FileSystem, nodes: Sequence[KafkaNode], *, feature_level: in
         kept, unknown = _known(_holdings_of(fs, node), kafka)
         holdings.append(kept)
         strays += [f"{path}: Kafka's metadata do not know it: the storage node sets it aside" for path in unknown]
-    rebuilt = rebuild(holdings, [Source("Kafka's metadata", found.saved)], feature_level=feature_level)
+    # Nothing was lost: a topic that Kafka's metadata lack was deleted.
+    rebuilt = rebuild(holdings, [Source("Kafka's metadata", found.saved)], feature_level=feature_level, now_ms=0)
     return Adoption(rebuilt, cluster_id, (*found.notes, *strays, *rebuilt.notes))
 
 

@@ -24,16 +24,20 @@ from services.controller.recovery.store_contents import RecoveryRefused, fill_st
 T = TypeVar("T")
 
 
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
 def backup(etcd: str, path: str) -> None:
     refuse_special(path)
-    content = on_etcd(etcd, lambda store: read_store(store, int(time.time() * 1000)))
+    content = on_etcd(etcd, lambda store: read_store(store, _now_ms()))
     save(path, content)
     print(f"saved the metadata of {summary(parse_file(content))} in {path}")
 
 
 def restore(etcd: str, path: str) -> None:
     saved = saved_in(path)
-    on_etcd(etcd, lambda store: fill_store(store, restored(saved)))
+    on_etcd(etcd, lambda store: fill_store(store, restored(saved, now_ms=_now_ms())))
     print(f"restored the metadata of {summary(saved)}, saved at {_local_time(saved.saved_ms)}")
 
 
@@ -53,7 +57,7 @@ def rebuild_store(etcd: str | None, paths: Sequence[str]) -> None:
             nodes.append(node_at(path))
     refuse_doubles(nodes)
     usable, notes = saved_images(nodes)
-    rebuilt = rebuild(nodes, [*sources, *usable], feature_level=FEATURE_LEVEL)
+    rebuilt = rebuild(nodes, [*sources, *usable], feature_level=FEATURE_LEVEL, now_ms=_now_ms())
     if etcd is not None:
         on_etcd(etcd, lambda store: fill_store(store, rebuilt.values))
     base, cluster_id = rebuilt.base, decode(str, rebuilt.values[keys.CLUSTER_ID])

@@ -32,6 +32,7 @@ class DiskReading:
         self._fs = fs
         self._problems: list[str] = []
         self._highest_producer_id = -1
+        self._highest_owner_epoch = -1
 
     def read(self, data_dir: str, log_dirs: Sequence[str]) -> NodeHoldings:
         """Raises RecoveryRefused where it cannot be told whose the directories are, or a process uses them."""
@@ -66,6 +67,7 @@ class DiskReading:
             self._highest_producer_id,
             saved_image,
             tuple(self._problems),
+            self._highest_owner_epoch,
         )
 
     def _identity(self, path: str) -> tuple[str, tuple[int, str]]:
@@ -112,7 +114,8 @@ class DiskReading:
             return NO_EPOCH
 
     def _note_producers(self, path: str, names: Sequence[str]) -> None:
-        """Takes the highest producer id of the newest snapshot. Newer ids are few beside those that are skipped."""
+        """Takes the highest producer id and owner epoch of the newest snapshot. Newer ones are few beside those that are
+        skipped."""
         offsets = offsets_of(names, SNAPSHOT)
         if not offsets:
             return
@@ -124,6 +127,7 @@ class DiskReading:
             self._problems.append(f"{error}; its producer ids are not known")
             return
         self._highest_producer_id = max([self._highest_producer_id, *producers])
+        self._highest_owner_epoch = max([self._highest_owner_epoch, *[each.coordinator_epoch for each in producers.values()]])
 
     def _saved_image(self, data_dir: str) -> str:
         file = f"{data_dir}/{IMAGE_FILE}"

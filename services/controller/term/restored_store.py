@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+from libs.clock import Clock
 from libs.cluster.image import ClusterImage
 from libs.cluster.metadata_history import next_history, unanswered
 from libs.cluster.records import STORAGE, MetadataMark
@@ -35,8 +36,9 @@ WAY_OUT = (
 class RestoredStore:
     """The watch over the store's history, in one term."""
 
-    def __init__(self, term: Term, random: Randomness, own_mark: MetadataMark) -> None:
+    def __init__(self, term: Term, random: Randomness, own_mark: MetadataMark, clock: Clock) -> None:
         self._term = term
+        self._clock = clock
         self._random = random
         self._own_mark = own_mark
         self._recorded = ClusterImage()
@@ -84,7 +86,8 @@ class RestoredStore:
                 if lost := self._lost():
                     await self._doubt()
                 image = term.image
-                await term.commit(writes.history_change(image, next_history(image, self._random.randrange(NONCES), lost)))
+                history = next_history(image, self._random.randrange(NONCES), lost, now_ms=self._clock.wall_ms())
+                await term.commit(writes.history_change(image, history))
             except Conflict as conflict:
                 await term.catch_up(conflict.revision)
             except (OutcomeUnknown, StoreUnavailable) as error:

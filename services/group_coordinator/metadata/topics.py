@@ -1,6 +1,7 @@
 """The topics as groups see them, rebuilt only when an image changes what groups need."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.partition_table import TopicPartitions
@@ -21,6 +22,11 @@ class Topics:
         self._racks: Mapping[int, str] = {}
 
     def follow(self, image: ClusterImage) -> None:
+        self._view(image)
+        if self.view.restored_ms != image.history.restored_ms:
+            self.view = replace(self.view, restored_ms=image.history.restored_ms)
+
+    def _view(self, image: ClusterImage) -> None:
         before, self._image = self._image, image
         racks = self._racks
         if image.nodes is not before.nodes:

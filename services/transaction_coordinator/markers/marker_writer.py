@@ -2,7 +2,9 @@
 `__consumer_offsets` gets its marker from the group coordinator that owns it.
 
 One request is on its way to a process at a time. What comes meanwhile shares the next one. A leader that cannot store a marker,
-or does not answer, gets it again; one that was replaced meanwhile is not waited for. A topic that is gone needs no marker.
+or does not answer, gets it again; one that was replaced meanwhile is not waited for. A topic that was deleted needs no marker.
+One that the metadata lack since they were restored is waited for: a rebuild from the disks brings it back, with its open
+transactions.
 
 **A late marker must not end the next transaction.** Clients before `transaction.version` 2 keep their epoch, so a marker that was
 delayed on its way would fit. Requests have numbers that rise, and leaders refuse lower ones of the same shard. So a marker that
@@ -18,6 +20,7 @@ from dataclasses import field
 from typing import Final, TypeAlias
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.metadata_history import is_surely_deleted
 from libs.cluster.records import PartitionState
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
@@ -29,6 +32,7 @@ from libs.rpc.errors import ContractError, RpcFailure
 from libs.rpc.schema import pack, unpack
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
+from libs.telemetry.limited_lines import LimitedLines
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.states import State
@@ -45,6 +49,10 @@ ANSWER_S: Final = 1.0
 RETRY_S: Final = 0.1
 """The pause after a failure. A new image ends it."""
 
+MISSING_WAY_OUT: Final = "rebuild the metadata (docs/operate/restoring-metadata.md), or create a topic of that name"
+LINES_S: Final = 60.0
+"""The time between two such lines about a topic."""
+
 NETWORK_EXCEPTION: Final = int(ErrorCode.NETWORK_EXCEPTION)
 FINAL: Final = frozenset((int(ErrorCode.NONE), int(ErrorCode.INVALID_PRODUCER_EPOCH)))
 """Answers after which a partition needs no marker any more: it has it, or knows a newer producer, whose epoch a marker brought.
@@ -60,6 +68,8 @@ class _Ending:
     owner_epoch: int
     prepared: Transaction
     missing: set[TopicPartition] = field(default_factory=set)
+    seen: set[TopicPartition] = field(default_factory=set)
+    """Partitions that an image had since."""
 
 
 Pair: TypeAlias = tuple[_Ending, TopicPartition]
@@ -97,6 +107,7 @@ class MarkerWriter:
         """The requests on their way."""
         self._numbers = itertools.count(1)
         self._retry: asyncio.TimerHandle | None = None
+        self._lines = LimitedLines(log, LINES_S, self._loop)
         self._closed = False
 
     def __len__(self) -> int:
@@ -160,17 +171,26 @@ class MarkerWriter:
     def _client(self, home: Home) -> RpcClient | None:
         return self._groups.client_of(home) if isinstance(home, Owner) else self._nodes.client(home)
 
-    def _is_gone(self, partition: TopicPartition) -> bool:
-        """Whether its topic was deleted. Who added the partition knew an image that has it, and this process's is no older."""
+    def _is_gone(self, ending: _Ending, partition: TopicPartition) -> bool:
+        """Whether its topic was deleted. Who added the partition knew an image that has it. This process's image is no older,
+        unless the store was restored since."""
         topic = self._image.topics.get(partition[0])
-        return topic is None or partition[1] >= topic.partitions
+        if topic is not None and partition[1] < topic.partitions:
+            ending.seen.add(partition)
+            return False
+        if partition in ending.seen or is_surely_deleted(self._image.history.restored_ms, ending.prepared.started_ms):
+            return True
+        details = {"topic": partition[0], "partition": partition[1], "transactional_id": ending.prepared.transactional_id}
+        event = "a transaction waits for a topic that the metadata lack since they were restored"
+        self._lines.write(partition[0], logging.WARNING, event, **details, way_out=MISSING_WAY_OUT)
+        return False
 
     def _route(self, pairs: Iterable[Pair]) -> None:
         """Queues markers at their homes."""
         for ending, partition in pairs:
             if not self._is_needed(ending, partition):
                 continue
-            if self._is_gone(partition):
+            if self._is_gone(ending, partition):
                 self._done(ending, partition)
                 continue
             home = self._home(partition)

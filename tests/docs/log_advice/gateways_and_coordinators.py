@@ -40,6 +40,11 @@ COORDINATORS: Final = {
         "are removed one by one.",
         "None, if `max.message.bytes` of the coordinators' topics has its default.",
     ),
+    "a transaction waits for a topic that the metadata lack since they were restored": Advice(
+        "The transaction is decided, and its marker has nowhere to go. Its client gets CONCURRENT_TRANSACTIONS.",
+        "[Rebuild the metadata](restoring-metadata.md) from the nodes that have the topic. If it may stay lost, create one of "
+        "its name.",
+    ),
     "malformed request": Advice(
         "A client sent a request that cannot be read. `peer` names it.", "Update the client's library, or find what connects."
     ),

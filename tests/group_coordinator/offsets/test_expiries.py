@@ -1,5 +1,7 @@
 """The expiry of offsets, by the state of their group."""
 
+from dataclasses import replace
+
 from services.group_coordinator.core.model.records import ClassicGroupRemoved, OffsetRemoved
 from services.group_coordinator.core.model.topics_view import TopicView
 from tests.group_coordinator.offsets.stage import CHECK_MS, HOUR_MS, RETENTION_MS, GroupStage, topic_id
@@ -87,6 +89,18 @@ def test_offsets_of_a_topic_that_was_deleted_are_removed_whatever_its_group_does
     assert stage.fetch() == {("t", 0): 1, ("u", 1): 4}
     assert stage.written()[-1] == OffsetRemoved("g", "u", 0)
     assert stage.state() == "Stable"
+
+
+def test_offsets_of_a_topic_that_a_restored_store_lacks_stay_for_as_long_as_others() -> None:
+    """A rebuild from the disks brings the topic back. Its group would begin anew."""
+    stage = GroupStage()
+    stage.commit({("t", 0): 1, ("u", 0): 2})
+    u = stage.topics.by_name["u"]
+    stage.drop_topic("u")
+    stage.topics = replace(stage.topics, restored_ms=stage.now_ms)
+    stage.wait(2 * CHECK_MS)
+    stage.put_topics(u)
+    assert stage.fetch() == {("t", 0): 1, ("u", 0): 2}
 
 
 def test_a_moment_that_the_commit_named_counts_more_than_the_retention() -> None:

@@ -48,7 +48,7 @@ async def lose_and_rebuild(cluster: Cluster, end: Callable[[Process], None], cop
     sources, damaged = saved_images(nodes)
     assert damaged == []
     cluster.world.keyspace.restore(Keyspace())
-    await fill_store(MemoryStore(cluster.world.keyspace), rebuild(nodes, sources, feature_level=1).values)
+    await fill_store(MemoryStore(cluster.world.keyspace), rebuild(nodes, sources, feature_level=1, now_ms=1000).values)
 
 
 def whole(cluster: Cluster, image: ClusterImage) -> bool:

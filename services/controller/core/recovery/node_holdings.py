@@ -44,6 +44,8 @@ class NodeHoldings:
     """The content of the node's copy of the cluster image; "" if it has none."""
     problems: tuple[str, ...] = ()
     """What could not be read, and why."""
+    highest_owner_epoch: int = -1
+    """The highest owner epoch in markers of transactions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ from services.controller.core.recovery.restored_metadata import Values, restart_
 from services.controller.core.topics.internal_topic_configs import kept_synced
 from services.controller.core.topics.internal_topics import PREFIXES, internal_topic_configs
 
+UNKNOWN_OWNER_EPOCH: Final = 1_000_000
+"""Higher than that of any owner before a first rebuild. Markers of transactions have it in the logs of all topics, and leaders
+refuse a marker with a lower one. A second rebuild finds there what the owners since the first one wrote."""
 REBUILT_ANEW: Final = (keys.TOPICS, keys.PARTITIONS, keys.NODES, keys.CONFIGS + "topic/")
 
 
@@ -48,20 +51,21 @@ class Rebuilt:
         return sum(key.startswith(keys.PARTITIONS) for key in self.values)
 
 
-def rebuild(nodes: Sequence[NodeHoldings], sources: Sequence[Source], *, feature_level: int) -> Rebuilt:
+def rebuild(nodes: Sequence[NodeHoldings], sources: Sequence[Source], *, feature_level: int, now_ms: int) -> Rebuilt:
     """Raises CannotRebuild. `feature_level` is that of a cluster without saved metadata."""
     cluster_id = _one_cluster(nodes, sources)
     base = reduce(lambda a, b: b if is_newer(b.saved, a.saved) else a, sources) if sources else None
     image = base.saved.image if base is not None else ClusterImage()
     older = [source.saved.image for source in sources if source is not base]
-    topics = _Topics(image, older, HoldingsByTopic(nodes, image))
+    owner_epoch = max([node.highest_owner_epoch for node in nodes], default=-1)
+    topics = _Topics(image, older, HoldingsByTopic(nodes, image), owner_epoch)
     values = {item.key: item.value for item in base.saved.items} if base is not None else {}
     values = {key: value for key, value in values.items() if not key.startswith(REBUILT_ANEW)}
     values.setdefault(keys.FEATURE_LEVEL, encode(feature_level))
     values[keys.CLUSTER_ID] = encode(cluster_id)
     values |= topics.values() | _node_records(nodes, image)
     producer_ids = [source.saved.image.next_producer_id for source in sources] + [n.highest_producer_id + 1 for n in nodes]
-    values |= restart_of_counters(image.history, max(producer_ids, default=0))
+    values |= restart_of_counters(image.history, max(producer_ids, default=0), now_ms)
     notes = [*_problems(nodes, image, base), *topics.notes]
     return Rebuilt(values, base, tuple(notes))
 
@@ -98,8 +102,11 @@ def _problems(nodes: Sequence[NodeHoldings], image: ClusterImage, base: Source |
 class _Topics:
     """The topics, with their partitions and configs."""
 
-    def __init__(self, image: ClusterImage, older: Sequence[ClusterImage], held: HoldingsByTopic) -> None:
+    def __init__(
+        self, image: ClusterImage, older: Sequence[ClusterImage], held: HoldingsByTopic, highest_owner_epoch: int
+    ) -> None:
         self._image = image
+        self._highest_owner_epoch = highest_owner_epoch
         self._held = held
         self._once_known = {topic_id for former in older for topic_id in former.topics_by_id}
         self._once_replicas = {
@@ -170,9 +177,9 @@ class _Topics:
         holders = dict(self._held.holders(topic_id, index))
         if saved is None and not holders:
             self.notes.append(f"{topic.name}-{index} is held by no node: it is made anew, and is empty")
-            return in_doubt(_unknown_state(sorted(self._held.nodes_of(topic_id) or self._image.nodes), index))
+            return in_doubt(self._unknown_state(sorted(self._held.nodes_of(topic_id) or self._image.nodes), index))
         if saved is None:
-            saved = _unknown_state(sorted(holders), index)
+            saved = self._unknown_state(sorted(holders), index)
         elif strangers := holders.keys() - {replica.node_id for replica in saved.replicas}:
             removed = {node_id for node_id in strangers if (topic_id, index, node_id) in self._once_replicas}
             if removed and len(removed) < len(holders):
@@ -195,20 +202,16 @@ class _Topics:
             saved,
             replicas=tuple([Replica(r.node_id, directories.get(r.node_id, r.log_dir_id)) for r in replicas]),
             leader_epoch=max([saved.leader_epoch, *[held.latest_epoch for held in holders.values()]]),
+            owner_epoch=max(saved.owner_epoch, self._highest_owner_epoch) if saved.owner_epoch else 0,
         )
         return replace(in_doubt(state), isr=tuple([InSync(node_id, NO_INCARNATION) for node_id in to_ask]))
 
-
-UNKNOWN_OWNER_EPOCH: Final = 1_000_000
-"""Higher than that of any owner before. Markers of transactions have it in the logs of all topics."""
-
-
-def _unknown_state(nodes: Sequence[int], index: int) -> PartitionState:
-    """The state of a partition that no saved metadata knows. The first replica is another one for each partition, so that one
-    node does not lead all."""
-    first = index % len(nodes)
-    replicas = [Replica(node_id, "") for node_id in [*nodes[first:], *nodes[:first]]]
-    return PartitionState(tuple(replicas), NO_LEADER, NO_INCARNATION, 0, 0, (), owner_epoch=UNKNOWN_OWNER_EPOCH)
+    def _unknown_state(self, nodes: Sequence[int], index: int) -> PartitionState:
+        """The state of a partition that no saved metadata knows. The first replica is another one for each partition, so that one
+        node does not lead all."""
+        first, owner_epoch = index % len(nodes), max(UNKNOWN_OWNER_EPOCH, self._highest_owner_epoch)
+        replicas = [Replica(node_id, "") for node_id in [*nodes[first:], *nodes[:first]]]
+        return PartitionState(tuple(replicas), NO_LEADER, NO_INCARNATION, 0, 0, (), owner_epoch=owner_epoch)
 
 
 def _listed(node_ids: Iterable[int]) -> str:

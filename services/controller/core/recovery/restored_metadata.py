@@ -16,16 +16,16 @@ Values = dict[str, bytes]
 """By key."""
 
 
-def restored(saved: SavedMetadata) -> Values:
+def restored(saved: SavedMetadata, *, now_ms: int) -> Values:
     """The content of a store that is restored from `saved` alone. What later versions saved stays as it is."""
     image = saved.image
     values = {item.key: item.value for item in saved.items}
     for topic_id, index, state in image.states():
         values[keys.partition(topic_id, index)] = encode(in_doubt(state))
-    return values | restart_of_counters(image.history, image.next_producer_id)
+    return values | restart_of_counters(image.history, image.next_producer_id, now_ms)
 
 
-def restart_of_counters(history: MetadataHistory, next_producer_id: int) -> Values:
+def restart_of_counters(history: MetadataHistory, next_producer_id: int, now_ms: int) -> Values:
     """The history, and the next producer id, none of which was given away.
 
     The new store's revisions begin again, so those in the history mean nothing there. Revision 0 is older than all of them: no
@@ -33,6 +33,6 @@ def restart_of_counters(history: MetadataHistory, next_producer_id: int) -> Valu
     """
     entries = tuple([HistoryEntry(entry.nonce, 0) for entry in history.entries])
     return {
-        keys.HISTORY: encode(replace(history, entries=entries)),
+        keys.HISTORY: encode(replace(history, entries=entries, restored_ms=now_ms)),
         keys.PRODUCER_IDS: encode(next_producer_id + PRODUCER_IDS_SKIPPED),
     }

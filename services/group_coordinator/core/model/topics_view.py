@@ -22,6 +22,8 @@ class TopicsView:
     version: int = 0
     by_name: Mapping[str, TopicView] = field(default_factory=dict)
     by_id: Mapping[bytes, TopicView] = field(default_factory=dict)
+    restored_ms: int = 0
+    """`MetadataHistory.restored_ms`: what was created before it may be missing, though nobody deleted it."""
 
     @classmethod
     def of(cls, version: int, topics: Iterable[TopicView]) -> "TopicsView":

@@ -7,6 +7,7 @@ timers are decided in one go, so without pauses other requests would wait for al
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from libs.cluster.metadata_history import is_surely_deleted
 from libs.coordinator.pending import RECORD_OVERHEAD
 from libs.coordinator.timers import TimerKey
 from libs.wire.errors import ErrorCode
@@ -92,7 +93,7 @@ def expire(kind: Kind, name: str, context: ExpiryContext, tombstones: Tombstones
     for committed in context.table.of(name):
         # A tombstone would end the pending offset too, which may be of the next topic with that name.
         pending = context.pending.is_pending(name, committed.topic, committed.partition)
-        deleted = is_gone(committed, context.topics)
+        deleted = is_gone(committed, context.topics) and is_surely_deleted(context.topics.restored_ms, committed.commit_ms)
         if pending or (
             not deleted
             and (

@@ -46,6 +46,9 @@ class StorageConfig(ServiceConfig):
     partition_series_max: int = 300
     """Maximum number of led partitions with metrics of their own, four time series each. A scrape holds up requests for 10 µs a
     time series. 0: none."""
+    producer_ids_max: int = 1_000_000
+    """Maximum number of idempotent producers that the logs of the node remember, 200 to 300 bytes each. Beyond it, the log with
+    the most forgets those that were silent the longest. The topic config `producer.ids.max` bounds each log."""
     hand_over_s: float = 5.0
     """A node that is told to stop waits no longer for others to take over what they can."""
     rpc_max_frame: int = 128 << 20

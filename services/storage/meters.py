@@ -53,6 +53,13 @@ ISR_EXPANDS = CounterDefinition(
     healthy="as many as followers were removed",
     otherwise="Fewer: a follower does not catch up. Look at its lag.",
 )
+PRODUCER_IDS = GaugeDefinition(
+    name=REPLICAS + "produceridcount",
+    help="Idempotent producers that the logs of this node remember.",
+    healthy="below `PENSTOCK_PRODUCER_IDS_MAX`, and below `producer.ids.max` for each partition",
+    otherwise="A client makes a new producer for each few batches, or makes ids up. The logs forget those that were silent the "
+    "longest; a batch that such a producer repeats is stored twice.",
+)
 DUPLICATES = CounterDefinition(
     name="penstock_storage_duplicates",
     help="Batches of idempotent producers that the log held already.",
@@ -154,6 +161,7 @@ class Meters:
         partitions = self._partitions.by_key.values()
         led = [partition.replica for partition in partitions if partition.leading]
         yield PARTITION_COUNT.sample(len(self._partitions.by_key))
+        yield PRODUCER_IDS.sample(sum([partition.log.producers.entries.count for partition in partitions]))
         yield LEADER_COUNT.sample(len(led))
         yield UNDER_REPLICATED.sample(sum(replica.missing > 0 for replica in led))
         yield UNDER_MIN_ISR.sample(sum(replica.in_sync < replica.min_in_sync for replica in led))

@@ -8,6 +8,7 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
 from libs.wire.errors import ErrorCode
+from services.storage.cleanup import known_producers
 from tests.storage.cluster import NODE_ID, StorageCluster, batch, partition_of
 from tests.storage.retention import HOUR, check
 from tests.storage.set_clock import SetClock
@@ -169,3 +170,26 @@ async def test_a_node_may_be_started_with_configs_without_effect_and_registers_n
 def test_an_invalid_broker_config_ends_a_nodes_start(cluster: StorageCluster, entry: str) -> None:
     with pytest.raises(ValueError, match=r"^PENSTOCK_BROKER_CONFIGS"):
         replace(cluster.config, broker_configs=(entry,))
+
+
+async def test_a_partition_forgets_those_that_were_silent_the_longest(cluster: StorageCluster, clock: SetClock) -> None:
+    """Made-up ids. Such a producer is new to the partition again, as in KIP-360: any sequence is taken."""
+    topic = await cluster.topic("bounded", producer_ids_max="3")
+    for producer in range(100, 105):
+        assert await send(cluster, clock, topic, 0, producer) == 0
+    assert known(cluster, topic) == {102, 103, 104}
+    assert await send(cluster, clock, topic, 7, 102) == OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await send(cluster, clock, topic, 7, 100) == 0
+    assert known(cluster, topic) == {103, 104, 100}
+
+
+async def test_a_node_bounds_the_producers_of_all_its_partitions(cluster: StorageCluster, clock: SetClock) -> None:
+    few, many = await cluster.topic("few"), await cluster.topic("many")
+    for producer in range(100, 102):
+        assert await send(cluster, clock, few, 0, producer) == 0
+    for producer in range(200, 206):
+        assert await send(cluster, clock, many, 0, producer) == 0
+    assert cluster.node is not None
+    await known_producers.bound(list(cluster.node.partitions.by_key.values()), 5)
+    assert known(cluster, few) == {100, 101}
+    assert known(cluster, many) == {203, 204, 205}

@@ -79,6 +79,7 @@ class TopicConfig:
     message_timestamp_before_max_ms: int
     message_timestamp_after_max_ms: int
     record_validation: str  # "header" | "full"
+    producer_ids_max: int
     compression_type: str
     compression_gzip_level: int
     compression_lz4_level: int

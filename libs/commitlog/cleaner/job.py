@@ -3,8 +3,12 @@
 The cleaner reads sealed segments and writes new files beside them; it renames and removes none of the old ones.
 """
 
+import struct
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from libs.commitlog.producers.producer_entries import rows_of
+from libs.commitlog.producers.producer_table import PackedProducers
 from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.lean_dataclass import dataclass
 
@@ -20,6 +24,41 @@ class ProducerEnd(NamedTuple):
 
     last_data_offset: int  # of the last record in its last data batch; -1 if its last entry is a marker
     epoch: int
+
+
+class ProducerEnds(Mapping[int, ProducerEnd]):
+    """The ends of all known producers, as rows of bytes on their way to the child, which unpacks them."""
+
+    def __init__(self, rows: bytes) -> None:
+        self._rows = rows
+        self._ends: dict[int, ProducerEnd] | None = None
+
+    @classmethod
+    def of(cls, producers: PackedProducers) -> "ProducerEnds":
+        """The ends of the producers in a view. Call it in a thread: it takes 0.2 µs for each."""
+        return cls(b"".join([rows for entries in producers.slices() for rows in rows_of(entries, _columns)]))
+
+    def __getitem__(self, producer_id: int) -> ProducerEnd:
+        return self._unpacked()[producer_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._unpacked())
+
+    def __len__(self) -> int:
+        return len(self._rows) // _ROW.size
+
+    def _unpacked(self) -> dict[int, ProducerEnd]:
+        if self._ends is None:
+            self._ends = {each: ProducerEnd(offset, epoch) for each, epoch, offset in _ROW.iter_unpack(self._rows)}
+        return self._ends
+
+
+_ROW = struct.Struct(">qhq")
+
+
+def _columns(last: int) -> tuple[int, ...]:
+    """Where a packed entry has its id and epoch, and the last offset of its last batch."""
+    return (*range(10), *range(last + 4, last + 12))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +82,7 @@ class CleanJob:
     """Memory for the map of keys. If the map fills up, the pass ends there, and the next pass continues."""
     bytes_per_second: float
     """The bound of bytes that are read and written, together; 0 is no limit."""
-    producers: dict[int, ProducerEnd]
+    producers: Mapping[int, ProducerEnd]
     aborted: tuple[AbortedTransaction, ...] = ()
     """All aborted transactions that may have a batch in the segments, even if their marker lies behind them. They come from the
     log, since the active segment's index on disk is written late, and may name transactions that were cut."""

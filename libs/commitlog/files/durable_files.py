@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from functools import partial
 from typing import NamedTuple
 
+from libs.commitlog.files.checked_content import CheckedContent
 from libs.commitlog.files.file_names import TEMPORARY
 from libs.commitlog.files.filesystem import FileSystem, OpenFile
 from libs.commitlog.files.page_cache import off_loop
@@ -15,7 +16,7 @@ class FileWrite(NamedTuple):
     """A file to be replaced, by code that may block."""
 
     path: str
-    content: bytes
+    content: bytes | CheckedContent
 
 
 def make_directory(fs: FileSystem, path: str) -> None:
@@ -30,7 +31,7 @@ def make_directory(fs: FileSystem, path: str) -> None:
         fs.fsync_directory(posixpath.dirname(made) or ".")
 
 
-def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
+def replace_file(fs: FileSystem, path: str, content: bytes | CheckedContent) -> None:
     """Replaces a file. Afterwards it holds `content`; after a crash, perhaps its old content; never a mixture."""
     file = begin_file(fs, path, content)
     fs.fdatasync(file.fd)
@@ -38,13 +39,14 @@ def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
     fs.fsync_directory(posixpath.dirname(path))
 
 
-def begin_file(fs: FileSystem, path: str, content: bytes) -> OpenFile:
+def begin_file(fs: FileSystem, path: str, content: bytes | CheckedContent) -> OpenFile:
     """Writes the new content beside `path`, without syncing it."""
     beside = path_beside(path)
     if fs.exists(beside):
         fs.unlink(beside)
     file = OpenFile(fs, fs.open_append(beside, create=True))
-    write_all(fs, file.fd, content)
+    for position, piece in ((0, content),) if isinstance(content, bytes) else content.placed():
+        write_all(fs, file.fd, piece, position)
     return file
 
 
@@ -52,10 +54,10 @@ def path_beside(path: str) -> str:
     return path + TEMPORARY
 
 
-def write_all(fs: FileSystem, fd: int, content: bytes) -> None:
+def write_all(fs: FileSystem, fd: int, content: bytes, start: int = 0) -> None:
     position = 0
     while position < len(content):
-        position += fs.pwritev(fd, [memoryview(content)[position:]], position)
+        position += fs.pwritev(fd, [memoryview(content)[position:]], start + position)
 
 
 def read_file(fs: FileSystem, path: str, owner: Hashable = None) -> bytes | None:

@@ -1,7 +1,7 @@
 """The content of one partition's directory. It is read in an order that suits a log in use: references (saved state, indexes)
 before the batches to which they refer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
@@ -60,7 +60,7 @@ class InspectedPartition:
     segments: list[InspectedSegment] = field(default_factory=list)
     epochs: LeaderEpochs | None = None
     saved: list[SavedProducers] = field(default_factory=list)
-    producers: dict[int, ProducerEntry] = field(default_factory=dict)
+    producers: Mapping[int, ProducerEntry] = field(default_factory=dict)
     leftovers: list[str] = field(default_factory=list)
     checkpoints: dict[str, int] = field(default_factory=dict)  # the partition's entries in the directory's checkpoints
 
@@ -109,7 +109,7 @@ class PartitionReader:
         self.indexes: dict[int, tuple[IndexContent | None, IndexContent | None]] = {}
         self._read_pointers()
         newest = self.partition.resume_point or (self.partition.saved[-1] if self.partition.saved else None)
-        self._producers = ProducerState(dict(newest.entries) if newest is not None else {})
+        self._producers = ProducerState(newest.entries if newest is not None else None)
         self._producers_as_of = newest.offset if newest is not None else 0
         self.partition.producers = self._producers.entries
 

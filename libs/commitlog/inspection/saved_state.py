@@ -1,5 +1,6 @@
 """The state that a partition saved beside its batches: producers, resume points, leader epochs, topic id."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from libs.commitlog.checkpoints import leader_epochs as epoch_file
@@ -21,7 +22,7 @@ class SavedProducers(NamedTuple):
 
     path: str
     offset: int
-    entries: dict[int, ProducerEntry]
+    entries: Mapping[int, ProducerEntry]
     segment: SegmentProgress | None
     before: SegmentList = ()
 

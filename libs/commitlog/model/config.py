@@ -11,3 +11,5 @@ class LogConfig:
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
     preallocate: bool = False
+    producer_ids_max: int = 100_000
+    """The most producers that the log remembers, unless their transactions are open."""

@@ -29,7 +29,7 @@ from libs.commitlog.opening.offset_gap_filler import OffsetGapFiller
 from libs.commitlog.opening.resume_points import ResumePoint
 from libs.commitlog.opening.saved_state import SavedState
 from libs.commitlog.opening.segment_list import find_missing
-from libs.commitlog.producers.producer_snapshot import format_snapshot
+from libs.commitlog.producers.producer_snapshot import snapshot_content
 from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.segments.segment import FileRegistry, Segment
 from libs.commitlog.segments.segment_progress import SegmentProgress
@@ -350,7 +350,7 @@ class LogOpener:
         """Notes the snapshot of a roll again. The roll left it to the next sync round, and the crash may have come first."""
         path = path_of(self._directory, offset, SNAPSHOT)
         if not self._fs.exists(path):
-            self._snapshots.append(FileWrite(path, format_snapshot(producers.as_of(offset))))
+            self._snapshots.append(FileWrite(path, snapshot_content(producers.as_of(offset))))
 
     def _cut(self, segment: Segment, excess: int, later: list[Segment]) -> None:
         log.warning(

@@ -1,13 +1,16 @@
 """Producer state after a truncation: snapshots beyond the cut go first, the rest is replayed from what remains."""
 
+from collections.abc import Mapping
+
 from libs.commitlog.files.durable_files import read_file
 from libs.commitlog.files.file_names import CLEANED, RESUME, SNAPSHOT, SWAP, offset_of, path_of
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.model.errors import DirectoryDamaged
 from libs.commitlog.opening import recovery
 from libs.commitlog.opening.resume_points import parse_resume
+from libs.commitlog.producers.producer_entries import ProducerEntry
 from libs.commitlog.producers.producer_snapshot import parse_snapshot
-from libs.commitlog.producers.producer_state import ProducerEntry, ProducerState
+from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.segments.segment import Segment
 
 
@@ -45,7 +48,7 @@ def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_of
     return _replayed(segments, 0, end_offset, {})
 
 
-def _replayed(segments: list[Segment], start_offset: int, end_offset: int, entries: dict[int, ProducerEntry]) -> ProducerState:
+def _replayed(segments: list[Segment], start_offset: int, end_offset: int, entries: Mapping[int, ProducerEntry]) -> ProducerState:
     producers = ProducerState(entries)
     later = [segment for segment in segments if segment.next_offset > start_offset]
     recovery.replay_headers(later, start_offset, end_offset, producers)

@@ -8,21 +8,19 @@ producer, and the segments before it.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from libs.commitlog.files.checked_content import CheckedContent
 from libs.commitlog.model.errors import DirectoryDamaged
 from libs.commitlog.opening.segment_list import MissingSegment, SegmentList, format_segments, parse_segments
-from libs.commitlog.producers.producer_state import CachedBatch, ProducerEntry
+from libs.commitlog.producers.producer_entries import ProducerEntry, split_entries
+from libs.commitlog.producers.producer_table import ProducerTable, packed_of
 from libs.commitlog.segments.segment_progress import SegmentProgress
 
 _HEAD = struct.Struct(">4sI")
 _MAGIC = b"PSR1"
 _BODY = struct.Struct(">qqqiiqqqi")
-_ENTRY = struct.Struct(">qhiqqb")
-_BATCH = struct.Struct(">iqiq")
 _COUNT = struct.Struct(">i")
 _ABORTED = struct.Struct(">qi")
 _CHECKSUM = struct.Struct(">qI")
@@ -31,7 +29,7 @@ _CHECKSUM = struct.Struct(">qI")
 class ResumePoint(NamedTuple):
     offset: int
     segment: SegmentProgress
-    producers: dict[int, ProducerEntry]
+    producers: Mapping[int, ProducerEntry]
     aborted: dict[int, int] = {}
     """The number of entries in each segment's `.txnindex`, which exists only if there are any. Cleaning leaves fewer."""
     before: SegmentList = ()
@@ -52,46 +50,44 @@ class ResumePoint(NamedTuple):
         return {base: checksum for base, checksum in self.aborted_checksums.items() if base not in replaced}
 
 
+def resume_content(point: ResumePoint) -> CheckedContent:
+    """The content of a resume point, formatted while it is written. Other threads may change the log meanwhile."""
+    return CheckedContent(_HEAD, _MAGIC, lambda: _pieces(point))
+
+
 def format_resume(point: ResumePoint) -> bytes:
-    parts = [_BODY.pack(point.offset, *point.segment, len(point.producers))]
-    for producer_id, entry in point.producers.items():
-        fields = (entry.epoch, entry.coordinator_epoch, entry.last_timestamp, entry.transaction_first_offset)
-        parts.append(_ENTRY.pack(producer_id, *fields, len(entry.batches)))
-        parts += [_BATCH.pack(*batch) for batch in entry.batches]
-    parts.append(_COUNT.pack(len(point.aborted)))
+    return resume_content(point).whole()
+
+
+def _pieces(point: ResumePoint) -> Iterator[bytes]:
+    producers = packed_of(point.producers)
+    yield _BODY.pack(point.offset, *point.segment, len(producers))
+    for entries in producers.slices():
+        yield b"".join(entries)
+    parts = [_COUNT.pack(len(point.aborted))]
     parts += [_ABORTED.pack(base_offset, entries) for base_offset, entries in point.aborted.items()]
     parts.append(format_segments(point.before))
     parts.append(_COUNT.pack(len(point.aborted_checksums)))
     parts += [_CHECKSUM.pack(base_offset, checksum) for base_offset, checksum in point.aborted_checksums.items()]
-    body = b"".join(parts)
-    return _HEAD.pack(_MAGIC, crc32c(body)) + body
+    yield b"".join(parts)
 
 
 def parse_resume(content: bytes, path: str) -> ResumePoint:
     """Raises DirectoryDamaged."""
     try:
-        magic, crc = _HEAD.unpack_from(content)
-        body = memoryview(content)[_HEAD.size :]
-        if magic != _MAGIC or crc != crc32c(body):
+        body = CheckedContent.body_of(content, _HEAD, _MAGIC)
+        if body is None:
             raise DirectoryDamaged(f"{path}: not a sound resume point")
         offset, *segment, producer_count = _BODY.unpack_from(body)
-        position = _BODY.size
-        producers: dict[int, ProducerEntry] = {}
-        for _ in range(producer_count):
-            producer_id, epoch, coordinator_epoch, timestamp, first_offset, batches = _ENTRY.unpack_from(body, position)
-            position += _ENTRY.size
-            cached = []
-            for _ in range(batches):
-                cached.append(CachedBatch._make(_BATCH.unpack_from(body, position)))
-                position += _BATCH.size
-            producers[producer_id] = ProducerEntry(epoch, tuple(cached), coordinator_epoch, timestamp, first_offset)
-        aborted = _parse_table(body[position:], _ABORTED)
-        position += _COUNT.size + len(aborted) * _ABORTED.size
-        before = parse_segments(body[position:])
-        checksums = _parse_table(body[position + len(format_segments(before)) :], _CHECKSUM)
+        entries, position = split_entries(content, _HEAD.size + _BODY.size, producer_count)
+        rest = memoryview(content)[position:]
+        aborted = _parse_table(rest, _ABORTED)
+        rest = rest[_COUNT.size + len(aborted) * _ABORTED.size :]
+        before = parse_segments(rest)
+        checksums = _parse_table(rest[len(format_segments(before)) :], _CHECKSUM)
     except struct.error as error:
         raise DirectoryDamaged(f"{path}: {error}") from error
-    return ResumePoint(offset, SegmentProgress(*segment), producers, aborted, before, checksums)
+    return ResumePoint(offset, SegmentProgress(*segment), ProducerTable.of_packed(entries), aborted, before, checksums)
 
 
 def _parse_table(body: memoryview, row: struct.Struct) -> dict[int, int]:

@@ -136,7 +136,7 @@ class FutureLog:
         """Ends the copy. All of it is on the disk when this returns, with the state that the copied log has beside its batches.
         Only `reopen` or `promote` may follow. Raises OSError."""
         log = self._log
-        log.take_over(epochs, ProducerState(dict(producers)))
+        log.take_over(epochs, ProducerState(producers))
         log.next_start_offset = start_offset
         log.advance_start()
         with syncing():

@@ -25,7 +25,7 @@ from libs.commitlog.opening.producer_rewind import producers_at, remove_state_be
 from libs.commitlog.partition_log.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 from libs.commitlog.partition_log.segment_rolling import age_ms_max, roll_back, share_out
 from libs.commitlog.partition_log.sync_ledger import RESUME_POINT_BYTES, SyncLedger
-from libs.commitlog.producers.producer_state import ProducerState
+from libs.commitlog.producers.producer_state import EVICTED_AT_ONCE, ProducerState
 from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.commitlog.segments.index import RELATIVE_OFFSET_MAX
 from libs.commitlog.segments.reading import LogReader, Slice
@@ -164,9 +164,12 @@ class Log:
             self._undo_append(error, *before)
         self.log_end_offset = batches[-1].last_offset + 1
         self._ledger.bytes_since_resume += total
-        self.producers.commit()
-        if self.producers.ended:
-            self.aborted.ended(self._segments, self.producers.take_ended())
+        producers = self.producers
+        producers.commit()
+        if producers.entries.count > self.config.producer_ids_max or producers.entries.crowded:
+            producers.evict(self.config.producer_ids_max, len(batches) + EVICTED_AT_ONCE)
+        if producers.ended:
+            self.aborted.ended(self._segments, producers.take_ended())
         if batches[-1].leader_epoch > self.epochs.latest:
             for batch in batches:
                 if batch.leader_epoch > self.epochs.latest:
@@ -519,6 +522,7 @@ class Log:
         self.epochs.truncate_end(end_offset)
         before, self.producers = self.producers, producers_at(self._fs, self.directory, remaining, end_offset)
         self.producers.transactions.inherit(before.transactions, end_offset)
+        before.entries.discard()
         self.aborted.cut(self._segments, end_offset)
         self._ledger.cut(cut.resumes_max, remaining, self.recovery_point)
         self._ledger.snapshot(end_offset, self.producers)

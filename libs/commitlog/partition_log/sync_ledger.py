@@ -13,9 +13,9 @@ from libs.commitlog.files.file_names import RESUME, SNAPSHOT, path_of
 from libs.commitlog.files.filesystem import OpenFile
 from libs.commitlog.files.sync import Lineage, SyncTargets, parent_directory
 from libs.commitlog.opening.opening import Opened
-from libs.commitlog.opening.resume_points import ResumePoint, format_resume
+from libs.commitlog.opening.resume_points import ResumePoint, resume_content
 from libs.commitlog.opening.segment_list import list_segments
-from libs.commitlog.producers.producer_snapshot import format_snapshot
+from libs.commitlog.producers.producer_snapshot import snapshot_content
 from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.segments.segment import Segment
 
@@ -72,7 +72,7 @@ class SyncLedger:
     def snapshot(self, offset: int, producers: ProducerState) -> None:
         """Notes Kafka's producer snapshot as of `offset`, where a segment begins or the log ends."""
         path = self._snapshot_path(offset)
-        self._writes[path] = FileWrite(path, format_snapshot(producers.as_of(offset)))
+        self._writes[path] = FileWrite(path, snapshot_content(producers.as_of(offset)))
 
     def revert_begin(self, segment: Segment) -> None:
         """Notes that the beginning of a segment was undone."""
@@ -179,7 +179,7 @@ class SyncLedger:
             before = list_segments([(segment.base_offset, segment.size) for segment in segments[:-1]])
             content = producers.as_of(end_offset), self._aborted.counts, before, self._aborted.checksums
             point = ResumePoint(end_offset, active.progress, *content)
-            writes.append(FileWrite(self._resume_path(end_offset), format_resume(point)))
+            writes.append(FileWrite(self._resume_path(end_offset), resume_content(point)))
             # The resume point before it stays, so that a truncation below the new one need not read the whole log.
             removals += map(self._resume_path, self._older_points(end_offset)[:-1])
         return SyncTargets(

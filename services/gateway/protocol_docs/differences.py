@@ -167,6 +167,14 @@ DIFFERENCES: Final = (
         "Kafka counts from the greatest timestamp in the producer's last batch.",
         unseen="it takes a check of expiration, which runs every ten minutes",
     ),
+    Difference(
+        "produce-producer-bound",
+        ApiKey.PRODUCE,
+        "A partition remembers `producer.ids.max` idempotent producers, a storage node PENSTOCK_PRODUCER_IDS_MAX. Beyond that it "
+        "forgets those that were silent the longest, never one with an open transaction. As after an expiry, such a producer "
+        "may go on with any sequence, and a batch that it repeats is stored twice. Kafka has no bound.",
+        unseen="it takes too many producers: tests/storage/test_producer_expiry.py",
+    ),
     Difference("produce-repeated-topic", ApiKey.PRODUCE, "A topic that is named twice is answered twice. Kafka merges the two."),
     Difference(
         "produce-null-records",
@@ -371,7 +379,7 @@ DIFFERENCES: Final = (
     Difference(
         "topic-configs-own",
         ApiKey.CREATE_TOPICS,
-        "`durability` and `record.validation` are configs of Penstock, with the prefix `log.` for brokers.",
+        "`durability`, `record.validation` and `producer.ids.max` are configs of Penstock, with the prefix `log.` for brokers.",
     ),
     Difference(
         "topic-configs-min-isr",

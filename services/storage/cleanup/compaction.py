@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from libs.commitlog.cleaner.cleaning import clean, remove_cleaned
-from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, ProducerEnd, SourceSegment
+from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, ProducerEnds, SourceSegment
 from libs.commitlog.cleaner.planning import CleanPlan
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.sync import NO_DESCRIPTORS
@@ -73,7 +73,9 @@ class Compaction:
             raise LogChanged("segments left while it was made ready")
         lineage = partition.log.lineage
         try:
-            job = job_of(partition, plan, allowance, now_ms, await self._aborted(partition, plan))
+            aborted, known = await self._aborted(partition, plan), partition.log.producers.view()
+            producers = await disk.files.submit(partial(ProducerEnds.of, known))
+            job = job_of(partition, plan, allowance, now_ms, aborted, producers)
             result = await self._cleaned(partition, allowance.children, job, on_progress)
             for cleaned in result.segments:
                 await self._swap(partition, disk, cleaned, [sources[base] for base in cleaned.sources])
@@ -163,7 +165,12 @@ class Compaction:
 
 
 def job_of(
-    partition: Partition, plan: CleanPlan, allowance: Allowance, now_ms: int, aborted: Sequence[AbortedTransaction]
+    partition: Partition,
+    plan: CleanPlan,
+    allowance: Allowance,
+    now_ms: int,
+    aborted: Sequence[AbortedTransaction],
+    producers: ProducerEnds,
 ) -> CleanJob:
     partition_log, config = partition.log, partition.config
     return CleanJob(
@@ -180,9 +187,6 @@ def job_of(
         max_message_bytes=config.max_message_bytes,
         map_bytes=allowance.map_bytes,
         bytes_per_second=allowance.bytes_per_second,
-        producers={
-            producer_id: ProducerEnd(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
-            for producer_id, entry in partition_log.producers.entries.items()
-        },
+        producers=producers,
         aborted=tuple(aborted),
     )

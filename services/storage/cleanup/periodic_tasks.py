@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from libs.telemetry.logs import fields
+from services.storage.cleanup import known_producers
 from services.storage.cleanup.believed_clock import BelievedClock
 from services.storage.config import BrokerConfigs, StorageConfig
 from services.storage.logs.node_logs import NodeLogs
@@ -13,8 +14,6 @@ from services.storage.partition.partition_table import PartitionTable
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-PARTITIONS_PER_TURN = 20
-"""After so many partitions, requests get their turn."""
 EXPIRATION, EXPIRY_CHECK = "producer.id.expiration.ms", "producer.id.expiration.check.interval.ms"
 
 
@@ -44,6 +43,7 @@ class PeriodicTasks:
             (lambda: config.high_watermark_checkpoint_s, self._checkpoints.write_high_watermarks),
             (lambda: config.recovery_checkpoint_s, self._write_recovery_points),
             (lambda: self._broker_configs.integer(EXPIRY_CHECK) / 1000, self.expire_producers),
+            (lambda: TICK_S, self.bound_producers),
         ]
         done_at = [loop.time()] * len(due)
         while True:
@@ -67,10 +67,11 @@ class PeriodicTasks:
     async def expire_producers(self) -> None:
         """Expires silent producers."""
         now_ms, expiration_ms = self._time.now_ms(), self._broker_configs.integer(EXPIRATION)
-        for number, partition in enumerate(list(self._partitions.by_key.values())):
-            if number % PARTITIONS_PER_TURN == 0:
-                await asyncio.sleep(0)
-            partition.log.producers.expire(now_ms, expiration_ms)
+        await known_producers.expire(list(self._partitions.by_key.values()), now_ms, expiration_ms)
+
+    async def bound_producers(self) -> None:
+        """Keeps the number of producers that all logs remember below the node's bound."""
+        await known_producers.bound(list(self._partitions.by_key.values()), self._config.producer_ids_max)
 
     async def _remove_deleted(self) -> None:
         for disk in self._disks.usable:

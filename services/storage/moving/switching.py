@@ -129,7 +129,7 @@ class Switching:
         start = before.log_start_offset
         if target.arriving[LOG_START_OFFSETS].get((partition.topic, partition.key[1])) != Entry(start, partition.key[0]):
             return False
-        epochs, producers = before.epochs.entries(), dict(before.producers.entries)
+        epochs, producers = before.epochs.entries(), before.producers.view()
         move.must_reopen = True
         finishing = asyncio.ensure_future(move.work(lambda: copy.finish(epochs, producers, start)))
         await asyncio.wait([finishing], timeout=max(0.0, until - self._loop.time()))

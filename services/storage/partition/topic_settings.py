@@ -33,6 +33,7 @@ def log_config(config: TopicConfig) -> LogConfig:
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
         preallocate=config.preallocate,
+        producer_ids_max=config.producer_ids_max,
     )
 
 

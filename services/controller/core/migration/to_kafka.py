@@ -18,7 +18,15 @@ from services.controller.core.migration.kraft_partitions import PartitionAdded
 from services.controller.core.migration.kraft_records import BrokerRegistered, ConfigSet, ProducerIdsTaken, TopicAdded
 from services.controller.core.topics.internal_topic_configs import DURABILITY
 
-OWN_CONFIGS: Final = (DURABILITY, "record.validation", "log.durability", "log.record.validation", "decommission")
+OWN_CONFIGS: Final = (
+    DURABILITY,
+    "record.validation",
+    "producer.ids.max",
+    "log.durability",
+    "log.record.validation",
+    "log.producer.ids.max",
+    "decommission",
+)
 OWN_PREFIX: Final = "self.balancing."
 KINDS_BY_NAME: Final[Mapping[str, int]] = {kind: number for number, kind in KINDS.items()}
 BROKER_EPOCH: Final = 0

@@ -35,8 +35,10 @@ STARTED_WITH = "|".join(
 )
 """What a broker of Kafka's must be told at its start: tests/compat/kafka/broker.py."""
 
+OWN_OF_BROKERS = "log_durability|log_record_validation|log_producer_ids_max"
+
 TOPICS = (
-    Differs("topic-configs-own", "results.*.configs.durability|record_validation", kafka=ABSENT),
+    Differs("topic-configs-own", "results.*.configs.durability|record_validation|producer_ids_max", kafka=ABSENT),
     Differs("topic-configs-min-isr", "results.*.configs.min_insync_replicas.config_source", 3, 5),
 )
 
@@ -73,7 +75,9 @@ DESCRIBING = (
             Differs("broker-configs-balancing", f"results.1.configs.{BALANCING}", kafka=ABSENT),
             Differs("default-replication-factor", "results.1.configs.default_replication_factor.value|synonyms"),
             Differs("default-replication-factor", "results.1.configs.offsets_topic_replication_factor.value|config_source"),
-            Differs("topic-configs-own", "results.1.configs.log_durability|log_record_validation", kafka=ABSENT),
+            Differs(
+                "topic-configs-own", "results.1.configs.log_durability|log_record_validation|log_producer_ids_max", kafka=ABSENT
+            ),
             Differs("topic-configs-min-isr", "results.1.configs.min_insync_replicas.config_source"),
         ),
     ),

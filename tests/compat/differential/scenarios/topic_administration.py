@@ -31,7 +31,7 @@ def config(name: str, value: str | None) -> Fields:
 
 # What the answer shows of a new topic's configs.
 NEW = (
-    Differs("topic-configs-own", "topics.*.configs.durability|record_validation", kafka=ABSENT),
+    Differs("topic-configs-own", "topics.*.configs.durability|record_validation|producer_ids_max", kafka=ABSENT),
     Differs("topic-configs-min-isr", "topics.*.configs.min_insync_replicas.config_source", 3, 5),
 )
 

@@ -33,7 +33,12 @@ class UnstableTransactions:
 
     @property
     def ongoing(self) -> tuple[tuple[int, int], ...]:
+        """All of them: a client may have opened very many."""
         return tuple(self._ongoing)
+
+    def oldest(self, count_max: int) -> list[tuple[int, int]]:
+        """Those that began first, as in `ongoing`."""
+        return self._ongoing[:count_max]
 
     def begin(self, producer_id: int, first_offset: int) -> None:
         insort(self._ongoing, (first_offset, producer_id))

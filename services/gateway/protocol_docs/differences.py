@@ -301,7 +301,7 @@ DIFFERENCES: Final = (
     Difference(
         "producers-bounded",
         ApiKey.DESCRIBE_PRODUCERS,
-        "At most 20,000 producers are in an answer of a leader, evenly for its partitions, open transactions first. In a request "
+        "At most 2,000 producers are in an answer of a leader, evenly for its partitions, open transactions first. In a request "
         "for more than 50 partitions, one that is named again is passed over. Kafka has no bound.",
         unseen="it takes too many producers: tests/storage/test_active_producers.py",
     ),

@@ -18,8 +18,8 @@ from services.storage.partition.partition import Key
 from services.storage.partition.partition_table import PartitionTable
 
 NO_SEQUENCE: Final = -1
-PRODUCERS_MAX: Final = 20_000
-"""The most producers in an answer, evenly for its partitions. To describe so many takes a tenth of a second."""
+PRODUCERS_MAX: Final = 2_000
+"""The most producers in an answer, evenly for its partitions. To describe so many takes a hundredth of a second."""
 PRODUCERS_MIN: Final = 10
 """The producers that each partition may have in any case."""
 
@@ -47,9 +47,8 @@ class ActiveProducersRequests:
         entries = state.entries
         if len(entries) <= count_max:
             return PartitionProducers(0, tuple([_described(producer_id, entry) for producer_id, entry in entries.items()]))
-        chosen = dict.fromkeys(
-            islice(chain((producer_id for _, producer_id in state.transactions.ongoing), entries), 2 * count_max)
-        )
+        open_first = (producer_id for _, producer_id in state.transactions.oldest(count_max))
+        chosen = dict.fromkeys(islice(chain(open_first, entries), 2 * count_max))
         return PartitionProducers(0, tuple([_described(each, entries[each]) for each in islice(chosen, count_max)]))
 
 

@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT
-from tests.support.selection import is_left_out
+from tests.support.selection import LONG, in_turn, is_left_out
 from tests.support.slowest_tests import Cost, Watch
 
 WAITS = """
@@ -84,3 +86,14 @@ def test_a_line_tells_where_most_of_the_time_went() -> None:
 )
 def test_files_that_the_options_leave_out_are_not_imported(option: str, path: str, left_out: bool) -> None:
     assert is_left_out(path, [option]) == left_out
+
+
+def test_long_files_begin_first_and_each_file_stays_together() -> None:
+    names = ["tests/a.py::one", "tests/b.py::one", "tests/b.py::two", f"{LONG[1]}::one", f"{LONG[0]}::one", "tests/b.py::three"]
+    items: list[Any] = [SimpleNamespace(nodeid=name) for name in names]
+    order = [f"{LONG[0]}::one", f"{LONG[1]}::one", "tests/b.py::one", "tests/b.py::two", "tests/b.py::three", "tests/a.py::one"]
+    assert [item.nodeid for item in in_turn(items)] == order
+
+
+def test_the_long_files_exist() -> None:
+    assert [path for path in LONG if not (ROOT / path).is_file()] == []

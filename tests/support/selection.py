@@ -7,6 +7,7 @@ Java. `make test-all` adds the rest. `make deploy-test` runs what installs and u
 of the pipeline. `--properties` leaves of these only the tests to which Hypothesis gives examples.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,6 +61,24 @@ GROUPS = {
 }
 """Files whose tests share fixtures that are dear to make: one worker runs all of them."""
 
+LONG = (
+    "tests/deploy/compose/test_cluster.py",
+    "tests/deploy/upgrade/test_rolling_upgrade.py",
+    "tests/deploy/migration/test_mirror_maker.py",
+    "tests/deploy/migration/test_in_place.py",
+    "tests/deploy/quickstarts/test_quick_starts.py",
+    "tests/deploy/chart/test_pods_as_processes.py",
+    "tests/simulation/test_crash_points.py",
+    "tests/simulation/cluster/test_planted_cluster_bugs.py",
+    "tests/simulation/cluster/test_cluster_runs.py",
+    "tests/system/faults/test_rebalance_storm.py",
+    "tests/compat/clients/transactions/test_streams.py",
+    "tests/compat/clients/groups/test_connect.py",
+    "tests/compat/clients/test_confluent_producer.py",
+    "tests/local/test_commands.py",
+)
+"""Files whose few tests take minutes. They begin first, so that at the end no worker waits for another one."""
+
 _GROUP_OF = {file: name for name, files in GROUPS.items() for file in files}
 
 
@@ -87,6 +106,7 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def scheduler(config: pytest.Config, log: Any) -> ByFile:
+    config.option.loadscopereorder = False  # `select` has given the order
     return ByFile(config, log)
 
 
@@ -109,3 +129,13 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
+    if hasattr(config, "workerinput"):
+        items[:] = in_turn(items)
+
+
+def in_turn(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """As workers take them: long files first, then those with the most tests, so that what is left for the end is short."""
+    files = [item.nodeid.partition("::")[0] for item in items]
+    tests = Counter(files)
+    turns = {path: (LONG.index(path) if path in LONG else len(LONG), -tests[path]) for path in tests}
+    return [item for _, item in sorted(zip(files, items, strict=True), key=lambda pair: turns[pair[0]])]

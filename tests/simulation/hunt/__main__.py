@@ -11,12 +11,13 @@ import os
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from types import FrameType
 
 from tests.simulation.failed_seeds import print_failed, remember
 from tests.simulation.hunt.page import MINUTES_MIN, table, write_figures
 from tests.simulation.hunt.progress import Progress
-from tests.simulation.hunt.seed_runs import KINDS, run_job
+from tests.simulation.hunt.seed_runs import KINDS, prepare_worker, run_job
 from tests.simulation.hunt.turns import Figures, hunt
 from tests.support.requirements import ROOT
 
@@ -28,15 +29,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="begin no further seeds after so long")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of these only")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--progress", type=Path, default=PROGRESS, help="the file that tells where the last hunt ended")
     chosen = parser.parse_args()
     together = {kind: KINDS[kind].together for kind in chosen.kinds.split(",")}
     os.nice(19)
     figures = Figures()
     signal.signal(signal.SIGTERM, _interrupted)
-    with ProcessPoolExecutor(chosen.workers, multiprocessing.get_context("spawn"), _prepare_worker) as pool:
+    with ProcessPoolExecutor(chosen.workers, multiprocessing.get_context("spawn"), prepare_worker) as pool:
         try:
             for outcome in hunt(
-                pool, run_job, together, Progress.load(PROGRESS), seconds=60 * chosen.minutes, workers=chosen.workers
+                pool, run_job, together, Progress.load(chosen.progress), seconds=60 * chosen.minutes, workers=chosen.workers
             ):
                 figures.add(outcome)
                 if outcome.failed:
@@ -55,12 +57,6 @@ def main() -> int:
     for kind, seeds in failed.items():
         print_failed(kind, seeds)
     return 1 if failed else 0
-
-
-def _prepare_worker() -> None:
-    """Ctrl-C reaches all processes: the main one ends the others, which end what they have started."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

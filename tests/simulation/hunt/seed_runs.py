@@ -1,6 +1,8 @@
 """Single seeds of every kind of simulation, and of the property tests: what each violates."""
 
 import resource
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -48,6 +50,12 @@ KINDS: Final = {
     "properties": Kind(properties.violation_of, 1),
 }
 """By name, as `make simulate KIND=` has it."""
+
+
+def prepare_worker() -> None:
+    """Ctrl-C reaches all processes: the main one ends the others, which end what they have started."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 def run_job(job: Job) -> Outcome:

@@ -1,6 +1,8 @@
 """A hunt gives each kind its share, goes on where the last one ended, and loses no seed that failed."""
 
 import json
+import subprocess
+import sys
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from tests.simulation.hunt.replays import replay_failed
 from tests.simulation.hunt.seed_runs import KINDS, Job, Kind, Outcome, run_job
 from tests.simulation.hunt.turns import Figures, hunt
 from tests.simulation.replication.mutants import BUGS
+from tests.support.requirements import ROOT
 
 
 class AtOnce(Executor):
@@ -162,6 +165,21 @@ def test_a_property_that_fails_with_other_examples_is_named(tmp_path: Path) -> N
     assert "test_numbers_are_small: " in found
     assert "no_property" not in found
     assert properties.violation_of(5, (str(tmp_path / "gone"),)).startswith("pytest ended with ")
+
+
+def test_a_hunt_in_processes_ends_by_sigterm_with_what_it_has_run(tmp_path: Path) -> None:
+    file = tmp_path / "progress.json"
+    file.write_text('{"next_seed": {"disk": 1000}, "cpu_s": {"disk": 0.0}}', encoding="utf-8")
+    command = [sys.executable, "-m", "tests.simulation.hunt", "--kinds=disk", "--workers=1", f"--progress={file}"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8") as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith("disk: 4 seeds, ")
+        running.terminate()
+        told = running.stdout.read()
+    assert running.returncode == 1
+    assert "| disk | 4 |" in told
+    assert told.endswith("The next hunt goes on from here.\n")
+    assert Progress.load(file).next_seed["disk"] >= 1004
 
 
 def test_the_page_has_the_figures_of_the_last_long_hunt(tmp_path: Path) -> None:

@@ -2,13 +2,22 @@
 
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.record_batches.records import Record
+from libs.commitlog.cleaner import source
+from libs.commitlog.cleaner.copying import Copier
+from libs.commitlog.cleaner.source import TooLargeToOpen
+from libs.commitlog.model.errors import LogDamaged
+from libs.wire.record_batches.batch_layout import HEADER_SIZE
+from libs.wire.record_batches.records import Record, build_batch
 from tests.commitlog.compacted import NOW_MS, RETENTION_MS, CompactedPartition, Kept
+from tests.simulation.planted import Mutant
 
 KEYS = st.sampled_from([None, b"", b"a", b"b", b"c", b"k" * 40, b"k" * 41, b"k" * 200])
 VALUES = st.one_of(st.none(), st.binary(max_size=60), st.just(b"v" * 300))
@@ -36,12 +45,16 @@ class World:
         self.written: dict[int, Kept] = {}
         self.committed: set[int] = set()
         self.undecided: dict[int, list[int]] = {}
+        self.unopened: set[int] = set()
+        """The offsets in batches that are too large to open."""
 
     def put(self, records: list[Record], codec: int, producer_id: int, append_time: int | None, *, transactional: bool) -> None:
         partition = self.partition
         idempotent = {"producer_id": producer_id} if producer_id >= 0 else {}
         base = partition.put(*records, codec=codec, transactional=transactional, log_append_time_ms=append_time, **idempotent)
         offsets = range(base, base + len(records))
+        if codec and len(build_batch(records)) - HEADER_SIZE > source.DECOMPRESSED_BYTES_MAX:
+            self.unopened.update(offsets)
         for offset, record in zip(offsets, records, strict=True):
             time = record.timestamp if append_time is None else append_time
             self.written[offset] = Kept(offset, record.key, record.value, time, record.headers)
@@ -102,7 +115,7 @@ class World:
         assert [offset for offset in before if offset >= end] == [offset for offset in offsets if offset >= end]
         assert [bytes(b.view) for b in partition.batches() if b.header.base_offset >= job.end_offset] == after_end
         # Each key once, nothing aborted, no record without a key.
-        cleaned = [self.written[offset] for offset in offsets if offset < end]
+        cleaned = [self.written[offset] for offset in offsets if offset < end and offset not in self.unopened]
         assert all(record.offset in self.committed and record.key is not None for record in cleaned)
         keys = [record.key for record in cleaned]
         assert len(keys) == len(set(keys))
@@ -127,6 +140,51 @@ class World:
 @settings(max_examples=120, deadline=None)
 @given(STEPS)
 def test_a_cleaned_log_tells_what_was_last_written_of_each_key(steps: list[tuple[object, ...]]) -> None:
+    write_and_clean(steps)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_so_it_does_where_batches_are_too_large_to_open(steps: list[tuple[object, ...]]) -> None:
+    with patch.object(source, "DECOMPRESSED_BYTES_MAX", 200):
+        write_and_clean(steps)
+
+
+PLANTED = {
+    "tombstones behind an unopened batch go": Mutant(
+        Copier.copy, "self._keep_unopened(batch, output)", "self._keep(batch, output)"
+    ),
+    "an unopened batch goes": Mutant(Copier.copy, "self._keep_unopened(batch, output)", "pass"),
+    "an unopened batch is damage": Mutant(Copier.copy, "except TooLargeToOpen:", "except ZeroDivisionError:"),
+}
+
+
+def deletions(seed: int) -> list[tuple[object, ...]]:
+    """Two keys, large values in batches that are too large to open, and tombstones."""
+    random, steps = Random(seed), list[tuple[object, ...]]()
+    for _ in range(8):
+        value = random.choice([None, b"small", b"v" * 300])
+        records = [Record(random.choice([b"a", b"b"]), value, NOW_MS)]
+        steps.append(random.choice([("put", records, 4, -1, None), ("roll",), ("clean", 1 << 20, 1 << 20, RETENTION_MS)]))
+    return steps
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_noticed(bug: str) -> None:
+    def noticed(seed: int) -> bool:
+        try:
+            write_and_clean(deletions(seed))
+        except (AssertionError, LogDamaged, TooLargeToOpen):
+            return True
+        return False
+
+    with patch.object(source, "DECOMPRESSED_BYTES_MAX", 200):
+        assert not any(noticed(seed) for seed in range(20))
+        with PLANTED[bug].planted():
+            assert any(noticed(seed) for seed in range(20))
+
+
+def write_and_clean(steps: list[tuple[object, ...]]) -> None:
     with TemporaryDirectory() as directory:
         world = World(Path(directory))
         for step in steps:
@@ -161,11 +219,14 @@ def tombstones_and_markers_expire(world: World) -> None:
     if not job.segments:
         return
     partition.producers.clear()
+    known = world.table(partition.offsets(), job.end_offset)
     for _ in range(3):
         partition.now_ms += RETENTION_MS + 1
         partition.clean(first_dirty_offset=job.end_offset, end_offset=job.end_offset)
     records = partition.records(job.end_offset)
-    assert all(record.value is not None for record in records)
+    assert world.table(partition.offsets(), job.end_offset) == known
+    first_unopened = min((record.offset for record in records if record.offset in world.unopened), default=1 << 62)
+    assert all(record.value is not None for record in records if record.offset < first_unopened)
     speaking = {header.producer_id for header in partition.headers() if header.is_transactional and not header.is_control}
     ended = {header.base_offset: header.producer_id for header in partition.headers() if header.is_control}
     aborts = {entry.last_offset for entry in partition.aborted}

@@ -441,10 +441,60 @@ def test_a_blob_that_is_not_of_its_codec_stops_the_cleaner(partition: CompactedP
     damaged(partition, "position 0: lz4")
 
 
-def test_a_blob_that_unpacks_without_end_stops_the_cleaner(
-    partition: CompactedPartition, monkeypatch: pytest.MonkeyPatch
-) -> None:
+ZEROS = b"\0" * (2 << 20)
+
+
+@pytest.fixture
+def opens_a_megabyte(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("libs.commitlog.cleaner.source.DECOMPRESSED_BYTES_MAX", 1 << 20)
-    partition.put_values((b"a", b"\0" * (2 << 20)), codec=4)
+
+
+@pytest.mark.usefixtures("opens_a_megabyte")
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_a_batch_that_is_too_large_to_open_stays_and_all_else_is_cleaned(partition: CompactedPartition, codec: int) -> None:
+    """It was taken for damage, and the log was not compacted any more."""
+    partition.put_values((b"a", b"1"), (b"b", b"1"))
+    partition.put_values((b"a", ZEROS), codec=codec)
+    partition.put_values((b"a", b"2"), (b"b", b"2"))
+    partition.put_values((b"b", b"3"))
     partition.roll()
-    damaged(partition, "position 0: zstd: more than 1048576 bytes")
+    result = partition.clean()
+    assert partition.offsets() == [2, 3, 5]
+    assert (result.unopened, result.first_unopened) == (1, 2)
+    assert result.records_kept == 3
+
+
+@pytest.mark.usefixtures("opens_a_megabyte")
+def test_a_tombstone_behind_it_stays_since_the_deleted_value_may_be_in_it(partition: CompactedPartition) -> None:
+    partition.put_values((b"before", None))
+    partition.put_values((b"a", ZEROS), codec=4)
+    partition.put_values((b"a", None))
+    partition.put_values((b"z", b"1"))
+    partition.roll()
+    for _ in range(3):
+        partition.clean(first_dirty_offset=0)
+        partition.now_ms += RETENTION_MS + 1
+    assert partition.offsets() == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("opens_a_megabyte")
+def test_it_goes_if_its_transaction_was_aborted(partition: CompactedPartition) -> None:
+    partition.put_values((b"a", ZEROS), codec=4, producer_id=7, transactional=True)
+    partition.end_transaction(7, aborts=True)
+    partition.put_values((b"z", b"1"))
+    partition.roll()
+    assert not partition.clean().unopened
+    assert partition.offsets() == [2]
+
+
+@pytest.mark.usefixtures("opens_a_megabyte")
+def test_the_marker_of_its_transaction_stays(partition: CompactedPartition) -> None:
+    partition.put_values((b"a", ZEROS), codec=4, producer_id=7, transactional=True)
+    marker = partition.end_transaction(7, aborts=False)
+    partition.put_values((b"z", b"1"))
+    partition.producers.clear()
+    partition.roll()
+    for _ in range(3):
+        partition.clean(first_dirty_offset=0)
+        partition.now_ms += RETENTION_MS + 1
+    assert partition.markers() == [marker]

@@ -20,6 +20,7 @@ from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, LogDirectory
 from libs.commitlog.partition_log.log import Log
+from libs.wire.record_batches.compression import DECOMPRESSED_BYTES_MAX
 from libs.wire.record_batches.records import Record, build_batch
 from tests.commitlog.harness import QuickFileSystem, append, append_some, batch_at, open_log, sync
 
@@ -438,3 +439,14 @@ def test_records_from_before_1970_agree_with_their_batch(tmp_path: Path) -> None
     findings = Findings()
     verify(OsFileSystem(), str(tmp_path / "t-0"), findings, records=True)
     assert [str(finding) for finding in findings.entries if "greatest timestamp" in str(finding)] == []
+
+
+def test_a_batch_that_is_too_large_to_open_is_no_damage(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0")
+    append(log, build_batch([Record(b"k", bytes(DECOMPRESSED_BYTES_MAX + 1), 5)], codec=4))
+    sync(log, resume_point=True)
+    findings = Findings()
+    verify(OsFileSystem(), str(tmp_path / "t-0"), findings, records=True)
+    (finding,) = [finding for finding in findings.entries if finding.path.endswith(".log")]
+    assert finding.severity == "note"
+    assert finding.message.startswith("the batch of offsets 0 to 0 is too large to be opened (zstd: more than 134217728 bytes)")

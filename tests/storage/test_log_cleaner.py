@@ -397,6 +397,31 @@ async def test_a_damaged_log_is_left_alone_until_it_is_opened_again(cluster: Sto
     assert len(offsets(cluster, topic)) < 30
 
 
+async def test_a_batch_that_is_too_large_to_open_is_named_and_all_else_is_compacted(
+    cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was taken for damage, and the log grew for ever."""
+    monkeypatch.setattr("libs.commitlog.cleaner.source.DECOMPRESSED_BYTES_MAX", 1 << 20)
+    topic = await make(cluster, "large")
+    await fill(cluster, clock, topic, 10)
+    large = build_batch([Record(b"k0", bytes(2 << 20), clock.now_ms)], codec=4)
+    assert (await cluster.append(topic, bytes(large))).error == 0
+    await fill(cluster, clock, topic, 20)
+    await cleaning(cluster).check()
+    kept = offsets(cluster, topic)
+    assert 10 in kept
+    assert len(kept) < 20
+    assert metric(cluster, "penstock_storage_cleaner_unopened_batches") == 1
+    assert metric(cluster, "penstock_storage_cleaner_failures_total") == 0
+    (line,) = [record for record in caplog.records if record.message == "batches are too large to be compacted"]
+    told = line.__dict__["fields"]
+    assert (str(told["partition"]), told["batches"], told["first_offset"]) == ("large-0", 1, 10)
+    await cluster.write(keys.topic("large"), None)
+    await until(lambda: not directory(cluster, "large").exists())
+    await cleaning(cluster).check()
+    assert metric(cluster, "penstock_storage_cleaner_unopened_batches") == 0
+
+
 async def test_cleaning_goes_on_after_a_truncation_that_failed(
     cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

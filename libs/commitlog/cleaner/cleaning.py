@@ -79,6 +79,8 @@ def _clean(fs: FileSystem, job: CleanJob, report: Report, pace: JobTime) -> Clea
         records_kept=copier.records_kept,
         keys=len(keys.offsets),
         seconds=progress.seconds,
+        unopened=copier.unopened,
+        first_unopened=copier.first_unopened,
     )
 
 

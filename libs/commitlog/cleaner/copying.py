@@ -1,11 +1,15 @@
-"""The second pass: it copies the records that are still needed, from the log's start to the end of the offset map."""
+"""The second pass: it copies the records that are still needed, from the log's start to the end of the offset map.
+
+A batch that is too large to open stays as it is. It may have any key, so tombstones behind it stay, too: without them a deleted
+key would have its value from there again.
+"""
 
 from libs.commitlog.cleaner.job import CleanJob
 from libs.commitlog.cleaner.offset_map import OffsetMap
 from libs.commitlog.cleaner.output import POSITION_MAX, Output
 from libs.commitlog.cleaner.rebuilding import empty_batch, rebuilt_batch
 from libs.commitlog.cleaner.record_bytes import InvalidRecord, RetainedRecords, retained_records
-from libs.commitlog.cleaner.source import Batch, Source
+from libs.commitlog.cleaner.source import Batch, Source, TooLargeToOpen
 from libs.commitlog.cleaner.transactions import CleanedTransactions, UnindexedAbort
 from libs.wire.record_batches.batches import CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchHeader
 from libs.wire.record_batches.markers import read_marker
@@ -22,6 +26,9 @@ class Copier:
         self._growth_max = 0
         self.records_read = 0
         self.records_kept = 0
+        self.unopened = 0
+        """Batches that were too large to open."""
+        self.first_unopened = -1
 
     def begin(self, source_bytes: int) -> None:
         """Begins a new output, made from so many bytes."""
@@ -39,7 +46,11 @@ class Copier:
                 elif header.attributes & CONTROL:
                     self._copy_control(batch, output)
                 else:
-                    self._copy_data(batch, output)
+                    try:
+                        self._copy_data(batch, output)
+                    except TooLargeToOpen:
+                        self._keep_unopened(batch, output)
+                        source.goes_on()
         except (InvalidRecord, UnindexedAbort) as error:
             raise source.damaged(error) from error
 
@@ -96,7 +107,7 @@ class Copier:
             count,
             header.base_offset,
             header.last_offset_delta,
-            not has_horizon or self._job.now_ms < header.base_timestamp,
+            not has_horizon or self._job.now_ms < header.base_timestamp or self.unopened > 0,
         )
         begins_horizon = retained.tombstones and not has_horizon
         if not retained.record_count:
@@ -109,6 +120,12 @@ class Copier:
     def _keep(self, batch: Batch, output: Output) -> None:
         self.records_kept += batch.header.record_count
         output.keep(batch)
+
+    def _keep_unopened(self, batch: Batch, output: Output) -> None:
+        if not self.unopened:
+            self.first_unopened = batch.header.base_offset
+        self.unopened += 1
+        self._keep(batch, output)
 
     def _rebuild(self, batch: Batch, output: Output, data: bytes, retained: RetainedRecords, *, begins_horizon: bool) -> None:
         horizon_ms = self._job.now_ms + self._job.delete_retention_ms if begins_horizon else None

@@ -109,3 +109,7 @@ class CleanResult:
     records_kept: int
     keys: int
     seconds: float
+    unopened: int = 0
+    """Batches that hold more than `DECOMPRESSED_BYTES_MAX`. They stay as they are, and so do tombstones behind them."""
+    first_unopened: int = -1
+    """The base offset of the first of these."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from libs.commitlog.cleaner.offset_map import OffsetMap
 from libs.commitlog.cleaner.record_bytes import InvalidRecord, note_keys
-from libs.commitlog.cleaner.source import Source
+from libs.commitlog.cleaner.source import Source, TooLargeToOpen
 from libs.commitlog.cleaner.transactions import CleanedTransactions, UnindexedAbort
 from libs.wire.record_batches.batches import CONTROL, TRANSACTIONAL
 from libs.wire.record_batches.markers import read_marker
@@ -54,7 +54,11 @@ def _map_segment(source: Source, first: int, transactions: CleanedTransactions, 
                 continue
             if offsets and not keys.has_room(count):
                 return base_offset
-            data, start, stop = batch.records()
+            try:
+                data, start, stop = batch.records()
+            except TooLargeToOpen:
+                source.goes_on()
+                continue  # it supersedes nothing, and stays
             note_keys(offsets, data, start, stop, count, base_offset, delta)
     except (InvalidRecord, UnindexedAbort) as error:
         raise source.damaged(error) from error

@@ -19,6 +19,11 @@ from libs.wire.record_batches.compression import DECOMPRESSED_BYTES_MAX, Decompr
 CHUNK_BYTES = 2 << 20
 
 
+class TooLargeToOpen(Exception):
+    """A sound batch that holds more when decompressed than a process may have in memory. A topic that does not look into batches
+    takes it, and Kafka may have written it."""
+
+
 class Batch(NamedTuple):
     """One batch within a piece of the file."""
 
@@ -29,13 +34,15 @@ class Batch(NamedTuple):
     stop: int
 
     def records(self) -> tuple[bytes, int, int]:
-        """The bytes that hold the records, and where the records begin and end. Raises InvalidRecord."""
+        """The bytes that hold the records, and where the records begin and end. Raises InvalidRecord, TooLargeToOpen."""
         codec = self.header.attributes & CODEC_MASK
         if not codec:
             return self.chunk, self.start + HEADER_SIZE, self.stop
         try:
             body = bytes(decompress(codec, self.view[self.start + HEADER_SIZE : self.stop], DECOMPRESSED_BYTES_MAX))
-        except (DecompressionFailed, DecompressionTooLarge) as error:
+        except DecompressionTooLarge as error:
+            raise TooLargeToOpen(str(error)) from error
+        except DecompressionFailed as error:
             raise InvalidRecord(str(error)) from error
         return body, 0, len(body)
 
@@ -56,6 +63,10 @@ class Source:
             yield from self._batches(fd)
         finally:
             self._fs.close(fd)
+
+    def goes_on(self) -> None:
+        """Tells of progress after a batch that took long."""
+        self._progress.read(0)
 
     def damaged(self, why: object) -> LogDamaged:
         return LogDamaged(f"{self.path}: not cleaned, damaged at position {self.position}: {why}")

@@ -7,6 +7,7 @@ from crc32c import crc32c
 
 from libs.commitlog.inspection.reading import InspectedFile
 from libs.commitlog.segments.index import RELATIVE_OFFSET_MAX
+from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import CRC_START, HEADER_SIZE, Codec
 from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.records import iter_records
@@ -122,7 +123,8 @@ def why_unsound(header: BatchHeader) -> str | None:
 
 
 def why_records_unsound(batch: InspectedBatch) -> str | None:
-    """The contradictions between the records of a whole batch and its header."""
+    """The contradictions between the records of a whole batch and its header. Raises BatchError, MESSAGE_TOO_LARGE: it is too
+    large to open."""
     header = batch.header
     before, latest, count = header.base_offset - 1, _BEFORE_ALL, 0
     try:
@@ -131,6 +133,8 @@ def why_records_unsound(batch: InspectedBatch) -> str | None:
                 return f"record {count} has offset {record.offset}"
             before, latest, count = record.offset, max(latest, record.timestamp), count + 1
     except BatchError as error:
+        if error.code == ErrorCode.MESSAGE_TOO_LARGE:
+            raise
         return f"its records cannot be read: {error.message}"
     if count and latest != header.max_timestamp:
         return f"its greatest timestamp is {latest}, the header says {header.max_timestamp}"

@@ -8,6 +8,7 @@ from libs.commitlog.inspection.partition import InspectedPartition, InspectedSeg
 from libs.commitlog.inspection.reading import ReadOnlyFiles, read_whole
 from libs.commitlog.inspection.saved_state import SavedProducers, SavedStateCheck
 from libs.commitlog.inspection.transactions import TransactionCheck
+from libs.wire.record_batches.batches import BatchError
 
 
 def verify_partition(
@@ -95,7 +96,11 @@ class _Verifier:
             messages.append(f"comes after a gap: offset {expected} is next")
         unsound = why_unsound(header)
         if unsound is None and self._records:
-            unsound = why_records_unsound(batch)
+            try:
+                unsound = why_records_unsound(batch)
+            except BatchError as error:
+                message = f"{_span(batch)} is too large to be opened ({error.message}): its records were not checked"
+                self._findings.note(segment.path, batch.position, message)
         if unsound is not None:
             messages.append(f"contradicts itself: {unsound}")
         for message in messages:

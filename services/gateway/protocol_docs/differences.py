@@ -118,7 +118,8 @@ DIFFERENCES: Final = (
     Difference(
         "produce-decompressed-size",
         ApiKey.PRODUCE,
-        "Where records are opened, a batch that holds more than 128 MiB answers MESSAGE_TOO_LARGE. Kafka has no bound.",
+        "Where records are opened, a batch that holds more than 128 MiB answers MESSAGE_TOO_LARGE. Kafka has no bound. "
+        "Compaction leaves such a batch as it is if it came before the topic was compacted, and tombstones behind it.",
         unseen="it would exhaust Kafka's memory",
     ),
     Difference(

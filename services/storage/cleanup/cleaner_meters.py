@@ -103,6 +103,13 @@ KEPT_RECORDS = CounterDefinition(
     help="Records that compaction kept.",
     healthy="below the records that it read",
 )
+UNOPENED = GaugeDefinition(
+    name=CLEANER + "unopened_batches",
+    help="Batches of compacted logs that hold more than 128 MiB when decompressed. They stay as they are, and tombstones behind "
+    "them stay, too.",
+    healthy="0",
+    otherwise="Look for `batches are too large to be compacted` in the log. `kafka-delete-records` removes them.",
+)
 SECONDS = CounterDefinition(
     name=CLEANER + "seconds",
     help="Seconds that runs of compaction took.",
@@ -130,13 +137,19 @@ class CleanerMeters:
         self.bytes_written = 0
         self.records_read = 0
         self.records_kept = 0
+        self.unopened: dict[str, int] = {}
+        """By partition, the batches that its last run found too large to open."""
         self.seconds = 0.0
         self._longest_s = 0.0
         self._last: CleanResult | None = None
         metrics.registry.register(self)
 
-    def finished(self, result: CleanResult) -> None:
+    def finished(self, partition: str, result: CleanResult) -> None:
         self.cleaned += 1
+        if result.unopened:
+            self.unopened[partition] = result.unopened
+        else:
+            self.unopened.pop(partition, None)
         self.bytes_read += result.bytes_read
         self.bytes_written += result.bytes_written
         self.records_read += result.records_read
@@ -144,6 +157,10 @@ class CleanerMeters:
         self.seconds += result.seconds
         self._longest_s = max(self._longest_s, result.seconds)
         self._last = result
+
+    def keep_unopened(self, partitions: set[str]) -> None:
+        """Forgets the batches of partitions that are no longer here."""
+        self.unopened = {name: count for name, count in self.unopened.items() if name in partitions}
 
     def collect(self) -> Iterator[Metric]:
         last, recopied = self._last, 0.0
@@ -166,4 +183,5 @@ class CleanerMeters:
         yield WRITTEN_BYTES.sample(self.bytes_written)
         yield READ_RECORDS.sample(self.records_read)
         yield KEPT_RECORDS.sample(self.records_kept)
+        yield UNOPENED.sample(sum(self.unopened.values()))
         yield SECONDS.sample(self.seconds)

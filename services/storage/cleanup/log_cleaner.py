@@ -279,7 +279,7 @@ class LogCleaner:
             self._failed(partition, error)
         else:
             self._uncleanable.settled(partition)
-            self._meters.finished(result)
+            self._meters.finished(str(partition), result)
             log.info(
                 "cleaned",
                 extra=fields(
@@ -292,6 +292,12 @@ class LogCleaner:
                     seconds=round(result.seconds, 3),
                 ),
             )
+
+            if result.unopened:
+                log.warning(
+                    "batches are too large to be compacted",
+                    extra=fields(partition=partition, batches=result.unopened, first_offset=result.first_unopened),
+                )
 
     def _allowance(self, children: Children) -> Allowance:
         threads, rate = max(self._threads, 1), self._rate()
@@ -315,6 +321,8 @@ class LogCleaner:
                 partitions, size = counts[disk.path]
                 counts[disk.path] = partitions + 1, size + partition.log.size
         self._meters.uncleanable = counts
+        if self._meters.unopened:
+            self._meters.keep_unopened({str(partition) for partition, _ in self._open_logs.all()})
 
     def _is_enabled(self) -> bool:
         return self._broker_configs.flag("log.cleaner.enable")

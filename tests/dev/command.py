@@ -33,7 +33,9 @@ class Command:
 
 
 @contextmanager
-def running(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> Iterator[Command]:
+def running(
+    folder: Path, *arguments: str, environment: dict[str, str] | None = None, seconds_max: float = START_S_MAX
+) -> Iterator[Command]:
     """`penstock dev --port 0` with `arguments`, and its temporary files below `folder`."""
     folder.mkdir(exist_ok=True)
     log = folder / "stderr"
@@ -46,7 +48,7 @@ def running(folder: Path, *arguments: str, environment: dict[str, str] | None = 
             encoding="utf-8",
             env=os.environ | {"TMPDIR": str(folder)} | (environment or {}),
         )
-    late = Timer(START_S_MAX, process.kill)
+    late = Timer(seconds_max, process.kill)
     late.start()
     try:
         with process:

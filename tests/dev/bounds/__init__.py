@@ -1,0 +1,1 @@
+"""Numbers at their bounds, in every field of every request that is served."""

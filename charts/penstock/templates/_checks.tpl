@@ -2,6 +2,7 @@
 {{- define "penstock.checks" -}}
 {{- $values := .Values -}}
 {{- include "penstock.nameChecks" . -}}
+{{- include "penstock.imageChecks" . -}}
 {{- if gt (int $values.storage.replicas) (int $values.storage.maxReplicas) -}}
 {{- fail (printf "storage.replicas is %d, more than storage.maxReplicas, which is %d: raise storage.maxReplicas" (int $values.storage.replicas) (int $values.storage.maxReplicas)) -}}
 {{- end -}}
@@ -21,7 +22,10 @@
 {{- include "penstock.listenerChecks" . -}}
 {{- include "penstock.networkPolicyChecks" . -}}
 {{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "gateway" -}}
-{{- include "penstock.extraEnvChecks" (dict "role" $role "extraEnv" (index $values $role).extraEnv) -}}
+{{- include "penstock.extraEnvChecks" (dict "role" $role "where" "extraEnv" "extraEnv" (index $values $role).extraEnv) -}}
+{{- range $container := (index $values $role).podSpec.containers | default list -}}
+{{- include "penstock.extraEnvChecks" (dict "role" $role "where" "podSpec" "extraEnv" $container.env) -}}
+{{- end -}}
 {{- end -}}
 {{- include "penstock.commonConfigChecks" . -}}
 {{- include "penstock.runningChecks" . -}}
@@ -41,6 +45,13 @@ CronJob and that of its runs. `-transaction-coordinator` has 24 characters, as `
 {{- if and (eq $job.run "schedule") (gt (len $full) 52) -}}
 {{- fail (printf "pipeline.jobs.%s: the CronJob %s has %d characters; expected 52 at most: choose a shorter name of the job, or give fullnameOverride" $name $full (len $full)) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A kind among the versions tells a cluster from `helm template` and `helm lint`, which know groups only. */}}
+{{- define "penstock.imageChecks" -}}
+{{- if and .Release.IsInstall (.Capabilities.APIVersions.Has "apps/v1/StatefulSet") (eq (include "penstock.pullPolicy" .) "Never") (not .Values.image.pullPolicy) -}}
+{{- fail (printf "image.repository is %s, which names no registry, and nobody publishes images of that name: build them (docs/operate/kubernetes.md), push them to a registry of yours and give image.repository=REGISTRY/penstock; or load them into each node and give image.pullPolicy=Never" .Values.image.repository) -}}
 {{- end -}}
 {{- end -}}
 
@@ -114,9 +125,10 @@ CronJob and that of its runs. `-transaction-coordinator` has 24 characters, as `
 
 {{- define "penstock.extraEnvChecks" -}}
 {{- $role := .role -}}
+{{- $where := .where -}}
 {{- range .extraEnv -}}
 {{- if hasPrefix "PENSTOCK_" .name -}}
-{{- fail (printf "%s.extraEnv has %s: give settings by %s.config, as %s" $role .name $role (trimPrefix "PENSTOCK_" .name | lower)) -}}
+{{- fail (printf "%s.%s has %s: give settings by %s.config, as %s" $role $where .name $role (trimPrefix "PENSTOCK_" .name | lower)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -20,7 +20,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- define "penstock.podLabels" -}}
 {{ include "penstock.selector" . }}
 penstock/set: {{ .set }}
-{{- with .root.Values.commonLabels }}
+{{- with mergeOverwrite (deepCopy .root.Values.commonLabels) (.more | default dict) }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

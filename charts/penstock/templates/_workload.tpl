@@ -62,103 +62,110 @@ spec:
   {{- end }}
   template:
     metadata:
-      labels: {{- include "penstock.podLabels" (dict "root" $root "component" .component "set" .name) | nindent 8 }}
+      labels: {{- include "penstock.podLabels" (dict "root" $root "component" .component "set" .name "more" .values.podLabels) | nindent 8 }}
       annotations:
         checksum/settings: {{ $settings | sha256sum }}
         {{- with .values.podAnnotations }}{{ toYaml . | nindent 8 }}{{ end }}
-    spec:
-      serviceAccountName: {{ include "penstock.fullname" $root }}
-      automountServiceAccountToken: false
-      enableServiceLinks: false
-      terminationGracePeriodSeconds: {{ .graceSeconds }}
-      securityContext: {{- include "penstock.podSecurity" $root.Values.podSecurity.uid | nindent 8 }}
-      {{- include "penstock.placement" (dict "root" $root "values" .values "selector" (include "penstock.selector" $labels) "set" .name) | nindent 6 }}
-      {{- if $zoned }}
-      initContainers:
-        - name: zone
-          image: {{ include "penstock.image" (dict "root" $root "service" .component) }}
-          imagePullPolicy: {{ include "penstock.pullPolicy" $root }}
-          command: [python, /etc/penstock/node_zone.py, /etc/penstock/settings.toml, /run/penstock/settings.toml]
-          env:
-            - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
-            - {name: NODE_LABEL, value: {{ $root.Values.rack.label | quote }}}
-          securityContext: {{- include "penstock.containerSecurity" . | nindent 12 }}
-          resources: {requests: {cpu: 10m, memory: 32Mi}}
-          volumeMounts:
-            - {name: settings, mountPath: /etc/penstock, readOnly: true}
-            - {name: run, mountPath: /run/penstock}
-            - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
-      {{- end }}
-      containers:
-        - name: {{ .component }}
-          image: {{ include "penstock.image" (dict "root" $root "service" .component) }}
-          imagePullPolicy: {{ include "penstock.pullPolicy" $root }}
-          command: [python, -m, services.{{ .service }}]
-          env:
-            - {name: PENSTOCK_NODE_ID, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}}
-            - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
-            - {name: PENSTOCK_RPC_TCP, value: "0.0.0.0:9300"}
-            # The address and no name: DNS answers with the former address for up to half a minute after a restart.
-            - {name: PENSTOCK_RPC_ADVERTISED_HOST, value: $(POD_IP)}
-            - {name: PENSTOCK_ADMIN_HOST, value: 0.0.0.0}
-            - {name: PENSTOCK_ADMIN_PORT, value: "9600"}
-            - {name: PENSTOCK_DATA_DIR, value: /var/lib/penstock/data}
-            - {name: PENSTOCK_ETCD, value: {{ include "penstock.etcdEndpoints" $root | quote }}}
-            - {name: PENSTOCK_CONFIG, value: {{ if $zoned }}/run/penstock/settings.toml{{ else }}/etc/penstock/settings.toml{{ end }}}
-            {{- if ne .service "storage" }}
-            - {name: PENSTOCK_PEERS, value: {{ include "penstock.peers" $root | quote }}}
-            {{- end }}
-            {{- if and .rack (eq $root.Values.rack.source "podLabel") }}
-            - {name: PENSTOCK_RACK, valueFrom: {fieldRef: {fieldPath: "metadata.labels['{{ $root.Values.rack.label }}']"}}}
-            {{- end }}
-            {{- with .env }}{{ toYaml . | nindent 12 }}{{ end }}
-            {{- with .values.extraEnv }}{{ toYaml . | nindent 12 }}{{ end }}
-          ports:
-            - {name: rpc, containerPort: 9300, protocol: TCP}
-            - {name: admin, containerPort: 9600, protocol: TCP}
-            {{- with .ports }}{{ toYaml . | nindent 12 }}{{ end }}
-          startupProbe:
-            httpGet: {path: /healthz, port: admin}
-            periodSeconds: 2
-            failureThreshold: 60
-          livenessProbe:
-            httpGet: {path: /healthz, port: admin}
-            periodSeconds: 10
-            timeoutSeconds: 5
-            failureThreshold: 6
-          readinessProbe:
-            httpGet: {path: {{ .readiness }}, port: admin}
-            periodSeconds: 3
-            timeoutSeconds: 3
-            failureThreshold: 2
-          {{- with .preStop }}
-          lifecycle:
-            preStop: {exec: {command: {{ toJson . }}}}
-          {{- end }}
-          resources: {{- toYaml .values.resources | nindent 12 }}
-          securityContext: {{- include "penstock.containerSecurity" . | nindent 12 }}
-          volumeMounts:
-            - {name: data, mountPath: /var/lib/penstock}
-            - {name: settings, mountPath: /etc/penstock, readOnly: true}
-            - {name: run, mountPath: /run/penstock}
-            - {name: tmp, mountPath: /tmp}
-      volumes:
-        - {name: settings, configMap: {name: {{ .name }}}}
-        - {name: run, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
-        - {name: tmp, emptyDir: {sizeLimit: 256Mi}}
-        {{- if not .persistence }}
-        - {name: data, emptyDir: {sizeLimit: 256Mi}}
-        {{- end }}
-        {{- if $zoned }}
-        - name: token
-          projected:
-            sources:
-              - serviceAccountToken: {path: token, expirationSeconds: 3600}
-              - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
-        {{- end }}
+    spec: {{- include "penstock.merged" (dict "spec" (include "penstock.podSpec" .) "patch" .values.podSpec) | nindent 6 }}
   {{- with .persistence }}
   volumeClaimTemplates:
     - {{ include "penstock.claim" . | nindent 6 | trim }}
+  {{- end }}
+{{- end -}}
+
+{{/* The spec of a pod of one service, before the values' podSpec. Argument: as for penstock.workload. */}}
+{{- define "penstock.podSpec" -}}
+{{- $root := .root -}}
+{{- $labels := dict "root" $root "component" .component -}}
+{{- $zoned := and .rack (eq $root.Values.rack.source "nodeLabel") -}}
+serviceAccountName: {{ include "penstock.fullname" $root }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ .graceSeconds }}
+securityContext: {{- include "penstock.podSecurity" $root.Values.podSecurity.uid | nindent 2 }}
+{{- include "penstock.placement" (dict "root" $root "values" .values "selector" (include "penstock.selector" $labels) "set" .name) | nindent 0 }}
+{{- if $zoned }}
+initContainers:
+  - name: zone
+    image: {{ include "penstock.image" (dict "root" $root "service" .component) }}
+    imagePullPolicy: {{ include "penstock.pullPolicy" $root }}
+    command: [python, /etc/penstock/node_zone.py, /etc/penstock/settings.toml, /run/penstock/settings.toml]
+    env:
+      - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+      - {name: NODE_LABEL, value: {{ $root.Values.rack.label | quote }}}
+    securityContext: {{- include "penstock.containerSecurity" . | nindent 6 }}
+    resources: {requests: {cpu: 10m, memory: 32Mi}}
+    volumeMounts:
+      - {name: settings, mountPath: /etc/penstock, readOnly: true}
+      - {name: run, mountPath: /run/penstock}
+      - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+{{- end }}
+containers:
+  - name: {{ .component }}
+    image: {{ include "penstock.image" (dict "root" $root "service" .component) }}
+    imagePullPolicy: {{ include "penstock.pullPolicy" $root }}
+    command: [python, -m, services.{{ .service }}]
+    env:
+      - {name: PENSTOCK_NODE_ID, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}}
+      - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+      - {name: PENSTOCK_RPC_TCP, value: "0.0.0.0:9300"}
+      # The address and no name: DNS answers with the former address for up to half a minute after a restart.
+      - {name: PENSTOCK_RPC_ADVERTISED_HOST, value: $(POD_IP)}
+      - {name: PENSTOCK_ADMIN_HOST, value: 0.0.0.0}
+      - {name: PENSTOCK_ADMIN_PORT, value: "9600"}
+      - {name: PENSTOCK_DATA_DIR, value: /var/lib/penstock/data}
+      - {name: PENSTOCK_ETCD, value: {{ include "penstock.etcdEndpoints" $root | quote }}}
+      - {name: PENSTOCK_CONFIG, value: {{ if $zoned }}/run/penstock/settings.toml{{ else }}/etc/penstock/settings.toml{{ end }}}
+      {{- if ne .service "storage" }}
+      - {name: PENSTOCK_PEERS, value: {{ include "penstock.peers" $root | quote }}}
+      {{- end }}
+      {{- if and .rack (eq $root.Values.rack.source "podLabel") }}
+      - {name: PENSTOCK_RACK, valueFrom: {fieldRef: {fieldPath: "metadata.labels['{{ $root.Values.rack.label }}']"}}}
+      {{- end }}
+      {{- with .env }}{{ toYaml . | nindent 6 }}{{ end }}
+      {{- with .values.extraEnv }}{{ toYaml . | nindent 6 }}{{ end }}
+    ports:
+      - {name: rpc, containerPort: 9300, protocol: TCP}
+      - {name: admin, containerPort: 9600, protocol: TCP}
+      {{- with .ports }}{{ toYaml . | nindent 6 }}{{ end }}
+    startupProbe:
+      httpGet: {path: /healthz, port: admin}
+      periodSeconds: 2
+      failureThreshold: 60
+    livenessProbe:
+      httpGet: {path: /healthz, port: admin}
+      periodSeconds: 10
+      timeoutSeconds: 5
+      failureThreshold: 6
+    readinessProbe:
+      httpGet: {path: {{ .readiness }}, port: admin}
+      periodSeconds: 3
+      timeoutSeconds: 3
+      failureThreshold: 2
+    {{- with .preStop }}
+    lifecycle:
+      preStop: {exec: {command: {{ toJson . }}}}
+    {{- end }}
+    resources: {{- toYaml .values.resources | nindent 6 }}
+    securityContext: {{- include "penstock.containerSecurity" . | nindent 6 }}
+    volumeMounts:
+      - {name: data, mountPath: /var/lib/penstock}
+      - {name: settings, mountPath: /etc/penstock, readOnly: true}
+      - {name: run, mountPath: /run/penstock}
+      - {name: tmp, mountPath: /tmp}
+volumes:
+  - {name: settings, configMap: {name: {{ .name }}}}
+  - {name: run, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+  - {name: tmp, emptyDir: {sizeLimit: 256Mi}}
+  {{- if not .persistence }}
+  - {name: data, emptyDir: {sizeLimit: 256Mi}}
+  {{- end }}
+  {{- if $zoned }}
+  - name: token
+    projected:
+      sources:
+        - serviceAccountToken: {path: token, expirationSeconds: 3600}
+        - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
   {{- end }}
 {{- end -}}
 
@@ -194,6 +201,40 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/*
+A pod's spec with the values' podSpec laid over it: maps key by key; containers, init containers and volumes by name; a container's
+env, volumeMounts and ports are added; any other list replaces the chart's. Argument: dict "spec" (YAML) "patch" (a dict).
+*/}}
+{{- define "penstock.merged" -}}
+{{- $spec := fromYaml .spec -}}
+{{- $patch := deepCopy (.patch | default dict) -}}
+{{- range $kind := list "containers" "initContainers" "volumes" -}}
+{{- $merged := get $spec $kind | default list -}}
+{{- range $given := get $patch $kind | default list -}}
+{{- $next := list -}}
+{{- $found := false -}}
+{{- range $own := $merged -}}
+{{- if eq $own.name $given.name -}}
+{{- $found = true -}}
+{{- $over := deepCopy $given -}}
+{{- range $inner := list "env" "volumeMounts" "ports" -}}
+{{- if and (hasKey $own $inner) (hasKey $over $inner) -}}
+{{- $_ := set $over $inner (concat (get $own $inner) (get $over $inner)) -}}
+{{- end -}}
+{{- end -}}
+{{- $next = append $next (mergeOverwrite (deepCopy $own) $over) -}}
+{{- else -}}
+{{- $next = append $next $own -}}
+{{- end -}}
+{{- end -}}
+{{- if not $found }}{{ $next = append $next $given }}{{ end -}}
+{{- $merged = $next -}}
+{{- end -}}
+{{- if $merged }}{{ $_ := set $patch $kind $merged }}{{ end -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $spec $patch) -}}
+{{- end -}}
+
 {{/* Where pods run: over zones first, then over hosts. Argument: dict "root" "values" "selector" "set". */}}
 {{- define "penstock.placement" -}}
 {{- with .root.Values.image.pullSecrets }}
@@ -206,10 +247,17 @@ topologySpreadConstraints:
   {{- $root := .root }}
   {{- $selector := .selector }}
   {{- $set := .set }}
+  {{- $values := .values }}
   {{- range list .root.Values.rack.label "kubernetes.io/hostname" }}
   - maxSkew: 1
     topologyKey: {{ . }}
+    {{- if eq . "kubernetes.io/hostname" }}
+    whenUnsatisfiable: {{ ternary "DoNotSchedule" $values.hostSpread (eq $root.Values.spread.whenUnsatisfiable "DoNotSchedule") }}
+    # A host that the pods may not use, such as one that is drained, is none where one is missing.
+    nodeTaintsPolicy: Honor
+    {{- else }}
     whenUnsatisfiable: {{ $root.Values.spread.whenUnsatisfiable }}
+    {{- end }}
     labelSelector:
       matchLabels: {{- $selector | nindent 8 }}
         penstock/set: {{ $set }}

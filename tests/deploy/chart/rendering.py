@@ -78,6 +78,9 @@ def pod_specs(objects: Sequence[Object]) -> Iterator[tuple[str, Object, Object]]
         where = f"{each['kind']} {each['metadata']['name']}"
         if each["kind"] == "Pod":
             yield where, each["metadata"].get("labels", {}), each["spec"]
+        elif each["kind"] == "CronJob":
+            template = each["spec"]["jobTemplate"]["spec"]["template"]
+            yield where, template["metadata"].get("labels", {}), template["spec"]
         elif "template" in each.get("spec", {}):
             template = each["spec"]["template"]
             yield where, template["metadata"].get("labels", {}), template["spec"]

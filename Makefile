@@ -40,7 +40,7 @@ upgrade: ## restart what runs older code than this, one process at a time, each 
 down: ## stop everything, keep the data
 	@$(LOCAL) down --run "$(RUN)"
 
-wipe: ## stop everything, remove the data
+wipe: ## stop everything, remove the data, also the lake of `make pipeline`
 	@$(LOCAL) wipe --run "$(RUN)"
 
 status: ## say how the cluster is, and show each process: role, readiness, memory, addresses (JSON=1 for programs); fails unless it is healthy
@@ -82,7 +82,7 @@ deploy-test: setup ## install, upgrade and migrate in the ways that users do, as
 	$(VENV)/python -m tests.support.contained_run -n 2 --deploy $(TESTS)
 
 pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters and ten kills of a transform, about nine minutes (TESTS=tests/pipeline for all)
-	$(PIPELINE)/python -m tests.support.contained_run -n 2 --dist loadfile --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
+	$(PIPELINE)/python -m tests.support.contained_run -n 2 --dist loadfile --no-loadscope-reorder --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
 
 pipeline-chaos: setup setup-pipeline ## kill jobs of the pipeline at every step and compare what comes out: RUNS=100 KINDS=transform,replay SEED=
 	$(PIPELINE)/python -m tests.pipeline.chaos --runs $(or $(RUNS),100) $(if $(KINDS),--kinds $(KINDS)) $(if $(SEED),--seed $(SEED))

@@ -25,6 +25,10 @@ PROCESS = r"(etcd|(controller|storage|gateway|group_coordinator|transaction_coor
 """The names of processes, and so of their files."""
 FORMER_ETCD = r"etcd-before-[\d-]+(-failed)?"
 
+EXAMPLE = "pipeline"
+EXAMPLE_FILES = ("lake", "packages.log", "packages.toml")
+"""What `make pipeline` makes of this cluster's topics, in the order of removal: the job file is the mark of it."""
+
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
 
 
@@ -183,6 +187,7 @@ class RunDirectory:
                 _remove(path)
             with contextlib.suppress(OSError):
                 directory.rmdir()
+        self._remove_example()
         left = [path for directory in (self.pids, self.logs, self.data, self.sockets) for path in _entries(directory)]
         marks = (self._places_file, self._lock_file, self._shape_file, self._taking_over_file)
         left += [path for path in _entries(self.path) if path not in {*marks, self.pids, self.logs, self.data, self.sockets}]
@@ -191,6 +196,16 @@ class RunDirectory:
         with contextlib.suppress(OSError):
             self.path.rmdir()
         return sorted(left)
+
+    def _remove_example(self) -> None:
+        """Its checkpoints name the topics of this cluster, so that the example could not go on with those of the next one."""
+        folder = self.path / EXAMPLE
+        if not (folder / EXAMPLE_FILES[-1]).is_file():
+            return
+        for path in [folder / name for name in EXAMPLE_FILES if (folder / name).exists()]:
+            _remove(path)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -67,6 +67,17 @@ def test_log_directories_outside_of_run_are_left_however_they_are_written(tmp_pa
     assert (run.path / "of-the-user").exists()
 
 
+@pytest.mark.parametrize("made_by_the_example", [True, False])
+def test_the_lake_of_the_example_goes_with_the_topics_that_it_was_made_of(tmp_path, made_by_the_example):
+    run = RunDirectory(tmp_path / "run")
+    a_cluster(run)
+    (run.path / "pipeline" / "lake" / "_checkpoints").mkdir(parents=True)
+    (run.path / "pipeline" / ("packages.toml" if made_by_the_example else "mine.toml")).touch()
+    left = run.remove(ROOT)
+    assert left == ([] if made_by_the_example else [run.path / "pipeline"])
+    assert run.path.exists() == (not made_by_the_example)
+
+
 def test_a_copy_beside_the_data_of_a_storage_node_is_nobodys(tmp_path):
     run = RunDirectory(tmp_path / "run")
     a_cluster(run)

@@ -10,11 +10,11 @@ from services.pipeline.jobs.kinds import STARTERS
 from services.pipeline.jobs.running import Surroundings
 
 
-def job_file(bootstrap: str, lake: Path, jobs: str) -> str:
+def job_file(bootstrap: str, lake: Path | str, jobs: str) -> str:
     return f'[cluster]\nbootstrap_servers = "{bootstrap}"\n[lake]\npath = "{lake}"\n{jobs}'
 
 
-def run_jobs(spark: SparkSession, bootstrap: str, lake: Path, jobs: str) -> JobFile:
+def run_jobs(spark: SparkSession, bootstrap: str, lake: Path | str, jobs: str) -> JobFile:
     """`jobs` is the rest of a job file. All of them end by themselves."""
     file = parse_job_file(job_file(bootstrap, lake, jobs))
     for job in file.jobs.values():

@@ -11,6 +11,7 @@ from services.pipeline.errors import PipelineError
 from services.pipeline.jobs.failures import in_one_sentence
 from services.pipeline.lake import delta_table
 from services.pipeline.lake.delta_table import DeltaLakeTable
+from services.pipeline.lake.local_files import local_path
 from services.pipeline.lake.table import facts_of_commits, read_table
 
 ROW = "SELECT 't' AS topic, 0 AS partition, 0L AS offset, date'2026-05-27' AS date"
@@ -52,3 +53,33 @@ def test_a_log_folder_without_entries_is_refused_in_one_sentence(spark: SparkSes
         read_table(spark, str(tmp_path))
     with pytest.raises(PipelineError, match="is half a table: its _delta_log has no entry; remove what a crash has left"):
         DeltaLakeTable(spark, str(tmp_path), "one", ("topic", "date"))
+
+
+def test_full_files_are_not_compacted_though_there_are_many(spark: SparkSession, tmp_path: Path) -> None:
+    table = DeltaLakeTable(spark, str(tmp_path), "one", ("topic", "date"))
+    for batch in range(4):
+        table.append(spark.sql(ROW), batch, {})
+    sizes = [path.stat().st_size for path in tmp_path.glob("topic=*/date=*/*.parquet")]
+    full = 2 * min(sizes)
+    assert table.compact(3, full) == 0
+    assert len(sizes) == 4
+    assert sorted(sizes) == sorted(path.stat().st_size for path in tmp_path.glob("topic=*/date=*/*.parquet"))
+    assert [facts["kind"] for facts in facts_of_commits(spark, str(tmp_path))] == ["batch"] * 4
+
+
+def test_only_small_files_of_dates_that_have_enough_of_them_are_compacted(spark: SparkSession, tmp_path: Path) -> None:
+    table = DeltaLakeTable(spark, str(tmp_path), "one", ("topic", "date"))
+    large = "SELECT 't' AS topic, 0 AS partition, id AS offset, date'2026-05-27' AS date FROM range(20000)"
+    days = [ROW.replace("27", day) for day in ("27", "27", "28", "27", "28")]
+    for batch, query in enumerate([large, *days]):
+        table.append(spark.sql(query).coalesce(1), batch, {})
+    before = {path: path.stat().st_size for path in tmp_path.glob("topic=*/date=*/*.parquet")}
+    target = 2 * max(before.values()) - 1
+    assert min(before.values()) * 3 < target // 2 < max(before.values())
+    assert table.compact(3, target) == 3
+    kept = {local_path(file) for file in spark.read.format("delta").load(str(tmp_path)).inputFiles()}
+    assert len(kept) == 4
+    assert {path for path, size in before.items() if size >= target // 2} <= kept
+    assert {path for path in before if path.parent.name == "date=2026-05-28"} <= kept
+    assert table.compact(3, target) == 0
+    assert read_table(spark, str(tmp_path)).count() == 20_005

@@ -24,6 +24,11 @@ class LocalFiles:
         return Path(self.full(path)).read_text(encoding="utf-8")
 
 
+def local_path(path: str) -> Path:
+    """The path that a `file:` URI of a job file means, in Hadoop's way: nothing in it is escaped."""
+    return Path(path.removeprefix("file:").replace("///", "/", 1)) if path.startswith("file:") else Path(path)
+
+
 def committed_files(path: str) -> list[str]:
     """The Parquet files that hold all committed batches, once each. `topic` and `date` are in their paths, as Hive has them.
 
@@ -31,7 +36,7 @@ def committed_files(path: str) -> list[str]:
     the list may be deleted `keep_removed_minutes` after it left the table. Raises PipelineError if there is no such table, or if
     its files are not as they were committed.
     """
-    files = LocalFiles(str(Path(path).resolve()))
+    files = LocalFiles(str(local_path(path).resolve()))
     state = commit_log.read_state(files)
     if state.number < 0:
         raise PipelineError(f"{path} holds no Parquet table of the lake: it has no entries in {commit_log.LOG}")

@@ -29,9 +29,9 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
     found = table_format(spark, path)
     if found is None:
         raise PipelineError(f"{path} holds no table of the lake: it has entries neither in {DELTA_LOG} nor in {commit_log.LOG}")
-    if found == "delta":
-        return spark.read.format("delta").load(path)
     files = Files(spark, path)
+    if found == "delta":
+        return spark.read.format("delta").load(files.folder)
     return read_parquet(spark, files, commit_log.read_state(files))
 
 
@@ -64,14 +64,20 @@ def committed_batch(spark: SparkSession, path: str, stream: str) -> int:
     found = table_format(spark, path)
     if found is None:
         return -1
+    files = Files(spark, path)
     if found == "parquet":
-        state = commit_log.read_state(Files(spark, path))
+        state = commit_log.read_state(files)
         return state.batch if state.stream == stream else -1
-    java = jvm(spark)
-    delta_log = getattr(getattr(java.org.apache.spark.sql.delta, "DeltaLog$"), "MODULE$")
-    log = delta_log.forTable(java.org.apache.spark.sql.classic.SparkSession.active(), path)
-    versions = log.update(False, java.scala.Option.empty(), java.scala.Option.empty()).transactions()
+    versions = delta_snapshot(spark, files.folder).transactions()
     return int(versions.get(stream).get()) if versions.contains(stream) else -1
+
+
+def delta_snapshot(spark: SparkSession, location: str) -> Any:
+    """Delta's snapshot of the table at that URI, as of now."""
+    java = jvm(spark)
+    module = getattr(getattr(java.org.apache.spark.sql.delta, "DeltaLog$"), "MODULE$")
+    log = module.forTable(java.org.apache.spark.sql.classic.SparkSession.active(), location)
+    return log.update(False, java.scala.Option.empty(), java.scala.Option.empty())
 
 
 def read_parquet(spark: SparkSession, files: Files, state: commit_log.State, paths: list[str] | None = None) -> DataFrame:
@@ -88,10 +94,11 @@ def read_parquet(spark: SparkSession, files: Files, state: commit_log.State, pat
 
 def facts_of_commits(spark: SparkSession, path: str) -> Iterator[dict[str, Any]]:
     """What each commit says of itself, oldest first: `kind`, `batch`, and the facts of that kind (docs/pipeline/archive.md)."""
+    files = Files(spark, path)
     if table_format(spark, path) == "delta":
-        history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").where("userMetadata IS NOT NULL").orderBy("version")
+        history = spark.sql(f"DESCRIBE HISTORY delta.`{files.folder}`").where("userMetadata IS NOT NULL").orderBy("version")
         for row in history.select("userMetadata").toLocalIterator():
             yield json.loads(row.userMetadata)
         return
-    for _, entry in commit_log.read_entries(Files(spark, path)):
+    for _, entry in commit_log.read_entries(files):
         yield {"kind": entry.kind, "batch": entry.batch, **entry.facts}

@@ -20,6 +20,8 @@ class Checkpoint:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
         self._files = Files(spark, path)
+        self.location = self._files.folder
+        """The path as a URI."""
 
     def claim(self, owner: dict[str, object]) -> None:
         """Writes down to which job the checkpoint belongs. Raises PipelineError if it belongs to another one."""

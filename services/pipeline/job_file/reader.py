@@ -13,6 +13,8 @@ LONG_MAX = (1 << 63) - 1
 """The largest whole number of Spark and Kafka, and of TOML."""
 LOCAL_PATH = re.compile(r"file:|(?![a-zA-Z][a-zA-Z0-9+.-]*:)")
 """What begins as a path of this machine does, not as a URI of another file system."""
+NO_FOLDER = re.compile(r"(?![a-zA-Z][a-zA-Z0-9+.-]*:/)[^/]*:")
+"""A colon before the first slash that ends no scheme: Hadoop refuses it."""
 NOT_IN_PATHS = frozenset("*?[]{}\\`")
 
 
@@ -49,6 +51,9 @@ class TableReader:
         path = text.rstrip("/")
         if not path.strip() or path.endswith(":"):
             raise self.refusal(key, text, "the path or URI of a folder, which is not the root")
+        if NO_FOLDER.match(path):
+            allowed = "a path, or a URI with a slash behind its scheme; a path whose first folder has ':' begins with './'"
+            raise self.refusal(key, text, allowed)
         if LOCAL_PATH.match(path):
             local = Path(path.removeprefix("file:"))
             if file := next((each for each in (local, *local.parents) if each.is_file()), None):
@@ -74,6 +79,15 @@ class TableReader:
             raise self.refusal(key, values, "a list of strings, at least one")
         return tuple(values)
 
+    def integers(self, key: str, *, at_most: int = LONG_MAX) -> tuple[int, ...]:
+        """Whole numbers from 0, at least one."""
+        allowed = f"a list of whole numbers from 0 to {at_most}, at least one"
+        values = self._take(key, list, allowed, NOTHING)
+        fit = all(isinstance(each, int) and not isinstance(each, bool) and 0 <= each <= at_most for each in values)
+        if not values or not fit:
+            raise self.refusal(key, values, allowed)
+        return tuple(values)
+
     def settings(self, key: str) -> dict[str, str]:
         """A table of settings, with nested tables as dotted names; numbers and booleans as the text that Spark and Kafka read."""
         return dict(_flattened(f"{self.name}.{key}", "", self._take(key, dict, "a table", {})))
@@ -95,6 +109,11 @@ class TableReader:
         """Raises InvalidJobFile if the table has that key, which nobody takes."""
         if self.has(key):
             raise InvalidJobFile(f"there is no key {self._full(key)}; did you mean {meant}?")
+
+    def refuse_needless(self, key: str, reason: str) -> None:
+        """Raises InvalidJobFile if the table has that key, which means nothing beside the others."""
+        if self.has(key):
+            raise InvalidJobFile(f"{self._full(key)} is not allowed here: {reason}")
 
     def end(self) -> None:
         for key in self._values:

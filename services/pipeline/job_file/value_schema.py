@@ -10,6 +10,7 @@ from services.pipeline.spark.value_schema import ValueSchema
 
 FORMATS = ("json", "avro", "protobuf")
 FRAMINGS = ("none", "confluent")
+SCHEMA_ID_MAX = (1 << 31) - 1
 MESSAGES_NAMED_MAX = 20
 """Message types that a refusal names at most."""
 
@@ -28,8 +29,22 @@ def read_value_schema(table: TableReader) -> ValueSchema | None:
     else:
         text, descriptors = _protobuf_message(schema)
     framing = schema.choice("framing", FRAMINGS, "none")
+    ids = _schema_ids(schema, found, framing)
     schema.end()
-    return ValueSchema(found, text, framing, descriptors)
+    return ValueSchema(found, text, framing, descriptors, ids)
+
+
+def _schema_ids(schema: TableReader, found: str, framing: str) -> tuple[int, ...]:
+    """A value of another schema would decode into wrong columns without an error. JSON names its fields, and may do without."""
+    if framing == "none":
+        schema.refuse_needless("ids", "only frames have schema ids: framing = 'confluent'")
+        return ()
+    if found == "json" and not schema.has("ids"):
+        return ()
+    if not schema.has("ids"):
+        raise schema.absence("ids", "a list of the registry's schema ids that this schema fits, e.g. [1, 7]")
+    ids = schema.integers("ids", at_most=SCHEMA_ID_MAX)
+    return tuple(sorted(set(ids)))
 
 
 def _avro_text(schema: TableReader) -> str:

@@ -14,3 +14,5 @@ class ValueSchema:
     """`confluent`: a zero byte and a schema id of four bytes lie before each value, and message indexes if it is Protobuf."""
     descriptors: bytes = field(default=b"", repr=False)
     """The FileDescriptorSet that has the message type; only for Protobuf."""
+    ids: tuple[int, ...] = ()
+    """Schema ids of Confluent's frames that the schema fits; values with others are not parsed. Empty: any, only for JSON."""

@@ -15,9 +15,9 @@ from services.pipeline.transforms.value_types import nullable
 
 PARSE_ERROR = "parse_error"
 _CORRUPT = "_corrupt"
-_DECODED = "_decoded"
 _MARK = f"_{secrets.token_hex(16)}"
 """A field name of this process, which no value of a topic can have."""
+_MARK_BYTES = secrets.token_bytes(16)
 _STRICT = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": _CORRUPT,
@@ -35,9 +35,7 @@ def with_parsed(rows: DataFrame, schema: ValueSchema, parsed_type: StructType) -
     """
     found = _parsed(rows, schema)
     if schema.framing == "confluent":
-        framed = F.expr("octet_length(value) > 5 AND hex(substring(value, 1, 1)) = '00'")
-        reason = F.when(~framed, F.lit("no Confluent frame: the value does not begin with 00 and a schema id"))
-        found = found.withColumn("_reason", reason.otherwise(F.col("_reason")))
+        found = found.withColumn("_reason", F.coalesce(_frame_error(schema), F.col("_reason")))
     error = F.when(F.col("value").isNotNull(), F.col("_reason"))
     source = found.schema["_parsed"].dataType
     conformed = F.when(F.col("value").isNotNull() & error.isNull(), conform(F.col("_parsed"), source, parsed_type))
@@ -75,9 +73,22 @@ def _parsed(rows: DataFrame, schema: ValueSchema) -> DataFrame:
     """Adds `_parsed` and `_reason`, among other columns. For null values, and for those without a frame, both mean nothing."""
     if schema.format == "protobuf":
         return with_decoded(rows, schema, "_parsed", "_reason")
-    payload = F.expr(f"substring(value, {HEADER_BYTES + 1})") if schema.framing == "confluent" else F.col("value")
+    payload = F.col("value")
+    if schema.framing == "confluent":
+        payload = F.when(_frame_error(schema).isNull(), F.expr(f"substring(value, {HEADER_BYTES + 1})"))
     with_payload = rows.withColumn("_payload", payload)
     return _json(with_payload, schema.text) if schema.format == "json" else _avro(with_payload, schema.text)
+
+
+def _frame_error(schema: ValueSchema) -> Column:
+    """Why a value has no frame that the schema fits; null if it has."""
+    framed = F.expr(f"octet_length(value) > {HEADER_BYTES} AND hex(substring(value, 1, 1)) = '00'")
+    reason = F.when(~framed, F.lit("no Confluent frame: the value does not begin with 00 and a schema id"))
+    if not schema.ids:
+        return reason
+    found = F.expr("CAST(conv(hex(substring(value, 2, 4)), 16, 10) AS BIGINT)")
+    other = F.format_string(f"the Confluent frame has the schema id %d, which is not in schema.ids {list(schema.ids)}", found)
+    return reason.when(~found.isin(*schema.ids), other)
 
 
 def _json(rows: DataFrame, ddl: str) -> DataFrame:
@@ -110,13 +121,17 @@ def _has_overflowed(framed: Column, fields: StructType) -> Column:
 
 
 def _avro(rows: DataFrame, schema: str) -> DataFrame:
-    """Spark gives a struct of nulls for what does not decode. A field that only the reader's schema has, with a default, tells it
-    from a record of nulls."""
+    """Spark gives nulls for what does not decode, and leaves bytes behind a value unread. So each value is read as the first
+    of two fields, of which the second must be found whole: bytes that no value of a topic can have."""
     from pyspark.sql.avro.functions import from_avro
 
-    reader = json.loads(schema)
-    reader["fields"] = [*reader["fields"], {"name": _DECODED, "type": "int", "default": 1}]
-    whole = from_avro(F.col("_payload"), schema, {"mode": "PERMISSIVE", "avroSchema": json.dumps(reader)})
+    mark = {"name": _MARK, "type": {"type": "fixed", "name": f"{_MARK}_fixed", "size": len(_MARK_BYTES)}}
+    fields = [{"name": "value", "type": json.loads(schema)}, mark]
+    framed = F.concat(F.col("_payload"), F.lit(bytearray(_MARK_BYTES)))
+    whole = from_avro(framed, json.dumps({"type": "record", "name": f"{_MARK}_record", "fields": fields}), {"mode": "PERMISSIVE"})
     found = rows.withColumn("_whole", whole)
-    reason = F.when(F.col(f"_whole.{_DECODED}").isNull(), F.lit("no Avro value of the schema"))
-    return found.withColumn("_reason", reason).withColumn("_parsed", F.col("_whole").dropFields(_DECODED))
+    second = F.col(f"_whole.{_MARK}")
+    reason = F.when(second.isNull(), F.lit("no Avro value of the schema")).when(
+        second != F.lit(bytearray(_MARK_BYTES)), F.lit("bytes are left over behind an Avro value of the schema")
+    )
+    return found.withColumn("_reason", reason).withColumn("_parsed", F.col("_whole.value"))

@@ -58,10 +58,18 @@ def test_a_lake_whose_path_is_a_pattern_is_refused(character: str) -> None:
 def test_an_avro_schema_is_read_from_its_file(tmp_path: Path) -> None:
     text = '{"type": "record", "name": "r", "fields": []}'
     (tmp_path / "r.avsc").write_text(text, encoding="utf-8")
-    file = parse_job_file(f'{FILE}schema = {{ format = "avro", file = "{tmp_path}/r.avsc", framing = "confluent" }}')
+    file = parse_job_file(f'{FILE}schema = {{ format = "avro", file = "{tmp_path}/r.avsc", framing = "confluent", ids = [4] }}')
     job = file.jobs["a"]
     assert isinstance(job, ArchiveJob)
-    assert job.schema == ValueSchema("avro", text, "confluent")
+    assert job.schema == ValueSchema("avro", text, "confluent", ids=(4,))
+
+
+def test_values_of_json_in_frames_may_have_any_schema_id_or_those_that_are_named() -> None:
+    for given, ids in (("", ()), (", ids = [9, 2]", (2, 9))):
+        file = parse_job_file(f'{FILE}schema = {{ format = "json", ddl = "n INT", framing = "confluent"{given} }}')
+        job = file.jobs["a"]
+        assert isinstance(job, ArchiveJob)
+        assert job.schema == ValueSchema("json", "n INT", "confluent", ids=ids)
 
 
 def test_the_example_is_a_job_file() -> None:

@@ -34,9 +34,9 @@ def job_file(path: Path, more: str) -> str:
 
 
 def test_a_message_is_read_from_the_descriptor_set(path: Path) -> None:
-    job = parse_job_file(job_file(path, ', message = "shop.Order", framing = "confluent"')).jobs["a"]
+    job = parse_job_file(job_file(path, ', message = "shop.Order", framing = "confluent", ids = [7, 1, 7]')).jobs["a"]
     assert isinstance(job, ArchiveJob)
-    assert job.schema == ValueSchema("protobuf", "shop.Order", "confluent", DESCRIPTORS)
+    assert job.schema == ValueSchema("protobuf", "shop.Order", "confluent", DESCRIPTORS, (1, 7))
     assert len(repr(job)) < 1000, "check prints the job, and no descriptors"
 
 
@@ -52,6 +52,18 @@ def test_a_message_is_read_from_the_descriptor_set(path: Path) -> None:
         (', message = "shop.Wrapped"', r"can be a struct of columns \(shop.Wrapped has no column\)"),
         (', message = "shop.Alike"', r"can be a struct of columns \(shop.Alike has n and N, which are one column to Spark\)"),
         (', message = "shop.Order", ddl = "n INT"', "there is no key jobs.a.schema.ddl"),
+        (
+            ', message = "shop.Order", framing = "confluent"',
+            "schema.ids is missing; it is a list of the registry's ",
+        ),
+        (', message = "shop.Order", ids = [1]', "jobs.a.schema.ids is not allowed here: only frames have schema ids"),
+        (', message = "shop.Order", framing = "confluent", ids = []', r"schema.ids is \[\]; allowed is a list of whole numbers"),
+        (
+            ', message = "shop.Order", framing = "confluent", ids = [-1]',
+            r"schema.ids is \[-1\]; allowed is a list of ",
+        ),
+        (', message = "shop.Order", framing = "confluent", ids = [true]', r"schema.ids is \[True\]; allowed is a list of "),
+        (', message = "shop.Order", framing = "confluent", ids = 1', "schema.ids is 1; allowed is a list of whole numbers"),
         (', message = "shop.Order", framing = "x"', "framing is 'x'; allowed is 'none' or 'confluent'"),
     ],
 )

@@ -15,6 +15,8 @@ from services.pipeline.spark.cluster import ClusterSettings
 
 TIMEOUT_S = 15.0
 READ_S = 30.0
+FETCH_BYTES = 16 << 10
+"""What a question for the age of a partition's next record reads of it, unless a batch is larger."""
 CHECKPOINT_LENGTH_MAX = 1000
 SHARED_OPTIONS = ("client.id", "client.rack", "security.protocol")
 """Of `cluster.options`, which are those of Kafka's Java clients: what librdkafka understands in the same way."""
@@ -49,6 +51,9 @@ class StreamGroup:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 100,
+            # Only the next record of a partition is wanted. A larger batch comes whole.
+            "fetch.message.max.bytes": FETCH_BYTES,
+            "queued.min.messages": 1,
         }
         try:
             self._admin: Any = AdminClient(options)
@@ -103,25 +108,33 @@ class StreamGroup:
 
         Raises PipelineError if the cluster does not tell in time: an age that is unknown is not 0.
         """
-        waited = dict(offsets)
         found: dict[Position, int] = {}
-        self._consumer.assign([TopicPartition(*position, offset) for position, offset in offsets.items()])
-        deadline, refused = time.monotonic() + READ_S, ""
-        while waited and time.monotonic() < deadline:
-            for message in self._consumer.consume(num_messages=500, timeout=0.5):
-                position = (message.topic(), message.partition())
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    refused = f": {error.str()}"
-                    continue
-                if waited.pop(position, None) is not None and error is None:
-                    found[position] = message.timestamp()[1]
-        self._consumer.unassign()
-        if waited:
-            raise PipelineError(
-                f"{self._servers} did not return the next records of {len(waited)} partitions in {READ_S:.0f} s{refused}"
-            )
+        deadline = time.monotonic() + READ_S
+        try:
+            for number, (position, offset) in enumerate(offsets.items()):
+                # One at a time: of what is assigned, librdkafka goes on fetching while it waits for the others.
+                self._consumer.assign([TopicPartition(*position, offset)])
+                answer = self._next_timestamp(position, deadline, len(offsets) - number)
+                if answer is not None:
+                    found[position] = answer
+        finally:
+            self._consumer.unassign()
         return found
+
+    def _next_timestamp(self, position: Position, deadline: float, waited: int) -> int | None:
+        """Of the next record of the partition that is assigned; None if its log ends without one."""
+        refused = ""
+        while time.monotonic() < deadline:
+            for message in self._consumer.consume(num_messages=1, timeout=0.5):
+                if (message.topic(), message.partition()) != position:
+                    continue  # of the partition that was assigned before
+                error = message.error()
+                if error is None:
+                    return int(message.timestamp()[1])
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return None
+                refused = f": {error.str()}"
+        raise PipelineError(f"{self._servers} did not return the next records of {waited} partitions in {READ_S:.0f} s{refused}")
 
     def _asked(self, what: str, answer: Any) -> Any:
         try:

@@ -1,0 +1,47 @@
+"""The age of the oldest unread record of each partition, and what it costs to ask for it."""
+
+import json
+import random
+
+import pytest
+from confluent_kafka import Consumer
+
+from services.pipeline.observing import group
+from services.pipeline.observing.group import FETCH_BYTES, StreamGroup
+from services.pipeline.spark.cluster import ClusterSettings
+from tests.pipeline.topics import FIRST_DAY_MS, Record, make_topic, produce
+from tests.support.polling import eventually
+
+PARTITIONS, RECORDS, RECORD_BYTES = 4, 200, 10_000
+STATISTICS_MS = 50
+
+
+def test_asking_for_the_age_of_a_backlog_does_not_read_it(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[int] = []
+    made: list[Consumer] = []
+
+    class Counted(Consumer):
+        def __init__(self, config: dict[str, object]) -> None:
+            counting = {
+                "statistics.interval.ms": STATISTICS_MS,
+                "stats_cb": lambda text: received.append(json.loads(text)["rx_bytes"]),
+            }
+            super().__init__(config | counting)
+
+    monkeypatch.setattr(group, "Consumer", Counted)
+    make_topic(bootstrap, topic, PARTITIONS)
+    randomness = random.Random(1)
+    for first in range(0, RECORDS, 10):
+        places = [(partition, number) for partition in range(PARTITIONS) for number in range(first, first + 10)]
+        produce(bootstrap, topic, [Record(at, b"k", randomness.randbytes(RECORD_BYTES), FIRST_DAY_MS + n) for at, n in places])
+    asked = StreamGroup(ClusterSettings(bootstrap), "ages")
+    try:
+        wanted = {(topic, partition): partition + 1 for partition in range(PARTITIONS)}
+        for _ in range(2):
+            assert asked.timestamps(wanted) == {place: FIRST_DAY_MS + offset for place, offset in wanted.items()}
+        before = len(received)
+        eventually(lambda: made[0].poll(STATISTICS_MS / 1000) is None and len(received) >= before + 2, 30)
+    finally:
+        asked.close()
+    batches = PARTITIONS * max(FETCH_BYTES, 10 * RECORD_BYTES)
+    assert received[-1] < 2 * 2 * batches < PARTITIONS * RECORDS * RECORD_BYTES / 4

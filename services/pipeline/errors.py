@@ -11,3 +11,9 @@ class SinkError(PipelineError):
 
 class InvalidJobFile(PipelineError):
     """A job file with a value that is wrong, missing, unknown or contradictory."""
+
+
+def first_line(error: BaseException) -> str:
+    """The reason without what Spark adds: the plan, the query, the Java stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,5 +1,6 @@
 """Fixtures of the pipeline's tests. They run in the pipeline's own environment: `make pipeline-test`."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,18 @@ if TYPE_CHECKING:
 
 UNITS = Path(__file__).parent / "units"
 """Tests that need no PySpark; they are in the quick half of all tests."""
+
+
+LONG = ("test_make_pipeline.py", "test_kill_chain.py", "test_command_line.py", "test_session.py")
+"""Files that wait for processes of their own."""
+JVM_OF_SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+"""A JVM of a test lives for a minute: what its second compiler spends on code, it never gets back."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spark's JVMs of this process and of those that it starts."""
+    if config.getoption("--pipeline", False):
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OF_SHORT_RUNS)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -36,15 +49,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    """A cluster of one storage node, for all tests of the pipeline that kill nobody."""
+    """A cluster of one storage node, which compacts at once, for all tests of the pipeline that kill nobody."""
     from tests.support.cluster_harness import LocalCluster
 
-    with LocalCluster() as running:
+    with LocalCluster(environment_of={"storage-1": {"PENSTOCK_BROKER_CONFIGS": "log.cleaner.backoff.ms=50"}}) as running:
         yield running.bootstrap
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves sockets to the garbage collector after `collect` and `toArrow`."""
+    """Files with long tests come first, so that no worker begins one when the others have ended. PySpark leaves sockets to the
+    garbage collector after `collect` and `toArrow`."""
+    items.sort(key=lambda item: item.path.parent != UNITS.parent or item.path.name not in LONG)
     for item in items:
         if "tests/pipeline/" in item.nodeid and not item.nodeid.startswith("tests/pipeline/units/"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))

@@ -29,7 +29,10 @@ def test_what_an_archive_refuses(spark: SparkSession, bootstrap: str, topic: str
     refused(archive("no-such-topic"), "there is no topic 'no-such-topic' in the cluster at")
     wrong = '[jobs.p]\nkind = "archive"\ntopic_pattern = "a("\n'
     refused(wrong, r"topic_pattern is 'a\(', which is no Java regular expression: Unclosed group")
-    refused(archive(topic, 'schema = { format = "json", ddl = "n NUMBER" }', "s"), "s: the json schema is wrong: ")
+    refused(
+        archive(topic, 'schema = { format = "json", ddl = "n NUMBER" }', "s"),
+        r"^jobs\.s\.schema\.ddl: the json schema is wrong: ",
+    )
     refused(archive(topic, 'checkpoint = "nosuch://bucket/c"', "u"), "Spark cannot use the path 'nosuch://bucket/c': .*nosuch")
     run_jobs(spark, bootstrap, tmp_path, archive(topic))
     checkpoint = f'checkpoint = "{tmp_path}/_checkpoints/a"'

@@ -37,7 +37,7 @@ class LogSurvey:
     @cached_property
     def _admin(self) -> Any:
         try:
-            return AdminClient({**self._cluster.options, "bootstrap.servers": self._cluster.bootstrap_servers})
+            return AdminClient({**self._cluster.options, "bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
         except KafkaException as error:
             raise PipelineError(f"cluster.options do not suit the audit's client: {error.args[0].str()}") from error
 

@@ -19,6 +19,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 VISITS = 20_000
 BROKEN_EVERY = 4_000
 AGENTS = ("apt/2.6.1", "pip/24.0", "curl/7.88.1", "Mozilla/5.0")
+QUIET = {"log_level": 0}
+"""What fails is raised; librdkafka's own log has several lines for it."""
 TEMPLATE = Path(__file__).with_suffix(".toml")
 _FIELDS = "${Package}\t${Version}\t${Section}\t${Installed-Size}\n"
 
@@ -46,7 +48,7 @@ def visits(packages: list[dict[str, object]], count: int) -> Iterator[tuple[str,
 
 def make_topics(bootstrap: str) -> None:
     topics = [NewTopic("packages", 2, 1, config={"cleanup.policy": "compact"}), NewTopic("package-visits", 4, 1)]
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # held, since its end would end what it does
+    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})  # held, since its end would end what it does
     for made in admin.create_topics(topics).values():
         try:
             made.result(60)
@@ -58,7 +60,7 @@ def make_topics(bootstrap: str) -> None:
 def fill(bootstrap: str) -> str:
     """Returns what was written, in words."""
     packages = list(installed_packages())
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "partitioner": "murmur2"})
+    producer = Producer({**QUIET, "bootstrap.servers": bootstrap, "enable.idempotence": True, "partitioner": "murmur2"})
     records = [("packages", str(package["name"]), json.dumps(package)) for package in packages]
     records += [("package-visits", path, line) for path, line in visits(packages, VISITS)]
     for topic, key, value in records:

@@ -100,7 +100,7 @@ def _read_cluster(table: TableReader) -> ClusterSettings:
 
 
 def _read_spark(table: TableReader) -> SparkSettings:
-    settings = SparkSettings(table.text("master", SparkSettings.master), table.settings("config"))
+    settings = SparkSettings(table.text("master", None), table.settings("config"))
     table.end()
     return settings
 

@@ -7,6 +7,8 @@ from services.pipeline.job_file.reader import TableReader
 from services.pipeline.spark.cluster import Topics
 
 AVAILABLE_NOW = "available now"
+MAX_OFFSETS = 1_000_000
+"""What one batch takes at most by default: a failure repeats no more than that."""
 _INTERVAL = re.compile(r"[1-9]\d* (millisecond|second|minute|hour)s?")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -32,7 +34,8 @@ class StreamSettings:
     group: str
     """The Kafka group that gets the offsets of finished micro-batches."""
     trigger: Trigger = Trigger()
-    max_offsets_per_trigger: int | None = None
+    max_offsets_per_trigger: int | None = MAX_OFFSETS
+    """None: a batch takes all that is there."""
 
 
 def read_stream_settings(table: TableReader, *, job: str, lake_path: str) -> StreamSettings:
@@ -41,7 +44,7 @@ def read_stream_settings(table: TableReader, *, job: str, lake_path: str) -> Str
         checkpoint=table.path("checkpoint", f"{lake_path}/_checkpoints/{job}"),
         group=table.text("group", f"penstock-pipeline-{job}"),
         trigger=read_trigger(table),
-        max_offsets_per_trigger=table.integer("max_offsets_per_trigger", None, at_least=1),
+        max_offsets_per_trigger=table.integer("max_offsets_per_trigger", MAX_OFFSETS) or None,
     )
 
 

@@ -47,7 +47,7 @@ class RunningAudit:
         say(result)
         if result.unexplained:
             raise PipelineError(
-                f"{job.name}: log and lake differ; nothing explains {len(result.unexplained)} findings, see {page}"
+                f"jobs.{job.name}: log and lake differ; nothing explains {len(result.unexplained)} findings, see {page}"
             )
         print(f"{job.name}: log and lake agree; report: {page}")
 
@@ -76,7 +76,7 @@ def archived_offsets(spark: SparkSession, path: str, job: str) -> tuple[dict[Par
     checkpoint = Checkpoint(spark, path)
     if not checkpoint.has_begun():
         raise PipelineError(
-            f"{job}: there is no checkpoint of an archive at {path}; name the archive's, "
+            f"jobs.{job}: there is no checkpoint of an archive at {path}; name the archive's, "
             f'or audit by the table\'s rows alone with checkpoint = "{NO_CHECKPOINT}"'
         )
     began = checkpoint.ends(-1)
@@ -96,7 +96,7 @@ def write_report(job: AuditJob, data: dict[str, Any]) -> Path:
         (folder / "report.json").write_text(as_json(data), encoding="utf-8")
         (folder / "report.html").write_text(as_page(data), encoding="utf-8")
     except OSError as error:
-        raise PipelineError(f"{job.name}: the report cannot be written to {folder}: {error.strerror}") from error
+        raise PipelineError(f"jobs.{job.name}: the report cannot be written to {folder}: {error.strerror}") from error
     return folder / "report.html"
 
 

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from services.pipeline.errors import PipelineError
+from services.pipeline.errors import PipelineError, first_line
 from services.pipeline.jobs.losses import LossCheck
 from services.pipeline.lake.schemas import widened
 from services.pipeline.lake.table import committed_batch, facts_of_commits
@@ -137,4 +137,5 @@ def type_of_schema(spark: SparkSession, schema: ValueSchema, job: str) -> Struct
     try:
         return parsed_type(spark, schema)
     except PySparkException as error:
-        raise PipelineError(f"{job}: the {schema.format} schema is wrong: {str(error).strip().splitlines()[0]}") from None
+        key = "ddl" if schema.format == "json" else "file"
+        raise PipelineError(f"jobs.{job}.schema.{key}: the {schema.format} schema is wrong: {first_line(error)}") from None

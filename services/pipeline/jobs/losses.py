@@ -30,7 +30,7 @@ def claim_checkpoint(
 
     A job that is refused for its topics leaves no mark in the checkpoint.
     """
-    names = admin.refuse_unknown(topics, job)
+    names = admin.refuse_unknown(topics, f"jobs.{job}")
     checkpoint = Checkpoint(spark, stream.checkpoint)
     checkpoint.claim({"job": job, "path": path})
     checkpoint.claim_topics(admin.topic_ids(names))
@@ -41,7 +41,7 @@ def claim_checkpoint(
     gone = sorted({topic for topic, _ in ends}.difference(names))
     if gone and on_data_loss == "stop":
         raise PipelineError(
-            f"{job}: the topic {gone[0]} is gone, and the checkpoint has read from it "
+            f"jobs.{job}: the topic {gone[0]} is gone, and the checkpoint has read from it "
             '(on_data_loss = "continue" goes on without it)'
         )
     if gone:
@@ -49,7 +49,7 @@ def claim_checkpoint(
     reached = {partition: end for partition, end in ends.items() if partition[0] not in gone}
     for (topic, number), end, offset in shrunken(reached, admin.latest(reached)):
         raise PipelineError(
-            f"{job}: {topic}-{number} ends at offset {end}, and the checkpoint has read up to {offset}: "
+            f"jobs.{job}: {topic}-{number} ends at offset {end}, and the checkpoint has read up to {offset}: "
             "the topic was made anew; give the job a new checkpoint and a new path"
         )
     return checkpoint

@@ -123,7 +123,7 @@ class RunningReplay:
         if changed := changed_parts(self._rows, chunk):
             part, rows = changed[0]
             raise PipelineError(
-                f"{self._job.name}: chunk {epoch} had {part.rows} rows of {part.topic}-{part.partition} when the replay was "
+                f"jobs.{self._job.name}: chunk {epoch} had {part.rows} rows of {part.topic}-{part.partition} when the replay was "
                 f"planned and has {rows} now: the table {self._job.table} has lost or gained rows meanwhile"
             )
         return rows_of_chunk(self._rows, chunk, self._plan.tasks).select(*self._columns())

@@ -52,9 +52,11 @@ def refuse_other_topics(job: ReplayJob, marks: ReplayMarks, ledger: str, topics:
     history = f"the replay of the checkpoint {job.checkpoint} {'is done' if marks.is_done else 'has begun'}"
     advice = "to write all of its rows again, give it a new checkpoint"
     if ledger != marks.ledger:
-        raise PipelineError(f"{job.name}: {history} with the ledger {marks.ledger}, not with {ledger}; {advice}")
+        raise PipelineError(f"jobs.{job.name}: {history} with the ledger {marks.ledger}, not with {ledger}; {advice}")
     for name in (ledger, *topics):
         kind = "ledger" if name == ledger else "topic"
         if name in marks.ids and ids.get(name) != marks.ids[name]:
             change = f"was made anew, its id is {ids[name]}" if name in ids else "is gone"
-            raise PipelineError(f"{job.name}: {history} with the {kind} {name} of id {marks.ids[name]}, which {change}; {advice}")
+            raise PipelineError(
+                f"jobs.{job.name}: {history} with the {kind} {name} of id {marks.ids[name]}, which {change}; {advice}"
+            )

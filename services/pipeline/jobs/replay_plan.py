@@ -45,7 +45,7 @@ def plan_of(job: ReplayJob, files: Files, rows: DataFrame) -> ReplayPlan:
     """
     facts = _facts(job)
     if not files.exists(FILE):
-        with refused_by_spark(job.name, "the slice"):
+        with refused_by_spark(where_key(job.name)):
             chunks_of_rows = _chunks(job, rows)
         first = {"job": facts, "plan_id": str(uuid.uuid4()), "tasks": job.tasks, "chunks": chunks_of_rows}
         files.create(FILE, json.dumps(first))
@@ -59,7 +59,7 @@ def plan_of(job: ReplayJob, files: Files, rows: DataFrame) -> ReplayPlan:
     for name, value in facts.items():
         if planned.get(name) != value:
             raise PipelineError(
-                f"{job.name}: the checkpoint {job.checkpoint} is of another replay: its {name} is {planned.get(name)!r}, "
+                f"jobs.{job.name}: the checkpoint {job.checkpoint} is of another replay: its {name} is {planned.get(name)!r}, "
                 f"not {value!r}; give this one a checkpoint of its own"
             )
     return plan
@@ -67,8 +67,8 @@ def plan_of(job: ReplayJob, files: Files, rows: DataFrame) -> ReplayPlan:
 
 def damaged(job: ReplayJob, path: str) -> PipelineError:
     return PipelineError(
-        f"{job.name}: {path} is damaged: it is not what a replay wrote there; put it back, or give the job a new checkpoint, "
-        "with which it writes all of its rows again"
+        f"jobs.{job.name}: {path} is damaged: it is not what a replay wrote there; put it back, or give the job "
+        "a new checkpoint, with which it writes all of its rows again"
     )
 
 
@@ -87,10 +87,14 @@ def slice_of(rows: DataFrame, wanted: LakeSlice, name: str) -> DataFrame:
         conditions.append(F.col("offset") < wanted.until_offset)
     if wanted.keys:
         conditions.append(F.col("key").isin(*(key.encode() for key in wanted.keys)))
-    with refused_by_spark(name, "the slice"):
-        for condition in (*conditions, *([wanted.where] if wanted.where else [])):
-            rows = rows.where(condition)
-        return rows
+    for condition in conditions:
+        rows = rows.where(condition)
+    with refused_by_spark(where_key(name)):
+        return rows.where(wanted.where) if wanted.where else rows
+
+
+def where_key(job: str) -> str:
+    return f"jobs.{job}.slice.where"
 
 
 def rows_of_chunk(rows: DataFrame, chunk: tuple[OffsetRange, ...], tasks: int) -> DataFrame:

@@ -109,7 +109,7 @@ def start_query(writer: DataStreamWriter, job: str) -> StreamingQuery:
     except Py4JJavaError as error:
         if _CONCURRENT in error.java_exception.getClass().getName():
             raise PipelineError(
-                f"{job}: another process has started the job with this checkpoint; let one run at a time"
+                f"jobs.{job}: another process has started the job with this checkpoint; let one run at a time"
             ) from error
         raise
 

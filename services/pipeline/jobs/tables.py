@@ -40,7 +40,7 @@ class TableBatches(LakeBatches[DeltaLakeTable]):
     def refuse_offsets(self, before: Mapping[Partition, int], wanted: Offsets) -> None:
         for topic, count in grown(before, wanted):
             raise PipelineError(
-                f"{self._job.name}: {topic} has grown to {count} partitions: records of one key may now lie in two of them, "
+                f"jobs.{self._job.name}: {topic} has grown to {count} partitions: records of one key may now lie in two of them, "
                 "in an order that nobody knows; copy the topic into a new one, and give the job a new checkpoint and a new path"
             )
 

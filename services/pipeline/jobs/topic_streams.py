@@ -74,11 +74,11 @@ def start_topic_stream(
             print(said, file=sys.stderr, flush=True)
             commit_counted(lake_rows(read_raw(spark, options, checkpoint.ranges(batch))), batch)
 
-        with refused_by_spark(job.name, "the stream"):
+        with refused_by_spark(f"jobs.{job.name}"):
             records = read_stream(
                 spark, options, starting_offsets=starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
             )
-            named = lake_rows(records).writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
+            named = lake_rows(records).writeStream.queryName(job.name).option("checkpointLocation", checkpoint.location)
             batches = named.foreachBatch(unless_a_timestamp_overflows(commit_counted, read_again))
             query = start_query(batches.trigger(**job.stream.trigger.arguments()), job.name)
         unless_started.pop_all()

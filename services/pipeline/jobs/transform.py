@@ -19,6 +19,7 @@ from services.pipeline.sink.writing import EpochWriter
 from services.pipeline.spark.admin import KafkaAdmin
 from services.pipeline.spark.checkpoint import Checkpoint
 from services.pipeline.spark.cluster import ClusterSettings, Topics
+from services.pipeline.spark.jvm import jvm
 from services.pipeline.spark.kafka_source import read_stream, source_options
 from services.pipeline.transforms.by_key import in_tasks_by_key, task_count
 
@@ -28,17 +29,17 @@ def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStr
     made anew, and a checkpoint of another job."""
     cluster = surroundings.cluster
     spark = surroundings.spark.newSession()  # views of jobs may have the same names
-    rows = _query(spark, job, cluster)
+    rows = query_rows(spark, job, cluster)
+    refuse_output_mode(spark, job, rows)
     options = job.target.sink_options(cluster.bootstrap_servers, cluster.options)
-    check_columns({field.name: field.dataType.simpleString() for field in rows.schema.fields}, read_options(options).topic)
     with ExitStack() as unless_started:
         admin = unless_started.enter_context(KafkaAdmin(spark, cluster))
         checkpoint = _claimed_checkpoint(spark, job, admin)
         losses = LossCheck(admin, job.on_data_loss, job.name)
         observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
         unless_started.callback(observer.close)
-        with refused_by_spark(job.name, "the query"):
-            named = rows.writeStream.queryName(job.name).option("checkpointLocation", job.stream.checkpoint)
+        with refused_by_spark(f"jobs.{job.name}.query"):
+            named = rows.writeStream.queryName(job.name).option("checkpointLocation", checkpoint.location)
             writer = named.outputMode(job.output_mode).trigger(**job.stream.trigger.arguments())
             write = announced(_checked_epochs(options, checkpoint, losses), checkpoint, job.name)
             query = start_query(writer.foreachBatch(write), job.name)
@@ -82,10 +83,11 @@ def epochs(options: dict[str, str], has_lost_rows: Callable[[int], bool] = lambd
 
 def _claimed_checkpoint(spark: SparkSession, job: TransformJob, admin: KafkaAdmin) -> Checkpoint:
     inputs = [view.topics for view in job.inputs.values()]
-    for topics in inputs:
-        if job.target.topic in admin.refuse_unknown(topics, job.name):
+    for name, view in job.inputs.items():
+        topics = view.topics
+        if job.target.topic in admin.refuse_unknown(topics, f"jobs.{job.name}.inputs.{name}"):
             raise PipelineError(
-                f"{job.name}: its topic {job.target.topic} fits the pattern {topics.pattern!r} of its inputs: "
+                f"jobs.{job.name}.topic: {job.target.topic} fits the pattern {topics.pattern!r} of its inputs: "
                 "it would read its own rows for ever, so choose another topic"
             )
     target = "topics of the rows" if job.target.topic is None else f"topic {job.target.topic}"
@@ -98,20 +100,48 @@ def topics_of_all(inputs: Sequence[Topics]) -> Topics:
     return Topics(pattern="|".join([*patterns, *map(re.escape, names)])) if patterns else Topics(names)
 
 
-def _query(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> DataFrame:
-    with refused_by_spark(job.name, "the query"):
-        for name, view in job.inputs.items():
-            _view(spark, view, job, cluster).createOrReplaceTempView(name)
+def query_rows(spark: SparkSession, job: TransformJob, cluster: ClusterSettings) -> DataFrame:
+    """The rows of the job's query. It asks no cluster. Raises PipelineError with the key that Spark or the sink refuses."""
+    key = f"jobs.{job.name}"
+    for name, view in job.inputs.items():
+        _view(spark, view, job, cluster, f"{key}.inputs.{name}").createOrReplaceTempView(name)
+    with refused_by_spark(f"{key}.query"):
         rows = spark.sql(job.query)
-        if rows.isStreaming:
-            return rows
-    raise PipelineError(f"{job.name}: the query reads none of its inputs: it must select from {' or '.join(job.inputs)}")
+    if not rows.isStreaming:
+        raise PipelineError(f"{key}.query: it reads none of its inputs: it must select from {' or '.join(job.inputs)}")
+    options = job.target.sink_options(cluster.bootstrap_servers, cluster.options)
+    try:
+        check_columns({field.name: field.dataType.simpleString() for field in rows.schema.fields}, read_options(options).topic)
+    except PipelineError as error:
+        raise PipelineError(f"{key}.query: {error}") from error
+    return rows
 
 
-def _view(spark: SparkSession, view: InputView, job: TransformJob, cluster: ClusterSettings) -> DataFrame:
+def refuse_output_mode(spark: SparkSession, job: TransformJob, rows: DataFrame) -> None:
+    """Raises PipelineError if Spark cannot write the query's rows in that mode, as it would say when the stream starts."""
+    with refused_by_spark(f"jobs.{job.name}.output_mode"):
+        java = jvm(spark)
+        checker = getattr(getattr(java.org.apache.spark.sql.catalyst.analysis, "UnsupportedOperationChecker$"), "MODULE$")
+        mode = getattr(java.org.apache.spark.sql.streaming.OutputMode, job.output_mode.title())()
+        checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), mode)
+
+
+def _view(spark: SparkSession, view: InputView, job: TransformJob, cluster: ClusterSettings, table: str) -> DataFrame:
     options = source_options(cluster, view.topics, fail_on_data_loss=job.on_data_loss == "stop")
-    records = read_stream(
-        spark, options, starting_offsets=job.starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
-    )
-    rows = records.selectExpr(*view.select)
-    return rows if view.watermark is None else rows.withWatermark(view.watermark.column, view.watermark.delay)
+    with refused_by_spark("cluster.options"):
+        records = read_stream(
+            spark, options, starting_offsets=job.starting_offsets, max_offsets_per_trigger=job.stream.max_offsets_per_trigger
+        )
+    rows = _selected(records, view.select, f"{table}.select")
+    if view.watermark is None:
+        return rows
+    with refused_by_spark(f"{table}.watermark"):
+        return rows.withWatermark(view.watermark.column, view.watermark.delay)
+
+
+def _selected(records: DataFrame, select: Sequence[str], key: str) -> DataFrame:
+    """The columns of these expressions. A refusal names the first that is wrong; it may use columns of those before it."""
+    for number in range(1, len(select) + 1):
+        with refused_by_spark(f"{key}[{number - 1}]"):
+            rows = records.selectExpr(*select[:number])
+    return rows

@@ -33,7 +33,9 @@ class KafkaAdmin:
             self._admin = self._jvm.org.apache.kafka.clients.admin.Admin.create(properties)
         except Py4JJavaError as error:
             reason = error.java_exception.getCause() or error.java_exception
-            raise PipelineError(f"the cluster at {self._servers} cannot be asked: {reason.getMessage()}") from None
+            raise PipelineError(
+                f"cluster.bootstrap_servers: the cluster at {self._servers} cannot be asked: {reason.getMessage()}"
+            ) from None
 
     def __enter__(self) -> "KafkaAdmin":
         return self
@@ -44,16 +46,19 @@ class KafkaAdmin:
     def close(self) -> None:
         self._admin.close()
 
-    def refuse_unknown(self, topics: Topics, job: str) -> list[str]:
-        """The names of the topics that are meant. Raises PipelineError unless all are there, or some topic fits the pattern."""
+    def refuse_unknown(self, topics: Topics, table: str) -> list[str]:
+        """The names of the topics that this table of the job file means. Raises PipelineError unless all are there, or some topic
+        fits the pattern."""
         known = set(self._ask(lambda: self._admin.listTopics().names().get()))
         if missing := [name for name in topics.names if name not in known]:
-            raise PipelineError(f"{job}: there is no topic {missing[0]!r} in the cluster at {self._servers}")
+            raise PipelineError(f"{table}.topics: there is no topic {missing[0]!r} in the cluster at {self._servers}")
         if topics.pattern is None:
             return list(topics.names)
-        found = sorted(filter(pattern_fits(self._spark, topics.pattern), known))
+        found = sorted(filter(pattern_fits(self._spark, topics.pattern, table), known))
         if not found:
-            raise PipelineError(f"{job}: no topic of the cluster at {self._servers} fits the pattern {topics.pattern!r}")
+            raise PipelineError(
+                f"{table}.topic_pattern: no topic of the cluster at {self._servers} fits the pattern {topics.pattern!r}"
+            )
         return found
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
@@ -101,4 +106,6 @@ class KafkaAdmin:
             text = error.java_exception.toString()
             if unless is not None and unless in text:
                 return None
-            raise PipelineError(f"the cluster at {self._servers} does not answer: {text.rpartition('errors.')[2]}") from None
+            raise PipelineError(
+                f"cluster.bootstrap_servers: {self._servers} does not answer: {text.rpartition('errors.')[2]}"
+            ) from None

@@ -73,6 +73,7 @@ def _client_options(options: Mapping[str, str]) -> dict[str, Any]:
         **shared,
         "bootstrap.servers": options["kafka.bootstrap.servers"],
         "isolation.level": options["kafka.isolation.level"],
+        "log_level": 0,
         "group.id": "penstock-pipeline",
         "enable.auto.commit": False,
         "enable.partition.eof": True,

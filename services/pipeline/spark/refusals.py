@@ -13,7 +13,7 @@ from pyspark.errors import (
     SparkRuntimeException,
 )
 
-from services.pipeline.errors import PipelineError
+from services.pipeline.errors import PipelineError, first_line
 
 VALUE_ERRORS = (ArithmeticException, DateTimeException, NumberFormatException, SparkRuntimeException)
 """What Spark raises for a value of a row with which it cannot compute, say in a cast."""
@@ -40,12 +40,6 @@ def refusal_in(error: BaseException) -> str | None:
 def reason_of(error: BaseException) -> str:
     """The one line that tells the reason, whatever the error is."""
     return refusal_in(error) or _raised_in_python(str(error)) or _cause_in_java(error) or first_line(error)
-
-
-def first_line(error: BaseException) -> str:
-    """Spark's reason without the plan, the query and the Java stack behind it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 def _raised_in_python(text: str) -> str | None:

@@ -4,16 +4,27 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TextIO
 
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.spark.failure_logs import leave_out_failures
+from services.pipeline.spark.gateway import settings_from_outside, start_jvm
 from services.pipeline.spark.packages import IVY_VARIABLE, ROOT, package_settings
-from services.pipeline.spark.settings import FIXED, SparkSettings
+from services.pipeline.spark.refusals import reason_of
+from services.pipeline.spark.settings import FIXED, LOCAL, SparkSettings, is_local
 
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""A variable of the environment that `spark-submit` sets: its JVM runs already, with the packages that it was given."""
+SET_BY_SPARK_SUBMIT = ("spark.ui.showConsoleProgress",)
+"""What `spark-submit`, which also starts the JVM of a plain Python process, sets where nobody has asked for it."""
+EXTENSIONS, DELTA = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
 DEFAULTS = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    EXTENSIONS: DELTA,
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.ui.enabled": "false",
     # Errors that are not ours are printed in full, since Spark's own lines of them are left out.
@@ -38,18 +49,33 @@ def ivy_folder() -> Path:
     return Path(os.environ.get(IVY_VARIABLE, ROOT / ".tools" / "pipeline" / "ivy"))
 
 
-def make_session(settings: SparkSettings, app_name: str = "penstock pipeline") -> SparkSession:
-    """Starts Spark's JVM, or gives the session that this process has. Raises PipelineError without Java."""
+def make_session(settings: SparkSettings, app_name: str = "penstock pipeline", output: TextIO | None = None) -> SparkSession:
+    """Starts Spark's JVM, or takes that of `spark-submit`: once in a process. `output`: of the JVM.
+
+    The job file goes before what `spark-submit` and `spark-defaults.conf` say, and these go before our defaults. Raises
+    PipelineError without Java, and for what Spark refuses.
+    """
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise PipelineError("there is no java on PATH: Spark needs Java 17 (apt-get install openjdk-17-jre-headless)")
-    if settings.master.startswith("local"):
+    packages = {} if SUBMITTED in os.environ else package_settings(ivy_folder())
+    from_file = {**packages, **settings.config, **FIXED, **({} if settings.master is None else {"spark.master": settings.master})}
+    gateway = start_jvm(from_file, output)
+    conf = settings_from_outside(gateway)
+    given = {**{key: value for key, value in conf.getAll() if key not in SET_BY_SPARK_SUBMIT}, **from_file}
+    master = given.get("spark.master", LOCAL)
+    if is_local(master):
         # Workers, and the planners of data sources, run the interpreter that has the pipeline's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    local = LOCAL_DEFAULTS if settings.master.startswith("local") else {}
-    builder = SparkSession.builder.master(settings.master).appName(app_name)
-    for key, value in {**DEFAULTS, **FIXED, **local, **package_settings(ivy_folder()), **settings.config}.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    defaults = {**DEFAULTS, **(LOCAL_DEFAULTS if is_local(master) else {})}
+    ours = {key: value for key, value in defaults.items() if key not in given}
+    if (extensions := given.get(EXTENSIONS, DELTA)) != DELTA and DELTA not in extensions.split(","):
+        ours[EXTENSIONS] = f"{DELTA},{extensions}"
+    try:
+        SparkContext(conf=conf.setAll([*given.items(), *ours.items()]).setMaster(master).setAppName(app_name), gateway=gateway)
+        session = SparkSession.builder.config(map={**given, **ours}).getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        said = f"Spark does not start with spark.master {master!r} and the settings of spark.config: {reason_of(error)}"
+        raise PipelineError(said) from error
     session.sparkContext.setLogLevel("ERROR")
-    leave_out_failures(session, settings.master)
+    leave_out_failures(session, master)
     return session

@@ -169,6 +169,6 @@ topic = "{topics[1]}"
 query = "SELECT nothing FROM a"
 inputs.a.topics = ["{topics[0]}"]
 """
-    with pytest.raises(PipelineError, match=r"one: Spark refuses the query: \[UNRESOLVED_COLUMN") as caught:
+    with pytest.raises(PipelineError, match=r"jobs\.one\.query: Spark refuses it: \[UNRESOLVED_COLUMN") as caught:
         run_jobs(spark, bootstrap, tmp_path, job)
     assert "\n" not in str(caught.value)

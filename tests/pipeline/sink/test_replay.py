@@ -23,7 +23,7 @@ def test_a_slice_of_the_lake_is_replayed_once_however_often_the_job_is_run(
     condition = 'slice = {keys = ["key-3", "key-4"], since_offset = 10, where = "partition < 2"}'
     job = replay(tmp_path, topic, f'partition = "as it was"\nchunk_rows = 10\n{condition}')
     for predicate, reason in (("offset >", "PARSE_SYNTAX_ERROR"), ("CAST(key AS STRING) = 5", "CAST_INVALID_INPUT")):
-        with pytest.raises(PipelineError, match=rf"again: Spark refuses the slice: .*\[{reason}\]") as caught:
+        with pytest.raises(PipelineError, match=rf"jobs\.again\.slice\.where: Spark refuses it: .*\[{reason}\]") as caught:
             run_jobs(spark, bootstrap, tmp_path, job.replace("partition < 2", predicate))
         assert "\n" not in str(caught.value)
     for _ in range(2):

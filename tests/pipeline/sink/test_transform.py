@@ -142,10 +142,12 @@ def test_what_a_transform_refuses_before_it_reads(spark: SparkSession, bootstrap
         transform(topics).replace(f'topics = ["{topics}"]', 'topics = ["absent"]'), "there is no topic 'absent' in the cluster"
     )
     refused(transform(topics, query="SELECT key FROM given"), "the column value is missing")
-    refused(transform(topics, query="SELECT value FROM absent"), r"one: Spark refuses the query: \[TABLE_OR_VIEW_NOT_FOUND\]")
-    refused(transform(topics, query="SELECT 'a' AS value"), "one: the query reads none of its inputs: it must select from given")
+    refused(
+        transform(topics, query="SELECT value FROM absent"), r"jobs\.one\.query: Spark refuses it: \[TABLE_OR_VIEW_NOT_FOUND\]"
+    )
+    refused(transform(topics, query="SELECT 'a' AS value"), r"jobs\.one\.query: it reads none of its inputs: it must select")
     loop = transform(topics).replace(f'topics = ["{topics}"]', f'topic_pattern = "{topics}.*"')
-    refused(loop, rf"one: its topic {topics}-out fits the pattern '{topics}\.\*' of its inputs: it would read its own rows")
+    refused(loop, rf"jobs\.one\.topic: {topics}-out fits the pattern '{topics}\.\*' of its inputs: it would read its own rows")
     cast = "SELECT CAST(CAST(CAST(value AS STRING) AS INT) AS STRING) AS value FROM given"
     refused(transform(topics, f'checkpoint = "{tmp_path}/cast"', cast), r"one: .*\[CAST_INVALID_INPUT\]")
     run_jobs(spark, bootstrap, tmp_path, f'[jobs.one]\nkind = "archive"\ntopics = ["{topics}"]')

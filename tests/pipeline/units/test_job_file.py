@@ -40,7 +40,7 @@ topics = ["orders"]
 def test_a_file_with_defaults() -> None:
     file = parse_job_file(FILE, READERS)
     assert file.cluster.options == {"security.protocol": "PLAINTEXT"}
-    assert (file.spark.master, file.lake) == ("local[*]", LakeSettings("/tmp/lake", "parquet"))
+    assert (file.spark.master, file.lake) == (None, LakeSettings("/tmp/lake", "parquet"))
     stream = StreamSettings("/tmp/lake/_checkpoints/orders", "penstock-pipeline-orders", Trigger())
     assert file.jobs == {"orders": CopyJob(name="orders", topics=Topics(("orders",)), stream=stream)}
 
@@ -68,7 +68,7 @@ def test_jobs_are_chosen_in_the_files_order() -> None:
             'topics = ["o"]\ntrigger = "hourly"',
             r"jobs\.orders\.trigger is 'hourly'; allowed is 'available now'",
         ),
-        ('topics = ["orders"]', 'topics = ["o"]\nmax_offsets_per_trigger = 0', r"max_offsets_per_trigger is 0; .* from 1"),
+        ('topics = ["orders"]', 'topics = ["o"]\nmax_offsets_per_trigger = -1', r"max_offsets_per_trigger is -1; .* from 0"),
         ('bootstrap_servers = "127.0.0.1:9092"', "", r"cluster\.bootstrap_servers is missing; it is a string"),
         ("[jobs.orders]", '[jobs."or ders"]', "a job is called 'or ders'"),
         ('path = "/tmp/lake/"', 'path = "/tmp/lake/"\nformat = "orc"', r"lake\.format is 'orc'; allowed is 'parquet' or 'delta'"),
@@ -84,6 +84,12 @@ def test_jobs_are_chosen_in_the_files_order() -> None:
             r"lake\.path is '//'; allowed is the path or URI of a folder, which is",
         ),
         ('path = "/tmp/lake/"', 'path = " "', r"lake\.path is ' '; allowed is the path or URI of a folder"),
+        ('path = "/tmp/lake/"', 'path = "file:lake"', r"lake\.path is 'file:lake'; allowed is a path, or a URI with a slash"),
+        (
+            'path = "/tmp/lake/"',
+            'path = "2026:11/x"',
+            r"lake\.path is '2026:11/x'; .* has ':' begins with './'",
+        ),
         ('path = "/tmp/lake/"', 'path = "s3a://"', r"lake\.path is 's3a://'; allowed is the path or URI of a folder"),
         ('path = "/tmp/lake/"', f'path = "{__file__}"', r"lake\.path is '.*'; allowed is .* of a folder, and /.* is a file"),
         ('path = "/tmp/lake/"', f'path = "file://{__file__}/a"', rf"lake\.path is 'file:.*, and {__file__} is a file"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.pipeline.jobs.stopping import SIGNALS, StopSignals
+from services.pipeline.jobs.stopping import ONE_SIGNAL_S, SIGNALS, StopSignals
 
 
 class Job:
@@ -52,7 +52,8 @@ def test_a_second_signal_ends_the_process() -> None:
     child = os.fork()
     if child == 0:
         hangs = threading.Event()
-        signals = StopSignals(lambda: None)
+        times_s = iter([0.0, ONE_SIGNAL_S])
+        signals = StopSignals(lambda: None, clock=lambda: next(times_s))
         signals.listen()
         signals.add(type("Hanging", (), {"stop": staticmethod(hangs.wait)})())
         os.kill(os.getpid(), signal.SIGINT)
@@ -61,7 +62,34 @@ def test_a_second_signal_ends_the_process() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 128 + signal.SIGTERM
 
 
+def test_a_signal_that_comes_twice_at_once_stops_the_jobs_once() -> None:
+    """As `timeout` sends it: to the process, and to the process group."""
+    signals, job, released = StopSignals(lambda: None), Job(), threading.Event()
+    signals.listen()
+    signals.add(type("Slow", (), {"stop": staticmethod(released.wait)})())
+    signals.add(job)
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    released.set()
+    signals.wait_until_stopped()
+    assert job.stopped_in == ["stop"]
+
+
+def test_a_job_that_cannot_be_stopped_leaves_the_others_their_stop(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise ConnectionError("the JVM is gone")
+
+    signals, job = StopSignals(lambda: None), Job()
+    signals.listen()
+    signals.add(type("Gone", (), {"stop": staticmethod(fail)})())
+    signals.add(job)
+    os.kill(os.getpid(), signal.SIGTERM)
+    signals.wait_until_stopped()
+    assert job.stopped_in == ["stop"]
+    assert "the JVM is gone" in caplog.text
+
+
 def test_without_a_signal_there_is_nothing_to_wait_for() -> None:
     signals = StopSignals(lambda: None)
     signals.wait_until_stopped()
-    assert signals.received is None
+    assert not signals.has_come(0.0)

@@ -1,0 +1,45 @@
+"""The start of Spark's JVM: where its output goes, and which signals it leaves to the driver."""
+
+import signal
+from collections.abc import Mapping
+from subprocess import Popen
+from typing import Any, TextIO
+
+from pyspark import SparkConf, java_gateway
+from pyspark.errors import PySparkRuntimeError
+
+from services.pipeline.errors import PipelineError
+
+LEFT_TO_THE_DRIVER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that may come to the driver's whole process group or control group: from `timeout`, a terminal or systemd.
+
+A JVM keeps ignoring what its parent ignored. It ends when its standard input does, so it outlives no driver.
+"""
+
+
+def start_jvm(settings: Mapping[str, str], output: TextIO | None) -> Any:
+    """PySpark's gateway to a new JVM, or to that of `spark-submit`. `output` gets what a new one prints; None: where this process
+    prints. Raises PipelineError if the JVM does not start."""
+    former = java_gateway.Popen
+    java_gateway.Popen = _ignoring_signals  # PySpark has no way to give its own one up
+    streams = {} if output is None else {"stdout": output, "stderr": output}
+    try:
+        return java_gateway.launch_gateway(SparkConf(loadDefaults=False).setAll(list(settings.items())), streams)
+    except PySparkRuntimeError as error:
+        raise PipelineError("Spark's JVM has ended before it could be used: is the java on PATH 17 or later?") from error
+    finally:
+        java_gateway.Popen = former
+
+
+def settings_from_outside(gateway: Any) -> SparkConf:
+    """What `spark-submit` and `spark-defaults.conf` say, and what the JVM was started with."""
+    return SparkConf(_jconf=gateway.jvm.SparkConf(True))
+
+
+def _ignoring_signals(command: list[str], **options: Any) -> "Popen[bytes]":
+    return Popen(command, **{**options, "preexec_fn": _ignore_signals})
+
+
+def _ignore_signals() -> None:
+    for number in LEFT_TO_THE_DRIVER:
+        signal.signal(number, signal.SIG_IGN)

@@ -48,6 +48,8 @@ class Faults:
     """By storage node, the paths of its log directories that refuse appends, since they are full."""
     roles_away: tuple[str, ...] = ()
     """The roles of which no process is there: gateway, controller, group coordinator, transaction coordinator."""
+    slow_followers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By storage node that holds up acks=all again and again, the leaders that wait for it."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a partition is offline, and what to do, for the first `SHOWN_MAX`."""
 
@@ -89,6 +91,7 @@ class Health:
             "failed_directories": {str(node_id): count for node_id, count in faults.failed_directories.items()},
             "only_full": faults.only_full,
             "full_directories": {str(node_id): list(paths) for node_id, paths in faults.full_directories.items()},
+            "slow_followers": {str(node_id): list(leaders) for node_id, leaders in faults.slow_followers.items()},
             "roles_away": list(faults.roles_away),
             "moving": self.moving,
             "leaders": {str(node_id): count for node_id, count in self.leaders.items()},
@@ -174,8 +177,17 @@ def _faults(image: ClusterImage) -> Faults:
         {node_id: member.failed_dirs for node_id, member in sorted(members.items()) if member.failed_dirs},
         {node_id: member.full_dirs for node_id, member in sorted(members.items()) if member.full_dirs},
         tuple(role for role in roles if not image.members(role)),
+        _slow_followers(members),
         reasons,
     )
+
+
+def _slow_followers(members: Mapping[int, Member]) -> dict[int, tuple[int, ...]]:
+    slow: dict[int, tuple[int, ...]] = {}
+    for leader, member in sorted(members.items()):
+        for node_id in member.slow_followers:
+            slow[node_id] = (*slow.get(node_id, ()), leader)
+    return dict(sorted(slow.items()))
 
 
 def _why_offline(state: PartitionState, members: Mapping[int, Member]) -> str:
@@ -210,6 +222,8 @@ def _clauses(faults: Faults) -> Iterator[str]:
         yield _failed_directories(faults.failed_directories)
     for node_id, paths in faults.full_directories.items():
         yield f"{', '.join(paths)} of {_nodes([node_id])} {_is(paths)} full"
+    for node_id, leaders in faults.slow_followers.items():
+        yield f"{_nodes([node_id])} holds up acks=all of {_nodes(leaders)} again and again"
     for role in faults.roles_away:
         yield f"no {role.replace('_', ' ')} is there"
 

@@ -162,6 +162,8 @@ class Member:
     """Storage only: how far the node's former life had seen the metadata."""
     went_back: tuple[str, ...] = ()
     """Storage only: ids of log directories that are older copies of themselves. Acknowledged records are missing there."""
+    slow_followers: tuple[int, ...] = ()
+    """Storage only: followers that hold up acks=all of partitions which this node leads, again and again."""
 
 
 @dataclass(frozen=True, slots=True)

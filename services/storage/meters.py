@@ -41,6 +41,14 @@ EXPIRED_PRODUCES = CounterDefinition(
     otherwise="A follower or a disk is slow. Look at the followers' lag, and at "
     "`kafka_log_logflushstats_logflushrateandtimes_seconds`.",
 )
+HELD_UP = CounterDefinition(
+    name="penstock_storage_held_up_produces",
+    help="Times that acks=all waited more than 0.5 s for a follower in the ISR. Waits that end within a second are one.",
+    labels=("follower",),
+    healthy="0",
+    otherwise="The follower stops for a moment now and then: look at its disk, its CPU and the network. "
+    "`/debug/partitions/TOPIC-N` of a leader shows what it lacks, and when it was heard last.",
+)
 ISR_SHRINKS = CounterDefinition(
     name=REPLICAS + "isrshrinks",
     help="ISR changes that removed a follower.",
@@ -135,6 +143,7 @@ class Meters:
         self.fetch_requests = 0
         self.expired_produces = 0
         self.duplicates = 0
+        self.held_up_by: dict[int, int] = {}
         self.isr_shrinks = 0
         self.isr_expands = 0
         self.stalled: set[str] = set()
@@ -152,6 +161,7 @@ class Meters:
         yield PRODUCE_REQUESTS.sample(self.produce_requests)
         yield FETCH_REQUESTS.sample(self.fetch_requests)
         yield EXPIRED_PRODUCES.sample(self.expired_produces)
+        yield HELD_UP.samples(((f"{follower}",), count) for follower, count in self.held_up_by.items())
         yield ISR_SHRINKS.sample(self.isr_shrinks)
         yield ISR_EXPANDS.sample(self.isr_expands)
         yield DUPLICATES.sample(self.duplicates)

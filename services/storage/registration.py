@@ -154,6 +154,11 @@ class StorageRegistration:
         if self._registration is not None:
             await self._registration.update(**self._directories(directory_ids, full))
 
+    async def report_slow_followers(self, nodes: tuple[int, ...]) -> None:
+        """Reports the followers that hold up acks=all of partitions that this node leads, again and again."""
+        if self._registration is not None:
+            await self._registration.update(slow_followers=nodes)
+
     def _directories(self, directory_ids: tuple[str, ...], full: tuple[str, ...]) -> dict[str, Any]:
         """The member's fields about log directories: those that work, and the paths of full ones."""
         failed = len(self._config.directories) - len(directory_ids)

@@ -9,8 +9,9 @@ nobody is elected in its place while its last answers are still on their way.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
@@ -141,7 +142,13 @@ class StorageNode:
         read_replicas = PreferredReadReplicas(self.partitions, self._broker_configs)
         self.fetches = Fetches(self.partitions, self.meters, read_replicas, self._checks, self.disk_reads)
         self.leader_side = LeaderReplication(
-            self.partitions, self.meters, self._controller, self._broker_configs, self._checks, self.disk_reads
+            self.partitions,
+            self.meters,
+            self._controller,
+            self._broker_configs,
+            self._checks,
+            self.disk_reads,
+            on_slow_followers=lambda nodes: self._report_soon(self.registration.report_slow_followers(nodes)),
         )
         self._ends = AcknowledgedEnds(self.partitions)
         self._waiting_readers = WaitingReaders(self.fetches, self.leader_side.pulls, self._ends)
@@ -156,6 +163,7 @@ class StorageNode:
             on_appended=self.leader_side.pulls.appended,
             readers_wait=self.fetches.waiting_on,
             coordinators=TransactionCoordinators(self.registration.hello, environment.identity.host_id, environment.transport),
+            on_committed=self.leader_side.slow_followers.committed,
         )
         self._markers = TransactionMarkers(self.appends)
         self._effects = EffectQueue(
@@ -453,8 +461,10 @@ class StorageNode:
         self._report_directories_soon()
 
     def _report_directories_soon(self) -> None:
-        report = self.registration.report_directories(self.disks.directory_ids, self.disks.full_paths)
-        task = self._loop.create_task(report, name="log directories changed")
+        self._report_soon(self.registration.report_directories(self.disks.directory_ids, self.disks.full_paths))
+
+    def _report_soon(self, report: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(report, name="a report in the member record")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -86,13 +86,14 @@ class Filled:
     offsets: list[int]
 
 
-def fetch_case(name: str, size: int, connections: int) -> Case:
+def fetch_case(name: str, size: int, connections: int, *, batch_size: int = 16 * KIB) -> Case:
+    """A batch that is larger than `size` comes whole, and alone."""
     per_partition = 256 * 1024 * 1024 // connections
 
     def prepare(side: Side) -> Filled:
         topic = unique(name)
         side.create_topic(topic, connections)
-        batch, records = frames.batch_of_about(16 * KIB, 1000, time.time_ns() // 1_000_000)
+        batch, records = frames.batch_of_about(batch_size, 1000, time.time_ns() // 1_000_000)
         leaders = side.leaders(topic)
         position = frames.produce_error_position(topic)
         count = per_partition // len(batch)
@@ -107,7 +108,7 @@ def fetch_case(name: str, size: int, connections: int) -> Case:
     def run(side: Side, prepared: object, seconds: float) -> Measured:
         assert isinstance(prepared, Filled)
         position = frames.fetch_error_position(prepared.name)
-        result = load.fetch(prepared.targets, position, prepared.offsets, size, seconds)
+        result = load.fetch(prepared.targets, position, prepared.offsets, max(size, batch_size), seconds)
         if result.bytes < result.requests * size * 0.7:
             raise load.BenchError(f"{side.name}: {result.bytes / result.requests:.0f} bytes a fetch, {size} were asked for")
         return Measured(result.megabytes_per_s, result.requests)
@@ -116,7 +117,10 @@ def fetch_case(name: str, size: int, connections: int) -> Case:
         name=name,
         unit="MB/s",
         higher_is_better=True,
-        settings=f"raw Fetch of {size} B, one in flight, {connections} connection(s), data in the page cache",
+        settings=(
+            f"raw Fetch of {size} B from batches of {batch_size} B, one in flight, {connections} connection(s), data in the page "
+            "cache"
+        ),
         prepare=prepare,
         run=run,
         clean=lambda side, prepared: side.delete_topic(prepared.name),  # type: ignore[attr-defined]
@@ -153,5 +157,7 @@ def raw_cases() -> list[Case]:
     for label, size in (("64KB", 64 * KIB), ("1MB", 1024 * KIB)):
         for connections in (1, 4):
             cases.append(fetch_case(f"fetch-{label}-{connections}conn", size, connections))
+    for connections in (1, 4):
+        cases.append(fetch_case(f"fetch-64KB-of-128KB-{connections}conn", 64 * KIB, connections, batch_size=128 * KIB))
     cases.append(latency_case("latency-p99-1000rps", acks=1))
     return cases

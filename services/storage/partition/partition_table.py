@@ -1,5 +1,7 @@
 """The partitions of this node by topic id, and the refusal for each one that it cannot serve."""
 
+import asyncio
+
 from libs.cluster.image import ClusterImage
 from libs.runtime.admin import NotShown
 from libs.wire.errors import ErrorCode
@@ -67,6 +69,7 @@ class PartitionTable:
                     **_shown(partition),
                     "topic_id": partition.key[0].hex(),
                     "isr": isr,
+                    "followers": partition.replica.followers_shown(asyncio.get_running_loop().time()),
                     "last_stable_offset": partition.last_stable_offset,
                     "open_transactions": open_transactions.shown(partition),
                 }

@@ -98,8 +98,11 @@ class Appends:
         on_appended: Callable[[Key], None],
         readers_wait: Callable[[Key], bool],
         coordinators: TransactionCoordinators,
+        on_committed: Callable[[Partition, float], None],
     ) -> None:
+        """`on_committed` is called with the longest wait of the produces that a high watermark has answered."""
         self._partitions = partitions
+        self._on_committed = on_committed
         self.owners = Owners(partitions, confirm)
         self._clock = clock
         self._meters = meters
@@ -433,10 +436,14 @@ class Appends:
 
     def answer_committed(self, partition: Partition) -> None:
         """Answers, in order, the produces that the high watermark has reached."""
-        now = self._loop.time()
+        now, longest_s = self._loop.time(), 0.0
         for append in partition.parked.committed(partition.replica.high_watermark):
-            self._meters.synced.observe(now - append.appended_at)
+            waited_s = now - append.appended_at
+            longest_s = max(longest_s, waited_s)
+            self._meters.synced.observe(waited_s)
             append.succeed()
+        if longest_s:
+            self._on_committed(partition, longest_s)
 
     def refuse_waiting(self, partition: Partition, refusal: Refusal) -> None:
         """Refuses the produces that wait: leadership was lost, the disk failed, or the partition is gone.

@@ -112,6 +112,10 @@ WORK: Final = {
 }
 
 REPLICAS: Final = {
+    "a follower holds up acks=all": Advice(
+        "A Produce waited more than half a second for this follower, which then went on.",
+        "Again and again: look at the disk, the CPU and the network of `follower`.",
+    ),
     "a leader's batches do not continue the log": Advice(
         "A follower refused what its leader sent. It asks again.", "Report it if it comes again for one partition."
     ),

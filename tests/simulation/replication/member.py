@@ -212,11 +212,13 @@ class StorageMember:
             on_appended=lambda key: self.leading.pulls.appended(key),
             readers_wait=lambda key: False,
             coordinators=nothing,
+            on_committed=lambda one, waited_s: None,
         )
         controller_client: Any = ControllerClient(self.simulator, self.network, self, self._ask, self._loses)
         broker_configs = BrokerConfigs(lambda: partitions.image, self.node_id, STATIC)
         self.leading = LeaderReplication(
-            partitions, meters, controller_client, broker_configs, nothing, DiskReads(lambda path: None)
+            *(partitions, meters, controller_client, broker_configs, nothing, DiskReads(lambda path: None)),
+            on_slow_followers=lambda nodes: None,
         )
         self.effects = EffectQueue(
             EffectHandlers(

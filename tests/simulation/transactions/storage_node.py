@@ -118,6 +118,7 @@ class StorageNode(Server):
             on_appended=lambda key: None,
             readers_wait=lambda key: False,
             coordinators=self._coordinators,
+            on_committed=lambda one, waited_s: None,
         )
         markers = TransactionMarkers(self.appends)
         self.effects = EffectQueue(

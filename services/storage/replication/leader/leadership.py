@@ -18,6 +18,7 @@ from services.storage.replication.leader.isr_changes import IsrChanges
 from services.storage.replication.leader.leadership_confirmations import LeadershipConfirmations
 from services.storage.replication.leader.log_ends import LogEndRequests
 from services.storage.replication.leader.pulls import Pulls
+from services.storage.replication.leader.slow_followers import Changed, SlowFollowers
 from services.storage.replication.leader.throttle import LeaderThrottle
 
 LAG_TIME, LAG_MESSAGES = "replica.lag.time.max.ms", "replica.lag.max.messages"
@@ -34,7 +35,9 @@ class LeaderReplication:
         broker_configs: BrokerConfigs,
         checks: LeaderChecks,
         disk_reads: DiskReads,
+        on_slow_followers: Changed,
     ) -> None:
+        self.slow_followers = SlowFollowers(meters, on_slow_followers)
         self._partitions = partitions
         self._broker_configs = broker_configs
         self.isr_changes = IsrChanges(partitions, controller, meters, limits=self._limits)
@@ -56,6 +59,7 @@ class LeaderReplication:
         self.isr_changes.start()
 
     async def close(self) -> None:
+        self.slow_followers.close()
         self.confirmations.close()
         await self.isr_changes.close()
 

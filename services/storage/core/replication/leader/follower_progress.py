@@ -95,6 +95,18 @@ class FollowerProgress(MemberProgress):
             return False
         return now - self.caught_up_at > limits.time_s or 0 < limits.max_messages < missing
 
+    def shown(self, now: float, leader_end: int) -> dict[str, object]:
+        """For the admin port: its positions, what it lacks, and how long ago it was heard and caught up, in seconds."""
+        return {
+            "reported": self.reported,
+            "fetch": self.log_end,
+            "durable": self.durable,
+            "lacks": leader_end - self.log_end,
+            "lacks_durable": leader_end - self.durable,
+            "heard_ago_s": round(now - self.contact.alive_at, 3) if self.contact is not None else None,
+            "caught_up_ago_s": round(now - self.caught_up_at, 3) if self.caught_up_at is not None else None,
+        }
+
     def _caught_up(self, at: float) -> None:
         if self.caught_up_at is None or at > self.caught_up_at:
             self.caught_up_at = at

@@ -54,6 +54,7 @@ class Replica:
         "min_in_sync",
         "node_id",
         "on_effects",
+        "raised_by",
         "reported_isr",
         "start_watchers",
         "synced",
@@ -79,6 +80,8 @@ class Replica:
         """This node leads, and the state says that acknowledged records may be in page caches only."""
         self.start_watchers: list[Callable[[], None]] = []
         """Called whenever `least_start` may have risen, or this node leads no longer."""
+        self.raised_by = -1
+        """The replica whose progress raised the high watermark last. -1: another ISR did."""
         self.on_effects: Callable[[], None] = _no_listener
         """Called for the first effect after `take_effects`."""
         self._effects = 0
@@ -151,14 +154,14 @@ class Replica:
         """The leader's own log grew to `log_end`."""
         self._own.log_end = log_end
         if not self.synced:
-            self._advance_high_watermark()
+            self._advance_high_watermark(self.node_id)
 
     def synced_to(self, durable: int) -> None:
         """A sync round made everything before `durable` survive a power cut on this node."""
         if durable > self._own.durable:
             self._own.durable = durable
         if self.synced:
-            self._advance_high_watermark()
+            self._advance_high_watermark(self.node_id)
 
     def reported(
         self,
@@ -247,9 +250,19 @@ class Replica:
 
     def _progressed(self, node_id: int, follower: FollowerProgress, now: float, own_start: int) -> None:
         follower.observe(now, self._own.log_end, synced=self.synced, reported_now=True)
-        self._advance_high_watermark()
+        self._advance_high_watermark(node_id)
         if self.may_join(node_id, own_start):
             self._note(FOLLOWER_MAY_JOIN)
+
+    def followers_shown(self, now: float) -> dict[str, dict[str, object]]:
+        """For the admin port: each other replica, by node id, as this leader knows it."""
+        shown: dict[str, dict[str, object]] = {}
+        for node in (node for node in self._replicas if self.leading and node != self.node_id):
+            follower = self._followers.get(node)
+            shown[str(node)] = {"in_sync": node in self.isr.committed, "reported": False}
+            if follower is not None:
+                shown[str(node)] |= follower.shown(now, self._own.log_end)
+        return shown
 
     @property
     def maximal_followers(self) -> list[int]:
@@ -413,7 +426,8 @@ class Replica:
             return min([member.durable for member in self._counted])
         return min([member.log_end for member in self._counted])
 
-    def _advance_high_watermark(self) -> None:
+    def _advance_high_watermark(self, progressed: int = -1) -> None:
+        """`progressed`: the replica that has made progress; -1: none."""
         # KIP-966: the high watermark does not advance while the ISR is smaller than the effective minimum.
         if not self.leading or self.in_sync < self.min_in_sync:
             return
@@ -424,6 +438,7 @@ class Replica:
             committed = self._acknowledged_by_all()
         if committed > self.high_watermark:
             self.high_watermark = committed
+            self.raised_by = progressed
             self._note(HIGH_WATERMARK_ROSE)
 
 

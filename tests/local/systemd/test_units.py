@@ -21,7 +21,7 @@ from services.local.systemd.hosts import RPC_PORTS, Hosts
 from services.local.systemd.units import DESCRIPTIONS, STOP_S, unit_name
 from services.storage.config import StorageConfig
 from services.transaction_coordinator.config import TransactionCoordinatorConfig
-from tests.deploy.hosts.page import block_with
+from tests.deploy.hosts.page import block_with, command_with
 from tests.deploy.hosts.unit_files import Unit, read_unit
 from tests.support.requirements import ROOT, require
 
@@ -111,6 +111,25 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
             timeout=60,
         )
         assert level.returncode == 0, level.stdout[-300:]
+
+
+def test_the_page_copies_what_a_host_needs_and_no_cluster(tmp_path: Path) -> None:
+    """What the checkout has besides, such as `.run` and `.venv`, stays where it is."""
+    command = command_with("docs/operate/three-hosts.md", "README.md services /opt/penstock-0.1.0")
+    target = tmp_path / "penstock"
+    target.mkdir()
+    subprocess.run(command.replace("/opt/penstock-0.1.0", str(target)), shell=True, cwd=ROOT, check=True, timeout=60)
+    assert {path.name for path in target.iterdir()} == {
+        "constraints.txt",
+        "docs",
+        "libs",
+        "pyproject.toml",
+        "README.md",
+        "services",
+    }
+    setup = [sys.executable, "-m", "services.local", "setup", "--help"]
+    for argv in (setup, [sys.executable, "-m", "services.local.systemd", "--help"]):
+        subprocess.run(argv, cwd=target, check=True, capture_output=True, timeout=60)
 
 
 def test_the_firewall_is_the_one_that_the_page_prints() -> None:

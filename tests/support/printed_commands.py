@@ -55,6 +55,10 @@ class PrintedCommands:
         assert commands, f"{page or self._page}: {section} has no command"
         return self.sh(commands)
 
+    def save(self, name: str, text: str) -> None:
+        """Writes a file that the page has its reader save, at the place that was given for it."""
+        Path(self._places[name]).write_text(self._placed(text), encoding="utf-8")
+
     def sh(self, script: str) -> str:
         """Runs a script of the test's own in the same surroundings."""
         path = f"{self._bin}:{ROOT / '.venv' / 'bin'}:{ROOT / '.tools' / 'etcd'}:{os.environ['PATH']}"

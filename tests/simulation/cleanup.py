@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, cast
 
 from libs.commitlog.cleaner.cleaning import clean_with, remove_cleaned
-from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult
+from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, ProducerEnds
 from libs.commitlog.cleaner.pace import JobTime
 from libs.commitlog.cleaner.planning import CleanPlan, CompactionConfig, SealedSegment, plan
 from libs.commitlog.files.sync import NO_ROOM
@@ -265,7 +265,8 @@ class Cleanup:
         )
         partition = cast(Partition, SimpleNamespace(log=log, config=settings))
         aborted = log.aborted.between(log.segments, due.sources[0].base_offset, due.end_offset)
-        return job_of(partition, due, Allowance(cast(Any, None), 1 << 20, 0), self.now_ms, aborted)
+        producers = ProducerEnds.of(log.producers.view())
+        return job_of(partition, due, Allowance(cast(Any, None), 1 << 20, 0), self.now_ms, aborted, producers)
 
     # ---
 

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import FrameType
 
-from tests.simulation.failed_seeds import print_failed, remember
+from tests.simulation.failed_seeds import REMEMBERED, print_failed, remember
 from tests.simulation.hunt.page import MINUTES_MIN, table, write_figures
 from tests.simulation.hunt.progress import Progress
 from tests.simulation.hunt.seed_runs import KINDS, prepare_worker, run_job
@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(KINDS), help="of these only")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--progress", type=Path, default=PROGRESS, help="the file that tells where the last hunt ended")
+    parser.add_argument("--failed", type=Path, default=REMEMBERED, help="the file that keeps what fails")
     chosen = parser.parse_args()
     together = {kind: KINDS[kind].together for kind in chosen.kinds.split(",")}
     os.nice(19)
@@ -42,7 +43,7 @@ def main() -> int:
             ):
                 figures.add(outcome)
                 if outcome.failed:
-                    remember(outcome.kind, outcome.failed)
+                    remember(outcome.kind, outcome.failed, chosen.failed)
                     print_failed(outcome.kind, outcome.failed)
                 print(f"{outcome.kind}: {figures.seeds[outcome.kind]} seeds, {figures.cpu_s[outcome.kind]:.0f} s", flush=True)
         except KeyboardInterrupt:

@@ -8,11 +8,20 @@ import sys
 from tests.support.requirements import ROOT
 
 ALL = ("tests", "--ignore=tests/pipeline")
+TESTS_FAILED = 1
+
+
+class TestsDoNotRun(Exception):
+    """pytest ended otherwise than by tests that fail: nobody learns anything of this seed."""
+
+    __test__ = False
+
+
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.*)$", re.MULTILINE)
 
 
 def violation_of(seed: int, tests: tuple[str, ...] = ALL) -> str:
-    """The tests that fail with Hypothesis' `seed`. "": none does."""
+    """The tests that fail with Hypothesis' `seed`. "": none does. Raises TestsDoNotRun."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--properties", "--hypothesis-profile=hunt"]
     command += [f"--hypothesis-seed={seed}", *tests]
     wide = {**os.environ, "COLUMNS": "500"}  # else pytest cuts the reasons off
@@ -21,8 +30,9 @@ def violation_of(seed: int, tests: tuple[str, ...] = ALL) -> str:
     )
     if done.returncode == 0:
         return ""
-    failed = [line.replace(" - ", ": ", 1) for line in _FAILED.findall(done.stdout)]
-    return "; ".join(failed) or f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-500:]}"
+    if done.returncode != TESTS_FAILED:
+        raise TestsDoNotRun(f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
+    return "; ".join(line.replace(" - ", ": ", 1) for line in _FAILED.findall(done.stdout))
 
 
 def replay(seed: int, story: str) -> str:

@@ -164,13 +164,29 @@ def test_a_property_that_fails_with_other_examples_is_named(tmp_path: Path) -> N
     found = properties.violation_of(5, (str(test),))
     assert "test_numbers_are_small: " in found
     assert "no_property" not in found
-    assert properties.violation_of(5, (str(tmp_path / "gone"),)).startswith("pytest ended with ")
+
+
+def test_tests_that_cannot_be_imported_are_no_seed_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hunt went on while the code was exchanged, and kept a seed for CI that had shown nothing."""
+    (tmp_path / "conftest.py").write_text("from tests.conftest import *\n", encoding="utf-8")
+    (tmp_path / "test_numbers.py").write_text("from os import no_such_name\n", encoding="utf-8")
+    monkeypatch.setitem(KINDS, "properties", Kind(lambda seed: properties.violation_of(seed, (str(tmp_path),)), 1))
+    with pytest.raises(properties.TestsDoNotRun, match="no_such_name"):
+        run_job(Job("properties", [5]))
 
 
 def test_a_hunt_in_processes_ends_by_sigterm_with_what_it_has_run(tmp_path: Path) -> None:
     file = tmp_path / "progress.json"
     file.write_text('{"next_seed": {"disk": 1000}, "cpu_s": {"disk": 0.0}}', encoding="utf-8")
-    command = [sys.executable, "-m", "tests.simulation.hunt", "--kinds=disk", "--workers=1", f"--progress={file}"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.simulation.hunt",
+        "--kinds=disk",
+        "--workers=1",
+        f"--progress={file}",
+        f"--failed={tmp_path / 'failed.json'}",
+    ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8") as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith("disk: 4 seeds, ")

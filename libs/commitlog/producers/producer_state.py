@@ -232,7 +232,8 @@ class ProducerState:
         """Forgets producers while there are more than `count_max`, those first that were silent for long, none with an open
         transaction. Returns their number, at most `at_most`. As after an expiry, such a producer may go on with any sequence; a
         batch that it repeats is appended again."""
-        return self.entries.evict(count_max, at_most) if not self._journal else 0
+        has_closed = self.entries.count > len(self.transactions)
+        return self.entries.evict(count_max, at_most) if has_closed and not self._journal else 0
 
     def _advance(self, header: BatchHeader, base_offset: int, timestamp: int) -> bytes | None:
         """Returns the producer's packed entry before the batch."""

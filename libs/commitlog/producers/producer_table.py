@@ -22,6 +22,8 @@ SPREAD: Final = 8191
 """A prime: buckets are chosen by the rest of an id, so that ids in steps of a power of two spread evenly."""
 MARKS: Final = 64
 """The most marks of time in a bucket, about. A silent producer may be known by 1/64 longer than the expiration."""
+EVICTION_WORK_MAX: Final = 10
+"""The producers with an open transaction that an eviction passes over for each one that it may evict."""
 
 Bucket = dict[int, bytes]
 """Packed entries by producer id, those of the latest appends last. Negative keys are marks of time, and have no bytes: the
@@ -230,13 +232,13 @@ class ProducerTable(PackedProducers, MutableMapping[int, ProducerEntry]):
                 if evicted >= at_most:
                     self.crowded.add(slot)
                     break
-        skipped = 0
-        while self.count > count_max and evicted < at_most and skipped < min(len(self._buckets), at_most):
+        work = 0
+        while self.count > count_max and evicted < at_most and work < EVICTION_WORK_MAX * at_most:
             self._evicts_from = (self._evicts_from + 1) % len(self._buckets)
             if self._evict_oldest(self._evicts_from):
-                evicted, skipped = evicted + 1, 0
+                evicted += 1
             else:
-                skipped += 1
+                work += 1 + len(self._buckets[self._evicts_from])
         return evicted
 
     def _evict_oldest(self, slot: int) -> bool:

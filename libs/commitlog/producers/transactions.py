@@ -36,6 +36,10 @@ class UnstableTransactions:
         """All of them: a client may have opened very many."""
         return tuple(self._ongoing)
 
+    def __len__(self) -> int:
+        """The number of ongoing ones."""
+        return len(self._ongoing)
+
     def oldest(self, count_max: int) -> list[tuple[int, int]]:
         """Those that began first, as in `ongoing`."""
         return self._ongoing[:count_max]

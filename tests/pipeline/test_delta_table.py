@@ -41,7 +41,7 @@ def test_a_data_file_that_is_gone_is_named_in_one_sentence(spark: SparkSession, 
     gone = next(tmp_path.glob("topic=*/date=*/*.parquet"))
     gone.unlink()
     with (
-        pytest.raises(PipelineError, match=f"^check: file:.*/{gone.name} is gone, and its table names it$"),
+        pytest.raises(PipelineError, match=f"^jobs.check: file:.*/{gone.name} is gone, and its table names it$"),
         in_one_sentence("check"),
     ):
         read_table(spark, str(tmp_path)).toArrow()

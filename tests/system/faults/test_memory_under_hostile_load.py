@@ -1,19 +1,29 @@
-"""The memory of a gateway under clients that send much and wait long, with the settings that it has by default."""
+"""The memory of a gateway, and of a storage node, under clients that send much and wait long, with the settings that they have by
+default."""
 
+import contextlib
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batch_layout import Codec
+from libs.wire.record_batches.records import Record, build_batch
 from tests.compat.clients.admin import Admin
-from tests.gateway.kafka_client import FETCH, METADATA, fetch_body, frame
+from tests.gateway.kafka_client import FETCH, METADATA, PRODUCE, fetch_body, frame, produce_body, read_produced
 from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import rounds
 from tests.system.faults.hostile_sockets import Attack
 from tests.system.faults.produce_run import ProduceRun, Tail
+from tests.system.faults.raw_connection import raw_client
+from tests.system.faults.timestamp_lookups import TimestampLookups
 
 MIB = 1 << 20
 MEMORY_MAX = 300_000_000
+REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +52,47 @@ def beside_a_client(target: LocalCluster, topic: str, attack: Attack) -> None:
         tail.catch_up(run)
     run.check(target.bootstrap)
     assert peak_memory_bytes(target) < MEMORY_MAX
+
+
+def peaks_with_children(target: LocalCluster, name: str) -> list[int]:
+    """The peak of a process in bytes, and those of its children that run."""
+    peaks: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it may end meanwhile
+                status = (entry / "status").read_text(encoding="utf-8")
+                if str(target.pid(name)) in (entry.name, *re.findall(r"PPid:\s+(\d+)", status)):
+                    peaks += [int(kib) * 1024 for kib in re.findall(r"VmHWM:\s+(\d+) kB", status)]
+    return peaks
+
+
+async def test_lookups_in_a_batch_that_is_large_when_decompressed(target: LocalCluster, topic: str) -> None:
+    """A few kilobytes that hold 60 MiB. The record that is looked for stands behind them."""
+    bomb = f"{topic}-bomb"
+    now_ms = int(time.time() * 1000)
+    Admin(target.bootstrap).create(topic, 1)
+    Admin(target.bootstrap).create(bomb, 1)
+    port = target.shape.port + 1
+    batch = build_batch([Record(b"k", bytes(60 * MIB), now_ms), Record(b"k", b"v", now_ms + 10)], codec=Codec.ZSTD)
+    async with raw_client(port) as client:
+        client.ask(PRODUCE, 8, produce_body(8, [(bomb, [(0, bytes(batch))])]))
+        _, answer = await client.answer()
+        assert [each.error for each in read_produced(answer, 8)[0]] == [0]
+    with ProduceRun(target.bootstrap, topic) as run:
+        run.advance(100)
+        with TimestampLookups(port, bomb, now_ms + 5, connections=16) as lookups:
+            for _ in rounds("lookups that a child process has walked for"):
+                run.advance(20)
+                peaks = peaks_with_children(target, "storage-1")
+                if len(lookups.answers) >= 20 and (0, 1) in lookups.answers and len(peaks) > 1:
+                    break
+            assert sum(peaks) < MEMORY_MAX
+        run.advance(100)
+        run.finish()
+        assert not run.disconnects, run.disconnects[:3]
+    run.check(target.bootstrap)
+    assert set(lookups.answers) <= {(0, 1), (REQUEST_TIMED_OUT, -1)}
+    assert "taken for dead" not in target.log("controller-1")
 
 
 def test_large_requests_that_pile_up_behind_long_polls_are_not_read(target: LocalCluster, topic: str) -> None:

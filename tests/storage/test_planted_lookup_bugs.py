@@ -21,19 +21,19 @@ TURN_BUGS = {
         "if read.done() and read.exception():\n            pass\n        elif read.done():",
     ),
     "a child walks on for a caller that left": Mutant(
-        LookupSteps._walk, "self._children.run(walk_batch, walk)", "asyncio.shield(self._children.run(walk_batch, walk))"
+        LookupSteps.walk, "self._children.run(walk_batch, walk)", "asyncio.shield(self._children.run(walk_batch, walk))"
     ),
     "a caller that leaves while a disk reads frees its turn at once": Mutant(
-        LookupSteps.do, "read.add_done_callback(partial(self._read_for_nobody, disk))", "self._end_turn(disk)"
+        LookupSteps.do, "read.add_done_callback(partial(self._read_for_nobody, disk))", "self.end_turn(disk)"
     ),
     "a turn is given to a caller that left": Mutant(
-        LookupSteps._end_turn,
+        LookupSteps.end_turn,
         "while following is not None and following.cancelled():",
         "while False:",
     ),
     "a turn that is given while its caller leaves is lost": Mutant(
-        LookupSteps._take_turn,
-        "else:  # it was given in this very moment\n            self._end_turn(disk)",
+        LookupSteps.take_turn,
+        "else:  # it was given in this very moment\n            self.end_turn(disk)",
         "else:\n            pass",
     ),
     "a caller that leaves is still counted": Mutant(LookupTurns.leave, "self.waiting -= 1", "pass"),

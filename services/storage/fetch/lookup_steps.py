@@ -44,7 +44,7 @@ class LookupSteps:
         if isinstance(step, ColdRead):
             return await self._disk_reads.submit(directory, step)
         disk = posixpath.dirname(directory)
-        await self._take_turn(disk, partition)
+        await self.take_turn(disk, partition)
         read: asyncio.Task[bytes | SearchResult] = asyncio.ensure_future(
             self._disk_reads.submit(directory, step.read if isinstance(step, BatchOpening) else step)
         )
@@ -52,16 +52,16 @@ class LookupSteps:
             result = await asyncio.shield(read)
             if isinstance(step, BatchOpening):
                 assert isinstance(result, bytes)
-                return await self._walk(step, result)
+                return await self.walk(step, result)
             assert not isinstance(result, bytes)
             return result
         finally:
             if read.done():
-                self._end_turn(disk)
+                self.end_turn(disk)
             else:  # a thread still reads: whoever is next would only use up one more
                 read.add_done_callback(partial(self._read_for_nobody, disk))
 
-    async def _walk(self, opening: BatchOpening, batch: bytes) -> WalkResult:
+    async def walk(self, opening: BatchOpening, batch: bytes) -> WalkResult:
         walk = opening.walk(batch)
         try:
             return await self._children.run(walk_batch, walk)
@@ -70,7 +70,7 @@ class LookupSteps:
             log.warning("batch not opened for a lookup", extra=fields(bytes=len(batch), reason=error))
             return unopened(walk)
 
-    async def _take_turn(self, disk: str, partition: Partition) -> None:
+    async def take_turn(self, disk: str, partition: Partition) -> None:
         turn: _Turn = asyncio.get_running_loop().create_future()
         if self.turns.join(disk, partition.key, turn):
             return
@@ -80,15 +80,15 @@ class LookupSteps:
             if turn.cancelled():
                 self.turns.leave(disk, partition.key, turn)
             else:  # it was given in this very moment
-                self._end_turn(disk)
+                self.end_turn(disk)
             raise
 
     def _read_for_nobody(self, disk: str, read: "asyncio.Task[bytes | SearchResult]") -> None:
         if not read.cancelled():
             read.exception()  # whoever would have taken it is gone
-        self._end_turn(disk)
+        self.end_turn(disk)
 
-    def _end_turn(self, disk: str) -> None:
+    def end_turn(self, disk: str) -> None:
         following = self.turns.end(disk)
         while following is not None and following.cancelled():  # in this turn of the loop, so it has not left yet
             following = self.turns.end(disk)

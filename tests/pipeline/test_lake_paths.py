@@ -70,4 +70,4 @@ def test_jobs_of_both_kinds_go_on_in_a_lake_at_such_a_path(
 
 
 def test_a_uri_of_another_file_system_stays_as_it_is(spark: SparkSession) -> None:
-    assert Files(spark, "hdfs://name-node:8020/lake/orders").folder == "hdfs://name-node:8020/lake/orders"
+    assert Files(spark, "hdfs://127.0.0.1:8020/lake/orders").folder == "hdfs://127.0.0.1:8020/lake/orders"

@@ -86,7 +86,7 @@ def test_a_time_that_spark_cannot_hold_is_named_and_the_job_goes_on_behind_it(
     make_topic(bootstrap, topic, 1, {"message.timestamp.after.max.ms": str((1 << 63) - 1)})
     make_topic(bootstrap, f"{topic}-out", 2)
     produce(bootstrap, topic, [*records(3), Record(0, b"k", b"far", 1 << 62), *records(2, first=3)])
-    refusal = rf"^one: Spark cannot hold a record's timestamp, look at {topic}-0 from offset 3 on; an archive keeps"
+    refusal = rf"^jobs.one: Spark cannot hold a record's timestamp, look at {topic}-0 from offset 3 on; an archive keeps"
     with pytest.raises(PipelineError, match=refusal):
         run_jobs(spark, bootstrap, tmp_path, transform(topic))
     delete_records(bootstrap, topic, 4)

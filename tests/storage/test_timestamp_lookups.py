@@ -12,6 +12,7 @@ from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, 
 from libs.rpc.schema import unpack
 from libs.runtime.children import ChildProcesses
 from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batch_layout import Codec
 from libs.wire.record_batches.batches import set_max_timestamp
 from libs.wire.record_batches.records import Record, build_batch
 from services.storage.core.fetch.lookup_turns import LookupTurns
@@ -20,6 +21,7 @@ from tests.storage.fake_leader import FakeLeader, LeaderLog
 from tests.storage.held_children import HeldChildren
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
+from tests.wire.time_bounds import out_of_bounds
 
 START = 1_700_000_000_000
 RECORDS = 200
@@ -180,6 +182,20 @@ async def test_headers_that_lie_cost_a_lookup_a_bounded_number_of_openings(
     few = await topic_with(cluster, "few", *[lying(claimed)] * 3, many(), lying(claimed))
     assert await cluster.list_offset(few, LAST) == ListedOffset(0, 3 + RECORDS - 1, LAST, 0)
     assert await cluster.list_offset(few, LAST + 1) == ListedOffset(0)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+async def test_a_record_whose_time_is_outside_of_int64_leaves_lookups_answered(
+    cluster: StorageCluster, children: HeldChildren, codec: Codec
+) -> None:
+    children.release()
+    topic = await cluster.topic("t", record_validation="header")
+    for batch in (many(START - 1000), out_of_bounds(START - 500, (1 << 63) - 1, codec, base_offset=0), many(START + 1000)):
+        assert (await cluster.append(topic, batch)).error == 0
+    assert await cluster.list_offset(topic, START - 500) == ListedOffset(0, RECORDS, START - 500, 0)
+    for wanted in (START - 499, START):
+        assert await cluster.list_offset(topic, wanted) == ListedOffset(0, RECORDS, START, 0)
+    assert await cluster.list_offset(topic, -3) == ListedOffset(0, 2 * RECORDS + 2, LAST + 1000, 0)
 
 
 async def test_a_batch_that_kills_its_child_is_answered_by_its_first_offset(

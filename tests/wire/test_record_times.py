@@ -2,11 +2,12 @@
 
 import random
 
+import pytest
+
 from libs.wire.record_batches.batches import BatchHeader
 from libs.wire.record_batches.record_times import first_at
 from libs.wire.record_batches.records import Record, build_batch, iter_records
-
-START = 1_700_000_000_000
+from tests.wire.time_bounds import START, out_of_bounds
 
 
 def made(dice: random.Random, records: int) -> bytearray:
@@ -52,3 +53,17 @@ def test_bytes_that_are_no_record_are_not_found() -> None:
             batch[dice.randrange(61, len(batch))] = dice.randrange(256)
         result = first_at(batch, header, START, 0, 100)
         assert result is None or result[1] >= START
+
+
+@pytest.mark.parametrize(("base_timestamp", "delta"), [(START, (1 << 63) - 1), (1 << 62, 1 << 62), (-(1 << 63), -1)])
+def test_a_time_outside_of_int64_is_that_of_no_record(base_timestamp: int, delta: int) -> None:
+    batch = out_of_bounds(base_timestamp, delta)
+    assert first_at(batch, BatchHeader.at(batch), base_timestamp, 0, 100) == (10, base_timestamp)
+    assert first_at(batch, BatchHeader.at(batch), base_timestamp, 11, 100) is None
+
+
+def test_an_offset_outside_of_its_batch_is_that_of_no_record() -> None:
+    batch = build_batch([Record(None, b"", START), Record(None, b"", START + 1)], base_offset=10)
+    header = BatchHeader.at(batch)
+    assert first_at(batch, header, START + 1, 0, 100) == (11, START + 1)
+    assert first_at(batch, header._replace(last_offset_delta=0), START + 1, 0, 100) is None

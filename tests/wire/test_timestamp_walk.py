@@ -12,8 +12,8 @@ from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.compression import DECOMPRESSED_BYTES_MAX, compress
 from libs.wire.record_batches.records import Record, build_batch, iter_records
 from libs.wire.record_batches.timestamp_walk import TimestampWalk, WalkResult, walk_batch
+from tests.wire.time_bounds import START, out_of_bounds
 
-START = 1_700_000_000_000
 CODECS = tuple(Codec)
 MANY = 1 << 40
 
@@ -101,6 +101,14 @@ def test_content_that_ends_early_or_late_is_answered_by_the_first_offset(codec: 
 def test_a_log_append_time_is_that_of_the_header(codec: Codec) -> None:
     batch = build_batch([Record(None, b"x")] * 3, base_offset=5, codec=codec, log_append_time_ms=START)
     assert walked(batch, START - 1, start_offset=6)[:4] == (6, START, -1, True)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(("base_timestamp", "delta"), [(START, (1 << 63) - 1), (1 << 62, 1 << 62), (-(1 << 63), -1)])
+def test_a_time_outside_of_int64_is_that_of_no_record(codec: Codec, base_timestamp: int, delta: int) -> None:
+    batch = out_of_bounds(base_timestamp, delta, codec)
+    assert walked(batch, base_timestamp)[:4] == (10, base_timestamp, -1, True)
+    assert walked(batch, base_timestamp + 1) == WalkResult(10, START, -1, False, walked(batch, base_timestamp + 1).bytes, 3)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])

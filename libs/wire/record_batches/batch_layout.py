@@ -13,6 +13,9 @@ CRC_AT, ATTRIBUTES_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT = 17, 21, 35, 43
 FLAGS_AT = ATTRIBUTES_AT + 1
 """The low byte of the attributes, which has the codec and the flags."""
 
+TIMESTAMP_MIN, TIMESTAMP_MAX = -(1 << 63), (1 << 63) - 1
+"""A record's time is the sum of two numbers that a client chose, and may lie outside of them."""
+
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10

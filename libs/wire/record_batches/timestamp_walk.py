@@ -7,7 +7,7 @@ and no more of it than the walk needs. Keys, values and headers are neither copi
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from libs.wire.record_batches.batch_layout import HEADER_SIZE
+from libs.wire.record_batches.batch_layout import HEADER_SIZE, TIMESTAMP_MAX, TIMESTAMP_MIN
 from libs.wire.record_batches.batches import BatchHeader
 from libs.wire.record_batches.compression import (
     DECOMPRESSED_BYTES_MAX,
@@ -77,11 +77,11 @@ def walk_batch(walk: TimestampWalk, report: object = None) -> WalkResult:
             if timestamp >= wanted:
                 raw, at = _raw_number(window, at)
                 offset = header.base_offset + ((raw >> 1) ^ -(raw & 1))
-                if length & 1 or at > end or not header.base_offset <= offset <= header.last_offset:
+                if length & 1 or at > end or not header.base_offset <= offset <= header.last_offset or timestamp > TIMESTAMP_MAX:
                     break
                 if offset >= walk.start_offset:
                     return WalkResult(offset, timestamp, header.leader_epoch, True, content.decompressed, index + 1)
-            if length & 1 or at > end:
+            if length & 1 or at > end or timestamp < TIMESTAMP_MIN:
                 break
             at = end
         else:

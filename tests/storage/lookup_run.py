@@ -16,7 +16,7 @@ from services.storage.partition.partition import Partition
 from tests.storage.held_children import HeldChildren
 
 START = 1_700_000_000_000
-DISKS, PARTITIONS, WAITING_MAX = 2, 3, 12
+DISKS, PARTITIONS, WAITING_MAX = 2, 3, 6
 BATCH = bytes(build_batch([Record(None, b"x", START + number) for number in range(20)], codec=4))
 PLACE = BatchPosition(0, 0, 19, len(BATCH), START + 19)
 
@@ -81,7 +81,7 @@ class Run:
             raise Violation("a disk has more than one turn at a time")
         if len(walks) > len([task for task in self.lookups if not task.done()]):
             raise Violation("a child walks for nobody")
-        if self.steps.turns.waiting > WAITING_MAX:
+        if any(self.steps.turns.waiting_for(f"/disk-{number}") > WAITING_MAX for number in range(DISKS)):
             raise Violation("more lookups wait than may")
 
     def finish(self) -> None:

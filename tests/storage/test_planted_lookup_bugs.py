@@ -7,7 +7,7 @@ import pytest
 from libs.commitlog.segments.timestamp_search import SearchBudget
 from libs.wire.record_batches.records import Record, build_batch
 from libs.wire.record_batches.timestamp_walk import TimestampWalk, walk_batch
-from services.storage.core.fetch.lookup_turns import LookupTurns
+from services.storage.core.fetch.lookup_turns import LookupTurns, TooManyLookups
 from services.storage.fetch.lookup_steps import LookupSteps
 from tests.simulation.planted import Mutant
 from tests.storage.lookup_run import run_lookups, spends_all
@@ -36,9 +36,23 @@ TURN_BUGS = {
         "else:  # it was given in this very moment\n            self.end_turn(disk)",
         "else:\n            pass",
     ),
-    "a caller that leaves is still counted": Mutant(LookupTurns.leave, "self.waiting -= 1", "pass"),
-    "nothing bounds those who wait": Mutant(LookupTurns.join, "self.waiting >= self._waiting_max", "self.waiting < 0"),
+    "a caller that leaves is still counted": Mutant(LookupTurns.leave, "self._count[disk] -= 1", "pass"),
+    "nothing bounds those who wait": Mutant(LookupTurns.join, "self._count[disk] >= self._waiting_max", "self._count[disk] < 0"),
 }
+
+
+def test_a_disk_that_hangs_leaves_room_for_lookups_of_others() -> None:
+    turns: LookupTurns[str] = LookupTurns(waiting_max=2)
+    assert turns.join("/hangs", "p", "turn")
+    assert not turns.join("/hangs", "p", "first")
+    assert not turns.join("/hangs", "q", "second")
+    assert turns.join("/other", "r", "turn")
+    assert not turns.join("/other", "r", "third")
+    with pytest.raises(TooManyLookups):
+        turns.join("/hangs", "q", "one too many")
+    assert turns.end("/hangs") == "first"
+    assert not turns.join("/hangs", "q", "fourth")
+    assert (turns.waiting_for("/hangs"), turns.waiting_for("/other"), turns.waiting) == (2, 1, 3)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

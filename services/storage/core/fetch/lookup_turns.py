@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T", bound=Hashable)
 
 WAITING_MAX = 1000
-"""Over all disks. Each holds a few hundred bytes: it has read nothing yet."""
+"""For each disk, so that one that hangs leaves room for lookups of others. Each holds a few hundred bytes: it has read nothing
+yet."""
 
 
 class TooManyLookups(Exception):
@@ -25,7 +26,16 @@ class LookupTurns(Generic[T]):
         self._waiting_max = waiting_max
         self._waiting: dict[str, dict[Hashable, deque[T]]] = {}
         """By disk that has a turn under way, and by partition."""
-        self.waiting = 0
+        self._count: dict[str, int] = {}
+        """Those that wait, by disk."""
+
+    @property
+    def waiting(self) -> int:
+        """Those that wait for any disk."""
+        return sum(self._count.values())
+
+    def waiting_for(self, disk: str) -> int:
+        return self._count.get(disk, 0)
 
     @property
     def under_way(self) -> int:
@@ -37,11 +47,12 @@ class LookupTurns(Generic[T]):
         queues = self._waiting.get(disk)
         if queues is None:
             self._waiting[disk] = {}
+            self._count.setdefault(disk, 0)
             return True
-        if self.waiting >= self._waiting_max:
-            raise TooManyLookups(f"{self.waiting} lookups wait")
+        if self._count[disk] >= self._waiting_max:
+            raise TooManyLookups(f"{self._count[disk]} lookups wait for {disk}")
         queues.setdefault(partition, deque()).append(lookup)
-        self.waiting += 1
+        self._count[disk] += 1
         return False
 
     def leave(self, disk: str, partition: Hashable, lookup: T) -> None:
@@ -51,7 +62,7 @@ class LookupTurns(Generic[T]):
             queues[partition].remove(lookup)
             if not queues[partition]:
                 del queues[partition]
-            self.waiting -= 1
+            self._count[disk] -= 1
 
     def end(self, disk: str) -> T | None:
         """Ends the turn of that disk. The next lookup, if there is one, has the turn now."""
@@ -64,5 +75,5 @@ class LookupTurns(Generic[T]):
         lookup = queue.popleft()
         if queue:
             queues[partition] = queue  # behind the other partitions
-        self.waiting -= 1
+        self._count[disk] -= 1
         return lookup

@@ -206,6 +206,8 @@ class Shard(Generic[E, R, S, T]):
             self._back_to(marks)
             decision = replayed = None
         if decision is not None and replayed is not None:
+            if isinstance(event, Expired):  # the timer, which `_back_to` has put back, would call for the usual decision again
+                decision = decision._replace(timers={event.key: None, **decision.timers})
             self._queue(decision, *replayed, ticket, marks)
             return True
         return False

@@ -16,6 +16,7 @@ from libs.coordinator.shard import UNWRITABLE_RETRY_MS
 from libs.coordinator.states import State
 from libs.coordinator.steady_time import SteadyTime
 from libs.coordinator.tables import Journal
+from libs.coordinator.timers import RETRY_MS
 from libs.coordinator.unwritable import TooLarge, UnwritableDecisions
 from libs.wire.errors import ErrorCode
 from tests.coordinator.memory_log import Partition
@@ -29,6 +30,7 @@ class LongShelf(Shelf):
     """The end of a key is told by a long key of its own, or by a short one in its stead."""
 
     has_smaller = True
+    smaller_has_timers = True
     raises = False
 
     def decide(self, event: Event | Expired, now_ms: int) -> Decision[str, Recorded]:
@@ -39,7 +41,10 @@ class LongShelf(Shelf):
         return self._ended(event, "x" * 2_000_000)
 
     def decide_smaller(self, event: Event | Expired, now_ms: int) -> Decision[str, Recorded] | None:
-        return self._ended(event, "short") if isinstance(event, Expired) and self.has_smaller else None
+        if not isinstance(event, Expired) or not self.has_smaller:
+            return None
+        decision = self._ended(event, "short")
+        return decision if self.smaller_has_timers else decision._replace(timers={})
 
     def _ended(self, event: Expired, told: str) -> Decision[str, Recorded]:
         decision = super().decide(event, 1 << 60)
@@ -74,6 +79,17 @@ def test_a_timers_decision_that_cannot_be_written_is_replaced(monkeypatch: pytes
     assert isinstance(noted.reason, ValueError if raises else TooLarge)
     stage.fail_over()
     assert stage.keys == {"short"}
+
+
+def test_the_timer_of_a_replaced_decision_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A smaller decision that sets no timers ends the one that it was made for, as the usual decision does."""
+    monkeypatch.setattr(LongShelf, "smaller_has_timers", False)
+    stage = Stage()
+    stage.ask(Put("a", 1, stage.now_ms + 5))
+    stage.wait(5)
+    assert stage.shard.next_deadline() is None
+    stage.wait(2 * RETRY_MS)
+    assert len(stage.shard.unwritable) == 1
 
 
 def test_without_another_decision_nothing_changes_and_the_timer_comes_due_later(monkeypatch: pytest.MonkeyPatch) -> None:

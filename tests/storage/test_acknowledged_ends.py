@@ -1,12 +1,16 @@
 """The end of a log counts what was acknowledged before the question, also with acks=1 and between two rounds of syncs."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from libs.rpc.contracts.storage import DeletedRecords, ListedOffset
 from services.storage.partition import acknowledged_ends, sync_scheduler
+from services.storage.partition.acknowledged_ends import AcknowledgedEnds
 from tests.storage.cluster import StorageCluster, batch, partition_of
 from tests.storage.held_disk import HeldDisk
 from tests.storage.three_nodes import Nodes, nodes
@@ -120,3 +124,46 @@ async def test_a_question_ends_with_the_leadership_and_with_its_caller(cluster: 
     abandoned.cancel()
     disk.release()
     assert (await cluster.list_offset(other, LATEST)).offset == 1
+
+
+class CountedKey(tuple[bytes, int]):
+    """A key that counts its comparisons with others. A dict compares no key with itself."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedKey.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = tuple.__hash__
+
+
+class Hiding(SimpleNamespace):
+    """Compared by identity, as a partition is."""
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+
+def hiding(key: CountedKey) -> Any:
+    """A partition of which the leader has acknowledged one record, and committed none."""
+    replica = SimpleNamespace(high_watermark=0, leading=True, in_sync=1, min_in_sync=1)
+    sync = SimpleNamespace(stalled=False, mark_urgent=lambda: None, start_round=lambda: None)
+    state = {"acknowledged_end": 1, "log_end_offset": 1, "high_watermark": 0, "offline": False, "is_behind": False}
+    return Hiding(key=key, replica=replica, sync=sync, **state)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_question_for_many_partitions_is_not_searched_at_each_commit() -> None:
+    by_key = {key: hiding(key) for key in [CountedKey((b"many", number)) for number in range(500)]}
+    table: Any = SimpleNamespace(by_key=by_key)
+    ends = AcknowledgedEnds(table)
+    question = asyncio.create_task(ends.shown([*by_key, *by_key]))
+    await asyncio.sleep(0)
+    CountedKey.compared = 0
+    for key, partition in by_key.items():
+        assert not question.done()
+        partition.replica.high_watermark = partition.high_watermark = 1
+        ends.wake(key)
+        await asyncio.sleep(0)
+    await question
+    assert CountedKey.compared == 0

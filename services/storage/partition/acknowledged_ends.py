@@ -18,11 +18,11 @@ END_S_MAX = 0.5
 
 
 class _Question:
-    """One request that waits. `ends` has the acknowledged end of each partition where readers may not see it yet."""
+    """One request that waits. `ends` has each partition where readers may not see the acknowledged end yet, with that end."""
 
     __slots__ = ("ends", "shown")
 
-    def __init__(self, ends: dict[Partition, int], shown: "asyncio.Future[None]") -> None:
+    def __init__(self, ends: dict[Key, tuple[Partition, int]], shown: "asyncio.Future[None]") -> None:
         self.ends = ends
         self.shown = shown
 
@@ -32,7 +32,7 @@ class AcknowledgedEnds:
 
     def __init__(self, partitions: PartitionTable) -> None:
         self._partitions = partitions
-        self._waiting: dict[Key, list[_Question]] = {}
+        self._waiting: dict[Key, dict[_Question, None]] = {}
         self._stopping = False
 
     def hides_any(self, keys: Iterable[Key]) -> bool:
@@ -46,10 +46,10 @@ class AcknowledgedEnds:
         hiding = [partition for key in keys if (partition := by_key.get(key)) is not None and _hides(partition)]
         if not hiding or self._stopping:
             return
-        ends = {partition: partition.acknowledged_end for partition in hiding}
+        ends = {partition.key: (partition, partition.acknowledged_end) for partition in hiding}
         question = _Question(ends, asyncio.get_running_loop().create_future())
-        for partition in hiding:
-            self._waiting.setdefault(partition.key, []).append(question)
+        for key in ends:
+            self._waiting.setdefault(key, {})[question] = None
         for partition in hiding:
             partition.sync.mark_urgent()
             partition.sync.start_round()
@@ -59,16 +59,16 @@ class AcknowledgedEnds:
         except TimeoutError:
             pass
         finally:
-            for partition in hiding:
-                self._forget(partition.key, question)
+            for key in list(question.ends):
+                self._forget(key, question)
 
     def wake(self, key: Key) -> None:
-        for question in self._waiting.get(key, ()):
-            for partition in [each for each in question.ends if each.key == key]:
-                if not _hides(partition) or partition.high_watermark >= question.ends[partition]:
-                    del question.ends[partition]
-            if not question.ends and not question.shown.done():
-                question.shown.set_result(None)
+        for question in list(self._waiting.get(key, ())):
+            partition, end = question.ends[key]
+            if not _hides(partition) or partition.high_watermark >= end:
+                self._forget(key, question)
+                if not question.ends and not question.shown.done():
+                    question.shown.set_result(None)
 
     def close(self) -> None:
         """Ends all waits, since the node stops. Later questions do not wait."""
@@ -79,8 +79,9 @@ class AcknowledgedEnds:
                     question.shown.set_result(None)
 
     def _forget(self, key: Key, question: _Question) -> None:
+        del question.ends[key]
         waiting = self._waiting[key]
-        waiting.remove(question)
+        del waiting[question]
         if not waiting:
             del self._waiting[key]
 

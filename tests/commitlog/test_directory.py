@@ -243,6 +243,26 @@ def test_a_directory_keeps_its_name_while_its_cleaned_offset_cannot_go(tmp_path:
     assert Path(directory.partition_path("t", 0)).exists()
 
 
+@pytest.mark.parametrize("full", [False, True], ids=["room", "full"])
+def test_a_cleaned_offset_that_only_the_page_cache_lost_is_dropped_again(tmp_path: Path, full: bool) -> None:
+    """The file is replaced or gone, and its directory was not synced."""
+    fs = FullDisk()
+    directory = LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1)
+    directory.write_checkpoint(CLEANED_OFFSETS, {("t", 0): Entry(7, ID)})
+    fs.full = full
+    fs.fail("fsync_directory", after=0, error=errno.EIO)
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output"):
+            directory.drop_cleaned_offset("t", 0)
+    fs.heal()
+    fs.calls.clear()
+    directory.drop_cleaned_offset("t", 0)
+    assert "fsync_directory" in fs.calls
+    fs.calls.clear()
+    directory.drop_cleaned_offset("t", 0)
+    assert "fsync_directory" not in fs.calls
+
+
 @pytest.mark.parametrize("content", [b"", b"1\n0\n", b"0\n2\nt 1 5\n", b"0\n1\nt 1\n", b"0\n1\nt x 5\n", b"\xff\xfe"])
 def test_a_damaged_checkpoint_does_not_block_a_start(tmp_path: Path, content: bytes) -> None:
     """KAFKA-1758, KAFKA-2012."""

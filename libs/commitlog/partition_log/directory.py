@@ -324,6 +324,8 @@ class LogDirectory:
     def drop_cleaned_offset(self, topic: str, partition: int) -> None:
         """Drops a cleaned offset, durably when this returns. It blocks. A full disk loses them all, since a deletion may wait for
         this: they save work, and no more. Raises OSError."""
+        if CLEANED_OFFSETS not in self._on_disk:  # a change may have reached the file, and not the disk
+            self._fs.fsync_directory(self.path)
         entries = self.read_checkpoint(CLEANED_OFFSETS)
         if entries.pop((topic, partition), None) is None:
             return

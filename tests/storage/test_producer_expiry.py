@@ -1,5 +1,6 @@
 """Producers are forgotten by time alone: producer.id.expiration.ms after their last batch, looked for every so often."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
+from libs.commitlog.producers import producer_state
+from libs.commitlog.producers.producer_entries import NO_OFFSET, ProducerEntry
 from libs.wire.errors import ErrorCode
 from services.storage.cleanup import known_producers
 from tests.storage.cluster import NODE_ID, StorageCluster, batch, partition_of
@@ -190,6 +193,55 @@ async def test_a_node_bounds_the_producers_of_all_its_partitions(cluster: Storag
     for producer in range(200, 206):
         assert await send(cluster, clock, many, 0, producer) == 0
     assert cluster.node is not None
-    await known_producers.bound(list(cluster.node.partitions.by_key.values()), 5)
+    await known_producers.bound(cluster.node.partitions.by_key, 5)
     assert known(cluster, few) == {100, 101}
     assert known(cluster, many) == {203, 204, 205}
+
+
+async def remember(cluster: StorageCluster, name: str, count: int) -> bytes:
+    """A topic whose log remembers so many closed producers."""
+    topic = await cluster.topic(name)
+    entry = ProducerEntry(0, (), -1, 0, NO_OFFSET)
+    partition_of(cluster, topic).log.producers.entries.update(dict.fromkeys(range(count), entry))
+    return topic
+
+
+async def test_a_log_that_a_thread_may_cut_is_left_alone_by_the_bound_and_others_do_not_pay_for_it(
+    cluster: StorageCluster,
+) -> None:
+    large, cut, small = [await remember(cluster, name, count) for name, count in (("large", 6), ("cut", 4), ("small", 2))]
+    by_key = {(topic, 0): partition_of(cluster, topic) for topic in (large, cut, small)}
+    bounding = asyncio.create_task(known_producers.bound(by_key, 3))
+    await asyncio.sleep(0)
+    assert len(known(cluster, large)) == 0
+    del by_key[cut, 0]
+    await bounding
+    assert (len(known(cluster, cut)), len(known(cluster, small))) == (4, 2)
+
+
+async def test_a_log_that_a_thread_may_cut_is_left_alone_by_a_running_expiry(cluster: StorageCluster) -> None:
+    before, cut, after = [await remember(cluster, name, 3) for name in ("before", "cut", "after")]
+    by_key = {(topic, 0): partition_of(cluster, topic) for topic in (before, cut, after)}
+    await known_producers.expire(by_key, 0, DAY)
+    expiry = asyncio.create_task(known_producers.expire(by_key, DAY, DAY))
+    await asyncio.sleep(0)
+    del by_key[cut, 0]
+    await expiry
+    assert [len(known(cluster, topic)) for topic in (before, cut, after)] == [0, 3, 0]
+
+
+async def test_an_expiry_stops_between_two_turns_at_a_log_that_a_thread_may_cut(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await remember(cluster, "cut", 1000)
+    monkeypatch.setattr(producer_state, "LOOKED_AT_AT_ONCE", 1)
+    by_key = {(topic, 0): partition_of(cluster, topic)}
+    await known_producers.expire(by_key, 0, DAY)
+    expiry = asyncio.create_task(known_producers.expire(by_key, DAY, DAY))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    left = known(cluster, topic)
+    assert 0 < len(left) < 1000
+    del by_key[topic, 0]
+    await expiry
+    assert known(cluster, topic) == left

@@ -67,11 +67,11 @@ class PeriodicTasks:
     async def expire_producers(self) -> None:
         """Expires silent producers."""
         now_ms, expiration_ms = self._time.now_ms(), self._broker_configs.integer(EXPIRATION)
-        await known_producers.expire(list(self._partitions.by_key.values()), now_ms, expiration_ms)
+        await known_producers.expire(self._partitions.by_key, now_ms, expiration_ms)
 
     async def bound_producers(self) -> None:
         """Keeps the number of producers that all logs remember below the node's bound."""
-        await known_producers.bound(list(self._partitions.by_key.values()), self._config.producer_ids_max)
+        await known_producers.bound(self._partitions.by_key, self._config.producer_ids_max)
 
     async def _remove_deleted(self) -> None:
         for disk in self._disks.usable:

@@ -3,6 +3,8 @@
 Of a key whose last record is a tombstone, no older value may ever be seen again.
 """
 
+import errno
+import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -14,7 +16,7 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
 from libs.commitlog.checkpoints.offset_checkpoint import Entry, format_entries, parse_entries
-from libs.commitlog.partition_log.directory import CLEANED_OFFSETS, HIGH_WATERMARKS
+from libs.commitlog.partition_log.directory import CLEANED_OFFSETS, HIGH_WATERMARKS, LogDirectory
 from libs.wire.record_batches.records import Record, build_batch, iter_records
 from services.storage.cleanup.compaction import Compaction
 from services.storage.cleanup.log_cleaner import LogCleaner
@@ -25,6 +27,7 @@ from tests.commitlog.cleaned import batches_of
 from tests.storage.cluster import StorageCluster, batch, directory, partition_of
 from tests.storage.fake_leader import FakeLeader
 from tests.storage.following import caught_up, followed, log_of, log_with
+from tests.storage.held_disk import HeldDisk
 from tests.storage.set_clock import SetClock
 from tests.support.polling import until
 
@@ -215,6 +218,97 @@ async def test_a_log_that_opens_shorter_than_it_was_compacted_forgets_that_befor
     assert cluster.node is not None
     (disk,) = cluster.node.disks.usable
     assert disk.cleaned_offsets == {(topic, 0): 10}
+
+
+@pytest.mark.parametrize("looked", [False, True], ids=["", "after a look of the cleaner"])
+async def test_a_cleaned_offset_that_the_disk_kept_is_dropped_by_the_next_attempt(
+    cluster: StorageCluster, disk: HeldDisk, looked: bool
+) -> None:
+    """The first attempt has lowered the offset in memory, and nothing on the disk."""
+    topic = await make(cluster)
+    assert cluster.node is not None
+    assert cluster.node.checkpoints is not None
+    (held,) = cluster.node.disks.usable
+    held.cleaned_offsets[topic, 0] = 8
+    await cluster.node.checkpoints.write_cleaned_offsets(held)
+    refuse_cleaned_offsets(cluster, disk)
+    with pytest.raises(OSError, match="EIO"):
+        await held.limit_cleaned_offset((topic, 0), NAME, 5)
+    if looked:
+        held.cleaned_offsets[topic, 0] = 4
+    disk.fail_syncs = None
+    await held.limit_cleaned_offset((topic, 0), NAME, 5)
+    assert (NAME, 0) not in checkpoint(cluster)
+    assert held.cleaned_offsets == {(topic, 0): 4 if looked else 5}
+    await cluster.node.checkpoints.write_cleaned_offsets(held)
+    await held.limit_cleaned_offset((topic, 0), NAME, 5)
+    assert (NAME, 0) in checkpoint(cluster)
+
+
+async def test_a_log_whose_deletion_failed_is_not_cut_while_the_disk_has_its_cleaned_offset(
+    cluster: StorageCluster, disk: HeldDisk
+) -> None:
+    topic = await make(cluster)
+    assert cluster.node is not None
+    assert cluster.node.checkpoints is not None
+    (held,) = cluster.node.disks.usable
+    held.cleaned_offsets[topic, 0] = 8
+    await cluster.node.checkpoints.write_cleaned_offsets(held)
+    refuse_cleaned_offsets(cluster, disk)
+    with pytest.raises(OSError, match="EIO"):
+        await held.set_aside((topic, 0), NAME)
+    disk.fail_syncs = None
+    await held.limit_cleaned_offset((topic, 0), NAME, 5)
+    assert (NAME, 0) not in checkpoint(cluster)
+
+
+async def test_a_truncation_is_tried_again_with_its_cleaned_offset(
+    cluster: StorageCluster, leader: FakeLeader, disk: HeldDisk
+) -> None:
+    topic, _ = await followed(cluster, leader, NAME, epoch=0)
+    await leader.leads(topic, epoch=0, log=log_with((0, 9)))
+    leader.changed()
+    await caught_up(cluster, topic, leader.logs[topic, 0])
+    assert cluster.node is not None
+    assert cluster.node.checkpoints is not None
+    (held,) = cluster.node.disks.usable
+    held.cleaned_offsets[topic, 0] = 8
+    await cluster.node.checkpoints.write_cleaned_offsets(held)
+    refuse_cleaned_offsets(cluster, disk)
+    cut = log_with((0, 5), (1, 6))
+    await leader.leads(topic, epoch=1, log=cut)
+    await until(lambda: disk.syncs_refused > 0)
+    disk.fail_syncs = None
+    await until(lambda: log_of(cluster, topic).log_end_offset == cut.end)
+    assert checkpoint(cluster).get((NAME, 0), Entry(0)).offset <= 5
+
+
+async def test_an_opening_is_tried_again_with_its_cleaned_offset(
+    cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await make(cluster)
+    await fill(cluster, topic, clock, "v", 10)
+    await cluster.stop()
+    (Path(cluster.config.directories[0]) / CLEANED_OFFSETS).write_bytes(format_entries({(NAME, 0): Entry(50, topic)}))
+    drop, dropped = LogDirectory.drop_cleaned_offset, list[str]()
+
+    def refused_once(self: LogDirectory, topic: str, partition: int) -> None:
+        dropped.append(topic)
+        if len(dropped) == 1:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        drop(self, topic, partition)
+
+    monkeypatch.setattr(LogDirectory, "drop_cleaned_offset", refused_once)
+    node = await cluster.start()
+    await until(lambda: (topic, 0) in node.partitions.by_key)
+    assert dropped == [NAME, NAME]
+    assert checkpoint(cluster).get((NAME, 0), Entry(0)).offset <= 10
+
+
+def refuse_cleaned_offsets(cluster: StorageCluster, disk: HeldDisk) -> None:
+    """Makes the disk fail whoever writes cleaned offsets."""
+    disk.fail_syncs_below = f"{cluster.config.directories[0]}/{CLEANED_OFFSETS}"
+    disk.fail_syncs = errno.EIO
 
 
 async def test_a_directory_that_vanished_with_its_topic_is_no_loss_of_the_next_one(cluster: StorageCluster) -> None:

@@ -97,6 +97,8 @@ class Disk:
     partitions: set[Key] = field(default_factory=set)
     arriving: dict[str, dict[Name, Entry]] = field(default_factory=dict)
     """By checkpoint, the entries of logs that are about to take their names here."""
+    undropped: set[Key] = field(default_factory=set)
+    """Logs whose cleaned offset on the disk may lie beyond the one in memory, since an attempt to drop it failed."""
     unstamped: bool = True
     """Whether records may have been committed since the last volume stamp."""
 
@@ -122,10 +124,13 @@ class Disk:
 
     async def limit_cleaned_offset(self, key: Key, topic: str, end_offset: int) -> None:
         """Lowers the cleaned offset of a log that ends earlier, durably: what is written from there on was never compacted. To be
-        called before such a record is written. Raises OSError."""
+        called before such a record is written. Raises OSError: the next call then drops what is on the disk."""
         if self.cleaned_offsets.get(key, 0) > end_offset:
             self.cleaned_offsets[key] = end_offset
+            self.undropped.add(key)
+        if key in self.undropped:
             await self.files.submit(partial(self.directory.drop_cleaned_offset, topic, key[1]))
+            self.undropped.discard(key)
 
     def holds(self, key: Key) -> bool:
         return key in self.scanned.paths
@@ -223,17 +228,23 @@ class Disk:
     async def delete_files(self, key: Key, topic: str) -> str:
         """Renames the partition's directory, which frees its name. Returns the new path, for `remove`."""
         self._forget(key, topic)
-        return await self.files.submit(lambda: self.directory.schedule_deletion(topic, key[1], key[0]))
+        path = await self.files.submit(lambda: self.directory.schedule_deletion(topic, key[1], key[0]))
+        self.undropped.discard(key)
+        return path
 
     async def set_aside(self, key: Key, topic: str) -> str:
         """Renames the partition's directory, which frees its name. Its files stay below the returned path."""
         self._forget(key, topic)
-        return await self.files.submit(lambda: self.directory.set_aside(topic, key[1], key[0]))
+        path = await self.files.submit(lambda: self.directory.set_aside(topic, key[1], key[0]))
+        self.undropped.discard(key)
+        return path
 
     def _forget(self, key: Key, topic: str) -> None:
         self.partitions.discard(key)
         self.scanned.paths.pop(key, None)
         self.scanned.lost.pop((topic, key[1]), None)
+        if key in self.cleaned_offsets:
+            self.undropped.add(key)
         for offsets in self.scanned.checkpoints.values():
             offsets.pop(key, None)
 

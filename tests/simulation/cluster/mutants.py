@@ -14,7 +14,7 @@ from libs.cluster.records import InSync, PartitionState
 from libs.commitlog.files.page_cache import NonblockingLookup
 from libs.commitlog.model.errors import DirectoryDamaged
 from libs.commitlog.partition_log.log import Log
-from libs.commitlog.producers.producer_state import FRESH, ProducerState
+from libs.commitlog.producers.producer_state import FRESH, NO_OFFSET, ProducerState
 from libs.coordinator.client_requests import ClientRequests
 from libs.coordinator.driver import ShardDriver
 from libs.coordinator.shard import Shard
@@ -128,6 +128,19 @@ def whoever_writes_is_the_owner() -> Iterator[None]:
         yield
 
 
+def producers_expire_by_their_records() -> Any:
+    """A producer is silent since the time that its client gave its last record."""
+
+    def expire(state: ProducerState, now_ms: int, expiration_ms: int) -> int:
+        closed = [each for each, entry in state.entries.items() if entry.transaction_first_offset == NO_OFFSET]
+        expired = [each for each in closed if now_ms - state.entries[each].last_timestamp >= expiration_ms]
+        for producer_id in expired:
+            state.entries.remove(producer_id)
+        return len(expired)
+
+    return patch.object(ProducerState, "expire", expire)
+
+
 def leaders_ask_nobody() -> Any:
     """A leader refuses records that are out of order without asking whether it was replaced."""
     return patch.object(LeaderChecks, "check", lambda self, partition, on_checked: on_checked(None))
@@ -233,10 +246,7 @@ MUTANTS: dict[str, Bug] = {
     ),
     "a deposed owner's append is taken": Bug(whoever_writes_is_the_owner, range(1, 11)),
     "a leader that was replaced unawares refuses what its successor would take": Bug(leaders_ask_nobody, range(1, 21)),
-    "producers expire by their records": Bug(
-        line(ProducerState.expire, "now_ms - since.setdefault(producer_id, now_ms) >=", "now_ms - entry.last_timestamp >="),
-        range(1, 11),
-    ),
+    "producers expire by their records": Bug(producers_expire_by_their_records, range(1, 11)),
     "commits do not wait for the topics of their gateway": Bug(
         line(ClientRequests.ask, "topics_revision > self._image_revision and self.reads_topics(event)", "False"),
         range(1, 11),

@@ -24,7 +24,7 @@ MUTANTS: dict[str, Mutant] = {
         Appends._stage, "if begins and not self.verification.is_granted(partition, header):", "if False:"
     ),
     "a failed write leaves the producers as they are": M(
-        ProducerState.revert, "for producer_id, entry, _ in reversed(self._journal):", "for producer_id, entry, _ in ():"
+        ProducerState.revert, "for producer_id, packed, _ in reversed(self._journal):", "for producer_id, packed, _ in ():"
     ),
     "open transactions do not hold back readers": M(
         UnstableTransactions.first_unstable, "self._ongoing[0][0] if self._ongoing else None", "None"
@@ -36,7 +36,7 @@ MUTANTS: dict[str, Mutant] = {
         ProducerState.replay, "self._advance(header, header.base_offset, header.max_timestamp)", "pass"
     ),
     "a resumed log forgets open transactions": M(
-        ProducerState.__init__, "if entry.transaction_first_offset != NO_OFFSET", "if False"
+        ProducerState.__init__, "UnstableTransactions(self.entries.open_transactions())", "UnstableTransactions()"
     ),
     "aborted transactions are not noted": M(UnstableTransactions.end, "stable, aborted)", "stable, False)"),
     # coordinators
@@ -92,7 +92,7 @@ GUARDED: dict[str, Mutant] = {
         TransactionMarkers._stage, "or wanted.leader_epoch != partition.replica.leader_epoch", ""
     ),
     "a marker of a former epoch is taken": M(ProducerState.check_marker, "if header.producer_epoch < entry.epoch:", "if False:"),
-    "a batch of a former epoch is taken": M(ProducerState.check, "if epoch < entry.epoch:", "if False:"),
+    "a batch of a former epoch is taken": M(ProducerState.check, "if epoch < known_epoch:", "if False:"),
     "a batch that nobody waits for is stored": M(Appends._stage_later, "if batch.request.cancelled:", "if False:"),
     "markers wait for a newer producer's partition": M(MarkerWriter._send_some, "if error in FINAL:", "if error == 0:"),
     "markers are begun anew": M(MarkerWriter.write, "continue", "pass"),

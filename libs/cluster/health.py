@@ -50,13 +50,16 @@ class Faults:
     """The roles of which no process is there: gateway, controller, group coordinator, transaction coordinator."""
     slow_followers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """By storage node that holds up acks=all again and again, the leaders that wait for it."""
+    store_trouble: str = ""
+    """What is wrong with the metadata store, in words. The image does not show it."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a partition is offline, and what to do, for the first `SHOWN_MAX`."""
 
     @property
     def only_full(self) -> bool:
         """Whether full log directories are all that is wrong, with replicas behind on their nodes only."""
-        others = (self.offline, self.under_min_isr, self.away, self.failed_directories, self.roles_away)
+        nodes = (self.away, self.failed_directories, self.roles_away, self.slow_followers)
+        others = (self.offline, self.under_min_isr, *nodes, self.store_trouble)
         return bool(self.full_directories) and not any(others) and set(self.behind) <= self.full_directories.keys()
 
 
@@ -106,15 +109,18 @@ def health_of(image: ClusterImage, *, current: bool = True) -> Health:
 
 def outdated(health: Health) -> Health:
     """What was known of the cluster, when it may be so no more."""
-    words = f"the metadata store (etcd) does not answer; what it said last: {health.sentence}"
-    return replace(health, verdict=Verdict.UNKNOWN, sentence=f"{Verdict.UNKNOWN.value}: {words}", since_ms=None)
+    trouble = "the metadata store (etcd) does not answer"
+    sentence = f"{Verdict.UNKNOWN.value}: {trouble}; what it said last: {health.sentence}"
+    faults = replace(health.faults, store_trouble=trouble)
+    return replace(health, verdict=Verdict.UNKNOWN, sentence=sentence, faults=faults, since_ms=None)
 
 
 def also_degraded(health: Health, trouble: str) -> Health:
     """The health with a trouble that the image does not show. It is degraded at best."""
     verdict = Verdict.DEGRADED if health.verdict is Verdict.HEALTHY else health.verdict
     words = [clause for clause in (health.sentence.partition(": ")[2], trouble) if clause]
-    return replace(health, verdict=verdict, sentence=f"{verdict.value}: {', '.join(words)}")
+    faults = replace(health.faults, store_trouble=trouble)
+    return replace(health, verdict=verdict, sentence=f"{verdict.value}: {', '.join(words)}", faults=faults)
 
 
 def _health_of(image: ClusterImage) -> Health:

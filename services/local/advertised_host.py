@@ -39,7 +39,9 @@ def _listen_host(host: str) -> str:
         raise LauncherError(f"HOST={host} has no address on this machine; {EXPECTED}") from None
     if host == LOOPBACK_IPV6:
         return host
-    return ANY if families == {socket.AF_INET} else ANY_IPV6
+    if socket.AF_INET in families and (socket.AF_INET6 not in families or not socket.has_dualstack_ipv6()):
+        return ANY  # a kernel without IPv6 has no sockets for it, whatever addresses the name has
+    return ANY_IPV6
 
 
 def refuse_running_elsewhere(cluster: Cluster, host: str) -> None:

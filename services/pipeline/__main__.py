@@ -50,7 +50,7 @@ def refuse_by_spark(file: JobFile) -> None:
     if not any(map(needs_spark, file.jobs.values())):
         return
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        spark = make_session(SparkSettings("local[1]"), output=nowhere)
+        spark = make_session(SparkSettings("local[1]", file.spark.config), output=nowhere)
         try:
             refuse_by_spark(spark, file)
         finally:

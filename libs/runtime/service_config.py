@@ -9,7 +9,7 @@ from libs.telemetry.logs import LogSettings
 
 PORT_MAX = 65_535
 SOCKET_PATH_MAX = 107
-SILENCE_S_MIN, SILENCE_S_MAX = 1.0, 60.0
+SILENCE_S_MIN, SILENCE_S_MAX = 1.5, 60.0
 WILDCARDS = ("0.0.0.0", "[::]", "::")
 """Hosts that mean every address of this machine."""
 

@@ -186,6 +186,13 @@ def test_a_listeners_config_has_the_type_and_the_scope_of_the_config_without_its
     assert (entry.value, entry.type, entry.sensitive) == (None, 9, True)
 
 
+def test_a_secret_is_only_told_to_be_set() -> None:
+    assert without_secrets({"num.io.threads": "9", "ssl.key.password": "secret"}) == {
+        "num.io.threads": "9",
+        "ssl.key.password": "[hidden]",
+    }
+
+
 def test_a_config_without_effect_is_accepted_kept_and_described_as_such() -> None:
     for per_broker in (True, False):
         validate_broker("log.cleaner.io.buffer.size", "600000", per_broker=per_broker)

@@ -33,6 +33,9 @@ WAYS_OUT = {
         ("repair_hint",), ("tests/storage/test_ways_out.py",)
     ),
     "services/storage/reconcile/strays.py: WAY_OUT": Followed(("WAY_OUT as STRAY",), ("tests/storage/test_ways_out.py",)),
+    "services/transaction_coordinator/markers/marker_writer.py: MISSING_WAY_OUT": Followed(
+        ("MISSING_WAY_OUT",), ("tests/transaction_coordinator/test_marker_writer.py",)
+    ),
 }
 """By the place that logs it. A new one needs a test that follows it."""
 

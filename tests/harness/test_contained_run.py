@@ -26,8 +26,8 @@ os.rename("pid.tmp", "pid")
 """
 
 
-def started(folder: Path, *arguments: str, **environment: str) -> "subprocess.Popen[bytes]":
-    (folder / "test_it.py").write_text(TESTS, encoding="utf-8")
+def started(folder: Path, *arguments: str, tests: str = TESTS, **environment: str) -> "subprocess.Popen[bytes]":
+    (folder / "test_it.py").write_text(tests, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     given = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     argv = [sys.executable, "-m", "tests.support.contained_run", "-q", "-p", "no:cacheprovider", *arguments, "test_it.py"]
@@ -50,6 +50,30 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals, workers: str, tm
         output, _ = run.communicate(timeout=60)
     assert run.returncode == 128 + number, output
     eventually(lambda: is_gone(pid))
+
+
+FIXTURE = """
+import os, pathlib, time
+import pytest
+
+@pytest.fixture
+def mounted():
+    yield
+    pathlib.Path("ended").touch()
+
+def test_it_hangs(mounted):
+    pathlib.Path("pid").write_text(str(os.getpid()), encoding="utf-8")
+    time.sleep(600)
+"""
+
+
+def test_a_signal_that_comes_twice_at_once_lets_fixtures_end(tmp_path: Path) -> None:
+    with started(tmp_path, "-n", "0", tests=FIXTURE) as run:
+        eventually((tmp_path / "pid").exists)
+        run.send_signal(signal.SIGTERM)
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=60)
+    assert (tmp_path / "ended").exists()
 
 
 def test_a_run_that_ends_by_itself_has_pytests_exit_code_and_leaves_nothing_behind(tmp_path: Path) -> None:

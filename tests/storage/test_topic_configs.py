@@ -306,6 +306,9 @@ OF_THE_CONTROLLER = {"unclean.leader.election.enable"}
 OF_REPLICATION = {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 """Their proofs are in test_pulls.py and test_following.py."""
 
+OF_PRODUCERS = {"producer.ids.max"}
+"""Its proof is in test_producer_expiry.py."""
+
 
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.__name__.replace("_", "."))
 async def test_it_does_what_it_says(
@@ -318,7 +321,7 @@ def test_every_config_that_is_served_has_its_proof() -> None:
     assert not [config.name for config in TOPIC_CONFIGS.values() if config.served_values]  # all values, or only the default
     served = {config.name for config in TOPIC_CONFIGS.values() if config.served and not config.hidden}
     proven = {proof.__name__.replace("_", ".") for proof in PROOFS}
-    assert proven | OF_THE_CLEANER | OF_THE_CONTROLLER | OF_REPLICATION == served
+    assert proven | OF_THE_CLEANER | OF_THE_CONTROLLER | OF_REPLICATION | OF_PRODUCERS == served
 
 
 def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clusters() -> None:

@@ -18,6 +18,8 @@ from types import FrameType
 PR_SET_CHILD_SUBREAPER = 36
 END_S_MAX = 20.0
 """The time that pytest has to end its fixtures. A second signal cuts it short."""
+ONE_SIGNAL_S = 1.0
+"""Signals within this time are one: `timeout` and make both pass a signal on, so it comes twice."""
 KILLS = 100
 
 
@@ -26,8 +28,14 @@ def run(arguments: Sequence[str]) -> int:
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
     received: list[int] = []
+    last_s = float("-inf")
 
     def forward(number: int, _: FrameType | None) -> None:
+        nonlocal last_s
+        now_s = time.monotonic()
+        if now_s - last_s < ONE_SIGNAL_S:
+            return
+        last_s = now_s
         received.append(number)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pytest.pid, signal.SIGINT)  # which ends fixtures

@@ -14,7 +14,7 @@ from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
 from services.transaction_coordinator.core.states import State
 from services.transaction_coordinator.core.transaction import Producer, Transaction
-from services.transaction_coordinator.markers.marker_writer import MarkerWriter
+from services.transaction_coordinator.markers.marker_writer import MISSING_WAY_OUT, MarkerWriter
 from tests.support.polling import until
 
 PREPARED = Transaction("t", Producer(1000, 0), state=State.PREPARE_COMMIT)
@@ -74,6 +74,7 @@ async def test_a_topic_that_a_restored_store_lacks_does_not_count_as_deleted() -
     writer.follow(image(restored_ms=RESTORED_MS + 5))
     await after_some_turns()
     assert (written, len(writer)) == ([], 1)
+    assert MISSING_WAY_OUT.endswith("or create a topic of that name"), "which is what happens now"
     writer.follow(image(restored_ms=RESTORED_MS + 5, topics=("t",)))
     await after_some_turns()
     assert (written, len(writer)) == ([], 1), "its leader is still to be elected"

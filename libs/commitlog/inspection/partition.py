@@ -109,7 +109,9 @@ class PartitionReader:
         self.indexes: dict[int, tuple[IndexContent | None, IndexContent | None]] = {}
         self._read_pointers()
         newest = self.partition.resume_point or (self.partition.saved[-1] if self.partition.saved else None)
-        self._producers = ProducerState(newest.entries if newest is not None else None)
+        self._producers = ProducerState(
+            dict(newest.entries) if newest is not None else None
+        )  # the saved state itself must not change
         self._producers_as_of = newest.offset if newest is not None else 0
         self.partition.producers = self._producers.entries
 

@@ -50,10 +50,10 @@ class Faults:
     """The roles of which no process is there: gateway, controller, group coordinator, transaction coordinator."""
     slow_followers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """By storage node that holds up acks=all again and again, the leaders that wait for it."""
-    store_trouble: str = ""
-    """What is wrong with the metadata store, in words. The image does not show it."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a partition is offline, and what to do, for the first `SHOWN_MAX`."""
+    store_trouble: str = ""
+    """What is wrong with the metadata store, in words. The image does not show it."""
 
     @property
     def only_full(self) -> bool:

@@ -48,7 +48,7 @@ class StorageConfig(ServiceConfig):
     time series. 0: none."""
     producer_ids_max: int = 1_000_000
     """Maximum number of idempotent producers that the logs of the node remember, 200 to 300 bytes each. Beyond it, the log with
-    the most forgets those that were silent the longest. The topic config `producer.ids.max` bounds each log."""
+    the most forgets about the longest silent. The topic config `producer.ids.max` bounds each log."""
     hand_over_s: float = 5.0
     """A node that is told to stop waits no longer for others to take over what they can."""
     rpc_max_frame: int = 128 << 20

@@ -65,8 +65,8 @@ PRODUCER_IDS = GaugeDefinition(
     name=REPLICAS + "produceridcount",
     help="Idempotent producers that the logs of this node remember.",
     healthy="below `PENSTOCK_PRODUCER_IDS_MAX`, and below `producer.ids.max` for each partition",
-    otherwise="A client makes a new producer for each few batches, or makes ids up. The logs forget those that were silent the "
-    "longest; a batch that such a producer repeats is stored twice.",
+    otherwise="A client makes a new producer for each few batches, or makes ids up. The logs forget about the longest silent; "
+    "a batch that such a producer repeats is stored twice.",
 )
 DUPLICATES = CounterDefinition(
     name="penstock_storage_duplicates",

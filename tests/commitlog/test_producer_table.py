@@ -137,6 +137,16 @@ def test_in_a_large_table_the_evicted_are_among_the_oldest() -> None:
     assert sum(each in table for each in range(5000, 10_000)) == 5000
 
 
+def test_ids_that_avoid_a_producers_bucket_do_not_push_it_out() -> None:
+    table, victim = table_of(10_000), 9_999
+    made_up = (each for each in range(10_000, 1 << 40) if each % SPREAD % 64 != victim % SPREAD % 64)  # more than 64 buckets
+    for _ in range(20_000):
+        table[next(made_up)] = entry(1)
+        table.evict(10_000, 200)
+    assert len(table) == 10_000
+    assert victim in table
+
+
 def kafka_snapshot(entries: dict[int, ProducerEntry]) -> bytes:
     """As Kafka's ProducerStateManager writes it, field by field."""
     body = struct.pack(">i", len(entries))

@@ -229,7 +229,7 @@ class ProducerState:
         return self.entries.expire(now_ms, expiration_ms, LOOKED_AT_AT_ONCE)
 
     def evict(self, count_max: int, at_most: int = EVICTED_AT_ONCE) -> int:
-        """Forgets producers while there are more than `count_max`, those first that were silent for long, none with an open
+        """Forgets producers while there are more than `count_max`, about the longest silent first, none with an open
         transaction. Returns their number, at most `at_most`. As after an expiry, such a producer may go on with any sequence; a
         batch that it repeats is appended again."""
         has_closed = self.entries.count > len(self.transactions)

@@ -172,7 +172,7 @@ DIFFERENCES: Final = (
         "produce-producer-bound",
         ApiKey.PRODUCE,
         "A partition remembers `producer.ids.max` idempotent producers, a storage node PENSTOCK_PRODUCER_IDS_MAX. Beyond that it "
-        "forgets those that were silent the longest, never one with an open transaction. As after an expiry, such a producer "
+        "forgets about the longest silent, never one with an open transaction. As after an expiry, such a producer "
         "may go on with any sequence, and a batch that it repeats is stored twice. Kafka has no bound.",
         unseen="it takes too many producers: tests/storage/test_producer_expiry.py",
     ),

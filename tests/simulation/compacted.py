@@ -67,7 +67,7 @@ def check_cleaned(
             if job.now_ms < partition.horizons.get(offset, 1 << 62) and not _says_nothing(partition, offset, entry, old):
                 raise WronglyCleaned(f"{partition}: the tombstone or marker at {offset} goes too early")
             disk.sometimes("a tombstone or marker went")
-    _check_producers(partition, before, after)
+    _check_producers(partition, job, before, after)
     earlier = _entries(content.batches(0, content.first_from(begin)))
     if shown := revived(old, {**earlier, **new}, aborted):
         raise WronglyCleaned(f"{partition}: the value at {shown[0]} is back, the tombstone that deleted it is gone")
@@ -122,12 +122,18 @@ def _says_nothing(partition: PartitionModel, offset: int, entry: Entry, old: dic
     )
 
 
-def _check_producers(partition: PartitionModel, before: Sequence[bytes], after: Sequence[bytes]) -> None:
-    """The last batch of each producer stays, with records or without."""
+def _check_producers(partition: PartitionModel, job: CleanJob, before: Sequence[bytes], after: Sequence[bytes]) -> None:
+    """The last batch of each producer stays, with records or without.
+
+    One that another followed when the pass began may go, also if that other one was cut off since. A resume point at the end of
+    what is cleaned has the producers of that offset.
+    """
     kept = {(header.producer_id, header.last_offset) for header in map(BatchHeader.at, after)}
     cleaned = {(header.producer_id, header.last_offset) for header in map(BatchHeader.at, before)}
     for producer, entry in partition.producers(partition.end).items():
         if entry.batches:
             last = producer, entry.batches[-1].last_offset
-            if last in cleaned and last not in kept:
+            known = job.producers.get(producer)
+            was_last = known is None or known.last_data_offset <= last[1]
+            if was_last and last in cleaned and last not in kept:
                 raise WronglyCleaned(f"{partition}: the last batch of producer {producer}, at {last[1]}, is gone")

@@ -81,3 +81,32 @@ def test_a_run_that_ends_by_itself_has_pytests_exit_code_and_leaves_nothing_behi
         output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     assert is_gone(int((tmp_path / "pid").read_text(encoding="utf-8")))
+
+
+ORPHAN = """
+import os, signal, subprocess, sys
+
+STARTS = "import os; print(os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '600'), flush=True); os.read(0, 1)"
+
+def test_a_killed_group_is_gone():
+    leader = subprocess.Popen([sys.executable, "-c", STARTS], start_new_session=True, stdin=-1, stdout=-1)
+    leader.stdout.readline()
+    os.killpg(leader.pid, signal.SIGKILL)
+    leader.communicate()
+    while True:
+        try:
+            os.killpg(leader.pid, 0)
+        except ProcessLookupError:
+            return
+"""
+
+
+def test_orphans_that_end_are_gone_for_tests_that_wait_for_it(tmp_path: Path) -> None:
+    """The run inherits them. While nobody has waited for a process that has ended, its group exists."""
+    with started(tmp_path, "-n", "0", tests=ORPHAN) as run:
+        try:
+            output, _ = run.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            run.send_signal(signal.SIGTERM)
+            raise
+    assert run.returncode == 0, output

@@ -1,7 +1,8 @@
 """Runs pytest, and leaves none of its processes behind: `python -m tests.support.contained_run ARGUMENTS`.
 
 Clusters of tests are sessions of their own, so neither Ctrl-C nor a signal to pytest reaches them, and an interrupted worker of
-xdist ends no fixture. Here all that outlives its parent becomes a child of this process, which ends it.
+xdist ends no fixture. Here all that outlives its parent becomes a child of this process, which ends it, and waits for it when it
+ends by itself: until then a test would still find its process, or its process group.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ END_S_MAX = 20.0
 """The time that pytest has to end its fixtures. A second signal cuts it short."""
 ONE_SIGNAL_S = 1.0
 """Signals within this time are one: `timeout` and make both pass a signal on, so it comes twice."""
+LOOK_EVERY_S = 0.05
 KILLS = 100
 
 
@@ -60,12 +62,19 @@ def _default_signals() -> None:
 def _wait(pytest: "subprocess.Popen[bytes]", received: list[int]) -> int:
     deadline = float("inf")
     while True:
+        wait_for_ended_orphans(pytest.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return pytest.wait(0.2)
+            return pytest.wait(LOOK_EVERY_S)
         if received:
             deadline = min(deadline, time.monotonic() + END_S_MAX)
         if len(received) > 1 or time.monotonic() > deadline:
             return 1
+
+
+def wait_for_ended_orphans(pytest: int) -> None:
+    """They remain in the process table until then. The exit code of `pytest` is left alone."""
+    while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != pytest:
+        os.waitpid(ended.si_pid, 0)
 
 
 def end_descendants() -> None:

@@ -1,13 +1,14 @@
 """Runs of `python -m services.pipeline run` in processes of their own, that somebody may kill."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.polling import eventually
 from tests.support.requirements import ROOT
 
 KILLER = Path(__file__).parent / "killer"
@@ -92,11 +93,15 @@ class KilledJob:
 
 def kill_group(leader: "subprocess.Popen[bytes]") -> None:
     """Whatever is left of a process group that this process has started. Returns when all of it is gone."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(leader.pid, signal.SIGKILL)
-        leader.wait()  # until then the leader stays a member of its group
-        while True:
-            os.killpg(leader.pid, 0)
-            time.sleep(0.01)
+    leader.wait()  # until then the leader stays a member of its group
+    eventually(lambda: not _is_there(leader.pid))
+
+
+def _is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
     except ProcessLookupError:
-        return
+        return False
+    return True

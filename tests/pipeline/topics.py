@@ -47,7 +47,13 @@ def make_topic_again(bootstrap: str, name: str, partitions: int, config: Mapping
 
 
 def produce(
-    bootstrap: str, topic: str, records: Iterable[Record], *, transactional_id: str | None = None, abort: bool = False
+    bootstrap: str,
+    topic: str,
+    records: Iterable[Record],
+    *,
+    transactional_id: str | None = None,
+    abort: bool = False,
+    batch_records_max: int = 10_000,
 ) -> None:
     """Returns when all are acknowledged; with a transactional id, in one transaction. Raises AssertionError if one is refused."""
     refused: list[str] = []
@@ -56,7 +62,11 @@ def produce(
         if error is not None:
             refused.append(error.str())
 
-    settings: dict[str, str | bool] = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
+    settings: dict[str, str | int | bool] = {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "batch.num.messages": batch_records_max,
+    }
     producer = Producer(settings | ({"transactional.id": transactional_id} if transactional_id else {}))
     if transactional_id:
         producer.init_transactions(60)

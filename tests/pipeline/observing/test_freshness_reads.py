@@ -12,7 +12,7 @@ from services.pipeline.spark.cluster import ClusterSettings
 from tests.pipeline.topics import FIRST_DAY_MS, Record, make_topic, produce
 from tests.support.polling import eventually
 
-PARTITIONS, RECORDS, RECORD_BYTES = 4, 200, 10_000
+PARTITIONS, RECORDS, BATCH_RECORDS, RECORD_BYTES = 4, 200, 10, 10_000
 STATISTICS_MS = 50
 
 
@@ -27,13 +27,14 @@ def test_asking_for_the_age_of_a_backlog_does_not_read_it(bootstrap: str, topic:
                 "stats_cb": lambda text: received.append(json.loads(text)["rx_bytes"]),
             }
             super().__init__(config | counting)
+            made.append(self)
 
     monkeypatch.setattr(group, "Consumer", Counted)
     make_topic(bootstrap, topic, PARTITIONS)
     randomness = random.Random(1)
-    for first in range(0, RECORDS, 10):
-        places = [(partition, number) for partition in range(PARTITIONS) for number in range(first, first + 10)]
-        produce(bootstrap, topic, [Record(at, b"k", randomness.randbytes(RECORD_BYTES), FIRST_DAY_MS + n) for at, n in places])
+    places = [(partition, number) for number in range(RECORDS) for partition in range(PARTITIONS)]
+    backlog = [Record(at, b"k", randomness.randbytes(RECORD_BYTES), FIRST_DAY_MS + n) for at, n in places]
+    produce(bootstrap, topic, backlog, batch_records_max=BATCH_RECORDS)
     asked = StreamGroup(ClusterSettings(bootstrap), "ages")
     try:
         wanted = {(topic, partition): partition + 1 for partition in range(PARTITIONS)}
@@ -43,5 +44,5 @@ def test_asking_for_the_age_of_a_backlog_does_not_read_it(bootstrap: str, topic:
         eventually(lambda: made[0].poll(STATISTICS_MS / 1000) is None and len(received) >= before + 2, 30)
     finally:
         asked.close()
-    batches = PARTITIONS * max(FETCH_BYTES, 10 * RECORD_BYTES)
+    batches = PARTITIONS * max(FETCH_BYTES, BATCH_RECORDS * RECORD_BYTES)
     assert received[-1] < 2 * 2 * batches < PARTITIONS * RECORDS * RECORD_BYTES / 4

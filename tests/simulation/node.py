@@ -148,8 +148,9 @@ class Node:
         return path
 
     def remove(self, model: DiskModel, path: str) -> None:
-        """Removes a deleted partition. Its entries in checkpoints go first: else a new one of that name would seem to lack
-        data."""
+        """Removes a deleted partition. Its entries in checkpoints go before its directory: else a new one of that name would
+        seem to lack data."""
+        self.directory.remove_files(path)
         self.write_high_watermarks(model)
         self.write_recovery_points(model)
         self.directory.remove(path)

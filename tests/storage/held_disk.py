@@ -35,6 +35,7 @@ class HeldDisk(OsFileSystem):
         self.reads_begun = 0
         self.writes_refused = 0
         self.fail_writes: int | None = None
+        self.fail_writes_below = "/"
         self.fail_syncs: int | None = None
         self.fail_syncs_below = "/"
 
@@ -127,7 +128,7 @@ class HeldDisk(OsFileSystem):
             raise OSError(self.fail_syncs, errno.errorcode[self.fail_syncs])
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        if self.fail_writes is not None:
+        if self.fail_writes is not None and os.readlink(f"/proc/self/fd/{fd}").startswith(self.fail_writes_below):
             self.writes_refused += 1
             raise OSError(self.fail_writes, errno.errorcode[self.fail_writes])
         if self._cold_below is not None:

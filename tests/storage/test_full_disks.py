@@ -12,9 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import InSync, Member, Topic
+from libs.cluster.records import ConfigOverrides, InSync, Member, Topic
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import LogWriteError
+from libs.commitlog.partition_log.directory import HIGH_WATERMARKS
 from libs.wire.errors import ErrorCode
 from services.storage.disks.disk_space import EVERY_S, STALE_S
 from services.storage.partition.disk_room import LINES_S, QUIET_S, QUIET_S_MAX, ROOM_BYTES, DiskRoom
@@ -158,6 +159,33 @@ def member(cluster: StorageCluster) -> Member:
     assert cluster.node is not None
     assert cluster.node.registration.member is not None
     return cluster.node.registration.member
+
+
+@pytest.mark.parametrize("meanwhile", ["runs on", "restarts"])
+async def test_deleted_topics_make_room_on_a_disk_that_has_none_for_checkpoints(
+    cluster: StorageCluster, disk: SizedDisk, meanwhile: str
+) -> None:
+    topic = await cluster.topic("goes")
+    assert (await cluster.append(topic, batch(b"x"))).error == 0
+    path = Path(await measured(cluster))
+    aside = path / f"goes-0.{topic.hex()}-delete"
+    await until(lambda: "goes" in (path / HIGH_WATERMARKS).read_text(encoding="utf-8"))
+    delay_ms = "0" if meanwhile == "runs on" else "600000"
+    configs = ConfigOverrides({"log.segment.delete.delay.ms": delay_ms})
+    await cluster.write(keys.config("broker", str(NODE_ID)), encode(configs))
+    disk.fail_writes, disk.fail_writes_below = errno.ENOSPC, f"{path}/"
+    await cluster.write(keys.partition(topic, 0), None)
+    await cluster.write(keys.topic("goes"), None)
+    await until(aside.exists)
+    if meanwhile == "restarts":
+        assert list(aside.iterdir())
+        await cluster.stop()
+        await cluster.start()
+    await until(lambda: not list(aside.iterdir()))
+    disk.fail_writes = None
+    await cluster.stop()
+    await cluster.start()
+    await until(lambda: not aside.exists())
 
 
 async def test_a_follower_on_a_full_disk_leaves_the_isr_and_copies_again_once_there_is_room(

@@ -326,10 +326,10 @@ async def test_a_directory_that_vanished_with_its_topic_is_no_loss_of_the_next_o
     assert (await cluster.append(topic, batch(b"new"))).base_offset == 0
 
 
-async def test_files_of_a_deleted_partition_stay_until_the_checkpoints_have_forgotten_it(
+async def test_the_directory_of_a_deleted_partition_stays_until_the_checkpoints_have_forgotten_it(
     cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They alone tell that an entry is old: a replica that comes back has the same topic id."""
+    """It alone tells that an entry is old: a replica that comes back has the same topic id."""
     topic = await cluster.topic(NAME)
     assert (await cluster.append(topic, batch(b"gone"))).error == 0
     await until(lambda: checkpoint(cluster, HIGH_WATERMARKS) == {(NAME, 0): Entry(1, topic)})
@@ -344,7 +344,7 @@ async def test_files_of_a_deleted_partition_stay_until_the_checkpoints_have_forg
         await delete(cluster, topic)
         await until(lambda: len(asked) > 3)
         aside = Path(cluster.config.directories[0]) / f"{NAME}-0.{topic.hex()}-delete"
-        assert aside.exists()
+        assert not list(aside.iterdir())
         await cluster.stop()
     assert (NAME, 0) in checkpoint(cluster, HIGH_WATERMARKS)
     await cluster.start()

@@ -277,6 +277,16 @@ class LogDirectory:
         """The paths that an earlier process renamed for deletion and did not remove."""
         return [f"{self.path}/{name}" for name in self._fs.list_directory(self.path) if name.endswith(DELETED_SUFFIX)]
 
+    def remove_files(self, path: str) -> None:
+        """Removes the files of a partition that is set aside. Its directory stays, and tells that entries of checkpoints are
+        old. A full disk then has room for checkpoints without them."""
+        if not self._fs.exists(path):
+            return
+        for name in self._fs.list_directory(path):
+            with contextlib.suppress(IsADirectoryError):
+                self._fs.unlink(f"{path}/{name}")
+        self._log_starts.keep()
+
     def remove(self, path: str) -> None:
         if self._fs.exists(path):
             self._fs.remove_tree(path)

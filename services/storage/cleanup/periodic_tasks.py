@@ -76,7 +76,9 @@ class PeriodicTasks:
     async def _remove_deleted(self) -> None:
         for disk in self._disks.usable:
             try:
-                # While their files are here, the checkpoints' entries for their names are known to be old.
+                # The files go first: a full disk has no room for checkpoints before. While the directories are here, the
+                # checkpoints' entries for their names are known to be old.
+                await disk.remove_deleted_files()
                 if await self._checkpoints.forget_deleted(disk):
                     await disk.remove_deleted()
             except OSError as error:

@@ -248,17 +248,24 @@ class Disk:
         for offsets in self.scanned.checkpoints.values():
             offsets.pop(key, None)
 
+    async def remove_files(self, path: str) -> None:
+        """Removes a deleted partition's files. Its empty directory stays, for `remove`."""
+        await self.files.submit(lambda: self.directory.remove_files(path))
+
     async def remove(self, path: str) -> None:
         await self.files.submit(lambda: self.directory.remove(path))
 
+    async def remove_deleted_files(self) -> None:
+        """As `remove_files`, for what earlier processes deleted. Deletions of this one leave time to readers."""
+        await self.files.submit(lambda: self._for_each_deleted(self.directory.remove_files))
+
     async def remove_deleted(self) -> None:
-        """Removes what earlier processes deleted. Deletions of this one leave time to readers."""
+        """Removes the directories that `remove_deleted_files` emptied."""
+        await self.files.submit(lambda: self._for_each_deleted(self.directory.remove))
 
-        def work() -> None:
-            for path in self.scanned.deleted:
-                self.directory.remove(path)
-
-        await self.files.submit(work)
+    def _for_each_deleted(self, work: Callable[[str], None]) -> None:
+        for path in self.scanned.deleted:
+            work(path)
 
     def close(self) -> None:
         """Frees the directory for the next process."""

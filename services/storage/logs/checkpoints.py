@@ -58,7 +58,7 @@ class Checkpoints:
 
     async def forget_deleted(self, disk: Disk) -> bool:
         """Makes the checkpoints of a disk name only partitions that are there now. False: the disk did not take them all, and the
-        files of deleted partitions must stay."""
+        directories of deleted partitions must stay."""
         done = await self.write_high_watermarks_of(disk)
         return await self._write_one(disk, RECOVERY_POINTS, _recovery_point) and done
 

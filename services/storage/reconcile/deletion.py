@@ -17,7 +17,8 @@ class LogDeletion:
     """The deletions. `delay_ms` gives log.segment.delete.delay.ms. `before_removal` makes the checkpoints of a disk forget
     deleted partitions, and says whether it did.
 
-    Once their files have gone, nothing else tells that a later log of the same name lacks no records.
+    Once their directories have gone, nothing else tells that a later log of the same name lacks no records. Their files go
+    before: a full disk has no room for checkpoints until then.
     """
 
     def __init__(self, delay_ms: Callable[[], int], before_removal: Callable[[Disk], Awaitable[bool]]) -> None:
@@ -45,10 +46,11 @@ class LogDeletion:
 
     async def _remove_files(self, disk: Disk, path: str) -> None:
         try:
+            await disk.remove_files(path)
             if await self._before_removal(disk):
                 await disk.remove(path)
             else:
-                log.warning("files of a deleted partition stay until the next start", extra=fields(path=path))
+                log.warning("directory of a deleted partition stays until the next start", extra=fields(path=path))
         except OSError as error:
             log.warning("files of a deleted partition stay", extra=fields(path=path, reason=error))
 

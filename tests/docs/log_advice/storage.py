@@ -88,8 +88,8 @@ WORK: Final = {
         "Compaction of a log failed once. `reason` tells why.", "Look at it if it comes again."
     ),
     "cleaned offset not lowered, nothing is cut": Advice("A follower must cut its log, and waits for this file.", _DISK),
-    "files of a deleted partition stay until the next start": Advice(
-        "A checkpoint still names the partition. The next start removes the files.", _DISK
+    "directory of a deleted partition stays until the next start": Advice(
+        "Its files are gone, but a checkpoint still names the partition. The next start removes the empty directory.", _DISK
     ),
     "files of a deleted partition stay": Advice("Files could not be removed. The next start removes them.", _DISK),
     "files of deleted partitions stay": Advice("Files could not be removed. The next start removes them.", _DISK),

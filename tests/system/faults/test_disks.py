@@ -27,6 +27,8 @@ from tests.system.faults.small_disks import cut_power, free_bytes, power_on, sma
 MIB = 1 << 20
 DELIVERY_MS = 20_000
 """Less than `replica.lag.time.max.ms`, 30,000."""
+EVERLASTING = {"retention.ms": "-1"}
+"""The records of `batch` are very old. Retention looks for such 30 s after a start."""
 VERSION = 9
 READ_VERSION = 11
 
@@ -106,8 +108,8 @@ async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_a
     admin = Admin(cluster.bootstrap)
     ballast = disk / "ballast"
     take_space(ballast, 2 * MIB)
-    admin.create("kept")
-    admin.create("goes")
+    for topic in ("kept", "goes"):
+        admin.create(topic, config=EVERLASTING)
     async with raw_client(cluster.shape.port + 1) as client:
         goes, kept = Filler(client, "goes"), Filler(client, "kept")
         for _ in range(20):
@@ -139,7 +141,7 @@ async def test_a_partition_on_a_completely_full_disk_is_served_after_a_kill(smal
     cluster, disk = small
     ballast = disk / "ballast"
     take_space(ballast, 2 * MIB)
-    Admin(cluster.bootstrap).create("kept", config={"retention.ms": "-1"})  # its records are very old
+    Admin(cluster.bootstrap).create("kept", config=EVERLASTING)
     async with raw_client(cluster.shape.port + 1) as client:
         kept = Filler(client, "kept")
         await kept.until_full()
@@ -161,7 +163,7 @@ async def test_a_partition_on_a_completely_full_disk_is_served_after_a_kill(smal
 async def test_a_topic_that_does_not_fit_any_more_is_there_once_it_fits(small: tuple[LocalCluster, Path]) -> None:
     cluster, disk = small
     admin = Admin(cluster.bootstrap)
-    admin.create("kept")
+    admin.create("kept", config=EVERLASTING)
     ballast = disk / "ballast"
     take_space(ballast, free_bytes(disk) - 4 * MIB)
     async with raw_client(cluster.shape.port + 1) as client:

@@ -10,7 +10,7 @@ import pytest
 from libs.commitlog.files.sync import run_round
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogWriteError
-from libs.commitlog.partition_log.directory import LogDirectory
+from libs.commitlog.partition_log.directory import CLEANED_OFFSETS, LogDirectory
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.segments.segment import FileRegistry
@@ -234,6 +234,7 @@ def test_a_partition_that_a_killed_process_had_renamed_away_does_not_come_back()
     directory = LogDirectory.open("/logs", disk, new_id=bytes(16), node_id=1)
     directory.create_partition("t", 0, bytes(16))
     disk.fsync_directory("/")
+    directory.read_checkpoint(CLEANED_OFFSETS)  # else its directory is synced first
     kill_after(disk, 1, lambda: directory.schedule_deletion("t", 0, bytes(16)))
     disk.killed()
     successor = LogDirectory.open("/logs", disk, new_id=bytes(16), node_id=1)

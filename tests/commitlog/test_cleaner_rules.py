@@ -11,6 +11,7 @@ from libs.wire.record_batches.batches import DELETE_HORIZON, HEADER_SIZE
 from libs.wire.record_batches.compression import compress
 from libs.wire.record_batches.records import Record, build_batch
 from tests.commitlog.compacted import NOW_MS, RETENTION_MS, CompactedPartition, pairs
+from tests.wire.time_bounds import out_of_bounds
 
 
 @pytest.fixture
@@ -108,6 +109,34 @@ def test_a_batch_with_the_time_of_its_append_keeps_it(partition: CompactedPartit
     header, record = partition.headers()[0], partition.records()[0]
     assert header.is_log_append_time
     assert (header.max_timestamp, record.offset, record.timestamp) == (NOW_MS + 77, 1, NOW_MS + 77)
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+@pytest.mark.parametrize("tombstone", [False, True])
+@pytest.mark.parametrize(
+    ("base_timestamp", "delta", "read_as"),
+    [
+        (NOW_MS, (1 << 63) - 1, NOW_MS - 1 - (1 << 63)),
+        (1 << 62, 1 << 62, -(1 << 63)),
+        (-(1 << 63), -1, (1 << 63) - 1),
+        (-(1 << 63), (1 << 63) - 1, -1),
+    ],
+)
+def test_times_that_no_64_bits_hold_stay_what_a_java_client_reads(
+    partition: CompactedPartition, base_timestamp: int, delta: int, read_as: int, *, tombstone: bool, codec: int
+) -> None:
+    """Its producer chose both numbers, so that their sum must not make the log uncleanable."""
+    value = None if tombstone else b"v"
+    batch = out_of_bounds(base_timestamp, delta, codec, 0, ((b"old", b"v"), (b"a", value), (b"b", b"v")))
+    partition.log_of(0).write_bytes(batch)
+    partition.next_offset = 3
+    partition.put_values((b"old", b"new"))
+    close(partition)
+    partition.clean()
+    header, records = partition.headers()[0], partition.records()[:2]
+    assert [(record.key, record.timestamp) for record in records] == [(b"a", read_as), (b"b", base_timestamp)]
+    assert header.max_timestamp == max(read_as, base_timestamp)
+    assert bool(header.attributes & DELETE_HORIZON) is tombstone
 
 
 # --- tombstones (KIP-534, KAFKA-8522)

@@ -2,7 +2,7 @@
 
 from crc32c import crc32c
 
-from libs.commitlog.cleaner.record_bytes import RetainedRecords, greatest_timestamp_delta, shift_timestamps
+from libs.commitlog.cleaner.record_bytes import RetainedRecords, greatest_timestamp, shift_timestamps
 from libs.wire.record_batches.batches import (
     CODEC_MASK,
     CRC_START,
@@ -31,7 +31,7 @@ def rebuilt_batch(header: BatchHeader, data: bytes, retained: RetainedRecords, h
     if header.is_log_append_time:
         max_timestamp = header.max_timestamp
     else:
-        max_timestamp = header.base_timestamp + greatest_timestamp_delta(data, retained.runs)
+        max_timestamp = greatest_timestamp(data, retained.runs, header.base_timestamp)
     if horizon_ms is not None:
         body = shift_timestamps(data, retained.runs, header.base_timestamp - horizon_ms)
         header = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon_ms)

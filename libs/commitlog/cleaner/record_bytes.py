@@ -8,6 +8,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
+from libs.wire.record_batches.batch_layout import TIMESTAMP_MAX, TIMESTAMP_MIN, wrapped_timestamp
+
 WHOLE_KEY_MAX = 40
 _DIGEST_SIZE = WHOLE_KEY_MAX + 1  # longer than any key that is stored as it is, so that no digest equals a key
 NULL = 1  # zig-zag of -1
@@ -184,29 +186,32 @@ def _invalid_record(negative: int, rest: int) -> InvalidRecord:
     return InvalidRecord(f"{rest} bytes follow the last record" if rest > 0 else "a record does not fit into its batch")
 
 
-def greatest_timestamp_delta(data: bytes, runs: list[tuple[int, int]]) -> int:
-    """The greatest timestamp delta of records that were walked before."""
-    greatest = -(1 << 63)
+def greatest_timestamp(data: bytes, runs: list[tuple[int, int]], base_timestamp: int) -> int:
+    """The greatest time of records that were walked before. Clients chose both summands, and Java's readers let the sum wrap."""
+    greatest = TIMESTAMP_MIN
     for position, stop in runs:
         while position < stop:
             length, position = _varint(data, position)
             raw, _ = _varint(data, position + 1)
             position += length >> 1
-            delta = (raw >> 1) ^ -(raw & 1)
-            if delta > greatest:
-                greatest = delta
+            timestamp = base_timestamp + ((raw >> 1) ^ -(raw & 1))
+            if not TIMESTAMP_MIN <= timestamp <= TIMESTAMP_MAX:
+                timestamp = wrapped_timestamp(timestamp)
+            if timestamp > greatest:
+                greatest = timestamp
     return greatest
 
 
 def shift_timestamps(data: bytes, runs: list[tuple[int, int]], shift: int) -> bytes:
-    """The records of `runs` with `shift` added to each timestamp delta, the rest as it was."""
+    """The records of `runs` with `shift` added to each timestamp delta, the rest as it was. A sum beyond 64 bits wraps, so that
+    added to the new base it gives the time that it gave with the former one."""
     parts: list[bytes] = []
     for position, stop in runs:
         while position < stop:
             length, position = _varint(data, position)
             end = position + (length >> 1)
             raw, rest = _varint(data, position + 1)
-            delta = put_varint(((raw >> 1) ^ -(raw & 1)) + shift)
+            delta = put_varint(wrapped_timestamp(((raw >> 1) ^ -(raw & 1)) + shift))
             parts += (put_varint(1 + len(delta) + end - rest), data[position : position + 1], delta, data[rest:end])
             position = end
     return b"".join(parts)

@@ -16,6 +16,12 @@ FLAGS_AT = ATTRIBUTES_AT + 1
 TIMESTAMP_MIN, TIMESTAMP_MAX = -(1 << 63), (1 << 63) - 1
 """A record's time is the sum of two numbers that a client chose, and may lie outside of them."""
 
+
+def wrapped_timestamp(timestamp: int) -> int:
+    """The 64 bits that Java's arithmetic leaves of a sum. Kafka's brokers and clients read record times so."""
+    return (timestamp - TIMESTAMP_MIN & 0xFFFF_FFFF_FFFF_FFFF) + TIMESTAMP_MIN
+
+
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10

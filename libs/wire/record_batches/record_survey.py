@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batch_layout import wrapped_timestamp
 from libs.wire.record_batches.batches import BatchError, BatchHeader
-
-_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class Survey(NamedTuple):
@@ -193,9 +192,7 @@ def record_parts(body: bytes, header: BatchHeader) -> Iterator[RecordParts]:
         raw, start = _raw_varint(body, position)
         stop = start + (raw >> 1)
         raw, offset_at = _raw_varlong(body, start + 1)
-        timestamp = header.base_timestamp + ((raw >> 1) ^ -(raw & 1))
-        # Java's arithmetic: a sum that exceeds 64 bits wraps around.
-        timestamp = ((timestamp + _INT64_MAX + 1) & 0xFFFF_FFFF_FFFF_FFFF) - _INT64_MAX - 1
+        timestamp = wrapped_timestamp(header.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
         _, offset_end = _raw_varint(body, offset_at)
         yield RecordParts(timestamp, body[offset_end] != 1, start, offset_at, offset_end, stop)
         position = stop

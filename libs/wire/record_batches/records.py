@@ -10,6 +10,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batch_layout import wrapped_timestamp
 from libs.wire.record_batches.batches import (
     CONTROL,
     CRC_START,
@@ -103,7 +104,7 @@ def _read_record(body: memoryview, header: BatchHeader) -> Record:
         headers.append((name.decode(errors="replace"), content))
     if position != len(body):
         raise BatchError(ErrorCode.INVALID_RECORD, "a record is longer than its fields")
-    timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+    timestamp = header.max_timestamp if header.is_log_append_time else wrapped_timestamp(header.base_timestamp + timestamp_delta)
     return Record(key, value, timestamp, tuple(headers), header.base_offset + offset_delta)
 
 

@@ -269,8 +269,8 @@ DIFFERENCES: Final = (
         "A lookup by timestamp does a bounded amount of work. With `record.validation=header` a batch's newest timestamp may be "
         "later than any record in it, and each such batch must be opened. After 64 of them, 256 MiB of decompressed records or "
         "2,000,000 records, the answer is the first offset that was not looked at: no earlier record is as late as the "
-        "timestamp. So is the first offset of a batch that cannot be opened. Kafka corrects the newest timestamp at Produce, "
-        "and its lookups have no bound.",
+        "timestamp. So is the first offset of a batch that cannot be opened, or that has a record whose time does not fit into "
+        "64 bits. Kafka lets that time wrap around, corrects the newest timestamp at Produce, and its lookups have no bound.",
         unseen="it takes that much to look at: tests/storage/test_timestamp_lookups.py",
     ),
     Difference(

@@ -17,7 +17,7 @@ from libs.cluster.records import GATEWAY, STORAGE, Listener
 from libs.host_port import without_brackets
 from libs.rpc.client import Hello, Response, RpcClient
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
-from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
+from libs.rpc.errors import ContractError, DeadlineExceeded, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.rpc.server import RpcServer
 from libs.runtime.peers import ImageLending
@@ -405,6 +405,7 @@ async def _reply(node_id: int, client: RpcClient, method: str, body: object, rep
     except Overloaded as error:
         raise NodeUnavailable(node_id, str(error), sent=False) from error
     except RpcFailure as error:
-        raise NodeUnavailable(node_id, str(error), sent=error.sent) from error
+        late = error.sent and isinstance(error, DeadlineExceeded)
+        raise NodeUnavailable(node_id, str(error), sent=error.sent, late=late) from error
     except ContractError as error:
         raise NodeUnavailable(node_id, str(error)) from error

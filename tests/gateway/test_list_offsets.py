@@ -144,6 +144,21 @@ async def test_a_lookup_by_timestamp_is_not_repeated_at_the_next_leader() -> Non
     assert asked == [(1, [0, 1, 3]), (2, [2]), (3, [1])]
 
 
+async def test_a_lookup_that_its_leader_has_no_time_for_has_timed_out() -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1, 1, 2)}))
+
+    def storage(node_id: int, body: ListOffsets) -> ListOffsetsReply:
+        if node_id == 1:
+            raise NodeUnavailable(1, "no answer in time", late=True)
+        return echo(node_id, body)
+
+    gateway.on_storage = storage
+    answers = await ask(gateway, wanting(("a", 0, 1000), ("a", 1, -1), ("a", 2, 1000), timeout_ms=20))
+    assert [p.error_code for p in answers.values()] == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+    asked = [node for node, _, body, _ in gateway.requests if body.partitions[0].timestamp >= 0]
+    assert asked == [1, 2], "no lookup is repeated"
+
+
 async def test_a_lookup_that_the_leader_never_received_is_sent_to_the_next() -> None:
     cluster = Cluster(topics={"a": (1,)})
     gateway = FakeGateway(cluster)

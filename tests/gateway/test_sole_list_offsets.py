@@ -115,6 +115,14 @@ async def test_a_lookup_that_takes_too_long_is_taken_back_and_not_repeated(rig: 
     assert rig.nodes[1].lookups == 1
 
 
+async def test_a_lookup_that_its_leader_has_no_time_for_is_not_repeated(rig: Rig, handled: list[object]) -> None:
+    await rig.start()
+    rig.nodes[1].lookup_errors = [ErrorCode.REQUEST_TIMED_OUT]
+    client = await rig.client(1)
+    assert (await look_up(client, 1000))[0] == ErrorCode.REQUEST_TIMED_OUT
+    assert (rig.nodes[1].lookups, handled) == (1, [])
+
+
 async def test_a_client_that_leaves_takes_its_request_back(rig: Rig) -> None:
     await rig.start()
     rig.nodes[1].holding_lookups = True

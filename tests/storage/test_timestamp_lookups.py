@@ -169,6 +169,27 @@ async def test_one_request_for_many_partitions_takes_no_turn_of_the_loop_for_all
     assert rounds > 900
 
 
+async def test_partitions_are_answered_in_time_beside_one_that_takes_too_long(
+    cluster: StorageCluster, children: HeldChildren
+) -> None:
+    """The caller drops an answer that comes after its deadline. So what was found is told before it."""
+    slow, quick = await topic_with(cluster, "slow", many()), await topic_with(cluster, "quick", many())
+    assert cluster.client is not None
+    many_quick = [ListOffsetsPartition(quick, 0, START + number) for number in range(40)]
+    wanted = (
+        ListOffsetsPartition(slow, 0, LAST),
+        *many_quick,
+        ListOffsetsPartition(slow, 0, LAST),
+        ListOffsetsPartition(quick, 0, -1),
+    )
+    response = await cluster.client.call(LIST_OFFSETS, ListOffsets(0, wanted), timeout_s=2)
+    first, *found, last, end = unpack(ListOffsetsReply, response.body).partitions
+    assert (first.error, last.error, end.offset) == (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT, RECORDS)
+    assert [each.offset for each in found] == list(range(40))
+    await until(lambda: turns(cluster).under_way == 0)
+    assert [job.future.cancelled() for job in children.jobs] == [True], "nobody waits for the child"
+
+
 async def test_headers_that_lie_cost_a_lookup_a_bounded_number_of_openings(
     cluster: StorageCluster, children: HeldChildren
 ) -> None:

@@ -21,12 +21,13 @@ class ControllerUnavailable(Exception):
 
 class NodeUnavailable(Exception):
     """The storage node or coordinator did not answer. `sent` False: it never received the request, which may be sent
-    elsewhere."""
+    elsewhere. `late`: it received the request, and the time is over."""
 
-    def __init__(self, node_id: int, reason: str = "", *, sent: bool = True) -> None:
+    def __init__(self, node_id: int, reason: str = "", *, sent: bool = True, late: bool = False) -> None:
         super().__init__(f"node {node_id}: {reason}")
         self.node_id = node_id
         self.sent = sent
+        self.late = late
 
 
 @dataclass(slots=True)

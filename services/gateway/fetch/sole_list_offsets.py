@@ -119,6 +119,9 @@ class SoleListOffsets:
                         ListOffsetsPartitionResponse(self._partition, 0, listed.timestamp, listed.offset, listed.leader_epoch)
                     )
                     return
+                if self._is_lookup and listed.error == ErrorCode.REQUEST_TIMED_OUT:
+                    self._refuse(ErrorCode.REQUEST_TIMED_OUT)
+                    return
             elif self._is_lookup and isinstance(outcome, RpcFailure) and outcome.sent and not isinstance(outcome, RpcError):
                 late = isinstance(outcome, DeadlineExceeded)
                 self._refuse(ErrorCode.REQUEST_TIMED_OUT if late else ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -42,6 +42,9 @@ FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 ISOLATION_LEVELS = (0, 1)
 READ_COMMITTED = 1
 
+LATE = ListedOffset(ErrorCode.REQUEST_TIMED_OUT)
+"""The answer for a lookup that its leader had no time for, as of Kafka's lookups in remote storage."""
+
 RETRIABLE_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE)
 
 Key = tuple[str, int]
@@ -71,6 +74,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
             retry_timeout_s=retry_timeout_s,
             answer_timeout_s=lookup_timeout_s(version, request.timeout_ms) if has_lookups else None,
             repeats_lost=lambda key: not is_lookup(queries[key].timestamp),
+            late_answer=lambda key: LATE if is_lookup(queries[key].timestamp) else None,
         ),
     )
     for key in queries:

@@ -47,6 +47,8 @@ class LeaderRequest(Generic[K, A]):
     """The timeout of one RPC. None: what is left of `retry_timeout_s`."""
     repeats_lost: Callable[[K], bool] = lambda _: True
     """Whether the next leader is asked after one that received the request and did not answer. It may have died of it."""
+    late_answer: Callable[[K], A | None] = lambda _: None
+    """The answer for a leader that received the request and did not answer in time. None: there is none."""
 
 
 async def ask_leaders(
@@ -66,7 +68,8 @@ async def ask_leaders(
         except NodeUnavailable as error:
             if error.sent:
                 lost.update(keys)
-            return {}
+            late = {key: request.late_answer(key) for key in keys} if error.late else {}
+            return {key: answer for key, answer in late.items() if answer is not None}
         except RpcFailure:
             return {}
         return dict(zip(keys, reply.partitions, strict=True))

@@ -277,8 +277,9 @@ DIFFERENCES: Final = (
         "list-offsets-refused-lookups",
         ApiKey.LIST_OFFSETS,
         "Lookups by timestamp have turns at a storage node. One that waits for too long, or behind too many others, answers "
-        "REQUEST_TIMED_OUT. One whose leader dies or is replaced under it answers NOT_LEADER_OR_FOLLOWER, and is not sent to the "
-        "next leader. Kafka has no such bound.",
+        "REQUEST_TIMED_OUT, as Kafka's in remote storage do. Other partitions of the request have their answers. A lookup whose "
+        "leader dies or is replaced under it answers NOT_LEADER_OR_FOLLOWER, and is not sent to the next leader. Kafka's lookups "
+        "in local segments have no such bound.",
         unseen="it takes more lookups than the bound: tests/storage/test_timestamp_lookups.py",
     ),
     Difference(

@@ -1,6 +1,7 @@
 """ListOffsets: from a timestamp, or one of Kafka's special timestamps, to an offset."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -30,16 +31,20 @@ WITHOUT_END = frozenset((EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDI
 
 INLINE_LOOKUPS_MAX = 32
 """The lookups of one request that are tried in the turn in which it came: about 3 ms."""
+REPLY_S_BEFORE_DEADLINE_MAX = 1.0
+"""The time that a reply has to reach a caller who would drop it after its deadline. It is a quarter of a short timeout."""
 
 NOT_FOUND = ListedOffset(0)
 NOT_AVAILABLE = ListedOffset(int(ErrorCode.OFFSET_NOT_AVAILABLE))
+LATE = ListedOffset(int(ErrorCode.REQUEST_TIMED_OUT))
 
 
 class ListOffsetsRequests:
     """Answers at once from memory and the page cache. What needs a disk, or takes long, is for `LookupSteps`.
 
     A caller that cancels, or goes away, ends its lookups. Those that too many others are ahead of are refused with
-    REQUEST_TIMED_OUT: the caller asks again later.
+    REQUEST_TIMED_OUT, and so are those of a request that found no answer shortly before its deadline: the caller asks again
+    later. The other partitions of the request have their answers.
 
     A log's end, the greatest timestamp, and "there is no such record" are true of the newest leader only. So `confirm` makes sure
     of it first. Other answers wait for nobody. A record that was found has the same offset in every successor's log. And a log's
@@ -91,17 +96,19 @@ class ListOffsetsRequests:
         task = asyncio.current_task()
         assert task is not None
         call.on_cancel(partial(_cancel, task))
-        offsets: list[ListedOffset] = []
-        for wanted, answer, epoch in zip(request.partitions, answers, epochs, strict=True):
-            if isinstance(answer, Lookup):
-                lost = partial(self._lost, wanted, epoch)
-                if not answer.is_begun:  # one of many: others of the loop have their turn before it
-                    await asyncio.sleep(0)
-                    answer = lost() or _at_once(answer)
-                if isinstance(answer, Lookup):
-                    answer = await answer.run(self._steps, lost)
-            offsets.append(answer)
-        self._reply(call, request, offsets, epochs)
+        found: list[ListedOffset | Lookup] = list(answers)
+        lookups = [slot for slot, answer in enumerate(answers) if isinstance(answer, Lookup)]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(_reply_by(call.deadline)):
+                for slot in lookups:
+                    if isinstance(answer := found[slot], Lookup) and not answer.is_begun:
+                        await asyncio.sleep(0)  # others of the loop have their turn before each
+                        found[slot] = self._lost(request.partitions[slot], epochs[slot]) or _at_once(answer)
+                for slot in lookups:
+                    if isinstance(answer := found[slot], Lookup):
+                        lost = partial(self._lost, request.partitions[slot], epochs[slot])
+                        found[slot] = await answer.run(self._steps, lost)
+        self._reply(call, request, [LATE if isinstance(answer, Lookup) else answer for answer in found], epochs)
 
     def _reply(self, call: Call, request: ListOffsets, offsets: list[ListedOffset], epochs: Sequence[int]) -> None:
         """Replies once leadership is confirmed, where an answer depends on it.
@@ -167,6 +174,11 @@ def _cancel(task: "asyncio.Task[None]") -> None:
     task.cancel()
 
 
+def _reply_by(deadline: float) -> float:
+    left_s = deadline - asyncio.get_running_loop().time()
+    return deadline - min(left_s / 4, REPLY_S_BEFORE_DEADLINE_MAX)
+
+
 def _at_once(answer: "ListedOffset | Lookup") -> "ListedOffset | Lookup":
     """The answer of a lookup that needs no step of others; else the lookup, which has begun."""
     return answer if isinstance(answer, ListedOffset) else answer.nonblocking() or answer
@@ -224,7 +236,7 @@ class Lookup:
         except TooManyReads:
             return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
         except TooManyLookups:
-            return ListedOffset(int(ErrorCode.REQUEST_TIMED_OUT))
+            return LATE
         except (LogDamaged, OSError) as error:
             return lost() or self._failed(error)  # what is being cut looks damaged
 

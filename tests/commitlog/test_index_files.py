@@ -3,7 +3,12 @@
 import struct
 from pathlib import Path
 
+import pytest
+
+from libs.commitlog.files.page_cache import NonblockingLookup, NotInPageCache
 from libs.commitlog.model.config import LogConfig
+from libs.commitlog.segments import segment_indexes
+from libs.commitlog.segments.index import INTERVAL_BYTES_MAX
 from tests.commitlog.harness import append, append_some, batch_at, open_log, sync
 
 CONFIG = LogConfig(segment_bytes=100_000, segment_index_bytes=1000, index_interval_bytes=200)
@@ -122,3 +127,50 @@ def test_an_index_whose_trim_a_power_cut_undid_after_a_clean_stop_is_trimmed_by_
     open_log(tmp_path, config=CONFIG, clean=True).roll()
     assert (tmp_path / f"{0:020d}.index").stat().st_size == 2 * 8
     assert (tmp_path / f"{0:020d}.timeindex").stat().st_size == 12
+
+
+def test_entries_are_never_so_far_apart_that_a_walk_between_them_takes_long(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config=LogConfig(index_interval_bytes=1 << 30))
+    size = 10_000
+    append_some(log, 3 * INTERVAL_BYTES_MAX // size, size=size)
+    log.roll()
+    positions = [position for _, position in struct.iter_unpack(">ii", (tmp_path / f"{0:020d}.index").read_bytes())]
+    assert len(positions) == 2
+    assert max(positions[0], positions[1] - positions[0]) <= INTERVAL_BYTES_MAX + size + 200
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_an_index_with_few_entries_is_made_again_off_the_loop_by_the_first_read_that_jumps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_sealed: bool
+) -> None:
+    """Kafka, or a former version, obeyed `index.interval.bytes`, however large."""
+    config = LogConfig(index_interval_bytes=1 << 30)
+    monkeypatch.setattr(segment_indexes, "INTERVAL_BYTES_MAX", 1 << 30)
+    log = open_log(tmp_path, config=config)
+    append_some(log, 300)
+    if is_sealed:
+        log.roll()
+    sync(log, resume_point=True)
+    log.close(clean=True)
+    monkeypatch.setattr(segment_indexes, "INTERVAL_BYTES_MAX", 600)
+    monkeypatch.setattr(segment_indexes, "HEADERS_AT_ONCE", 20)
+    log = open_log(tmp_path, config=config)
+    lookup = NonblockingLookup()
+    reads = 0
+    while True:
+        try:
+            with lookup:
+                piece = log.read(250, 1, 300, at_least_one_batch=True)
+            break
+        except NotInPageCache as miss:
+            lookup.take(miss.read, miss.read())
+            reads += 1
+    assert piece is not None
+    assert piece.first_offset == 250
+    assert reads > 0
+    assert (tmp_path / f"{0:020d}.index").read_bytes().strip(b"\0"), "it has entries now"
+    append_some(log, 1)
+    with NonblockingLookup():
+        later = log.read(251, 1, 300, at_least_one_batch=True)
+    assert later is not None
+    assert later.first_offset == 251

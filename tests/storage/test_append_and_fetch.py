@@ -15,9 +15,24 @@ from libs.rpc.schema import unpack
 from libs.runtime.admin import NotShown
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchHeader
+from services.storage.partition import partition_table
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory, fetched
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
+
+
+async def test_a_page_of_partitions_has_a_bound_and_says_how_many_it_leaves_out(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        await cluster.topic(f"lines{number}")
+    assert cluster.node is not None
+    partitions = cluster.node.partitions
+    assert list(partitions.debug()) == ["lines0-0", "lines1-0", "lines2-0"]
+    monkeypatch.setattr(partition_table, "SHOWN_MAX", 2)
+    shown = partitions.debug()
+    assert list(shown) == ["lines0-0", "lines1-0", "not_shown"]
+    assert shown["not_shown"] == 1
 
 
 async def test_one_partition_can_be_looked_up_by_its_name(cluster: StorageCluster) -> None:
@@ -27,6 +42,7 @@ async def test_one_partition_can_be_looked_up_by_its_name(cluster: StorageCluste
     shown: Any = await cluster.node.partitions.look_up("lines-0")
     assert (shown["topic_id"], shown["leading"], shown["leader_epoch"], shown["log_end"]) == (topic.hex(), True, 7, 2)
     assert shown["isr"] == [cluster.node.partitions.node_id]
+    assert await cluster.node.partitions.look_up("lines") == NotShown(404, {"error": "no replica of lines is open here"})
     assert await cluster.node.partitions.look_up("lines-1") == NotShown(404, {"error": "no replica of lines-1 is open here"})
 
 

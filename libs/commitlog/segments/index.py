@@ -22,6 +22,9 @@ OFFSET_ENTRY = struct.Struct(">ii")  # last offset of a batch - base, position o
 TIME_ENTRY = struct.Struct(">qi")  # greatest timestamp so far, last offset of its batch - base
 RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
 """The largest offset from a segment's base that an entry has room for."""
+INTERVAL_BYTES_MAX = 128 << 10
+"""The most bytes between two entries, whatever `index.interval.bytes` says. They have some 2,000 headers of the smallest batches,
+whose walk takes 2 ms."""
 _RESERVED_MIN, _RESERVED_MAX = 4096, 65_536
 _CAPACITY_MIN = 2  # one entry, and the one that sealing adds to the time index
 _BLOCK_BYTES = 4096  # a search ends in one block, which is read at once

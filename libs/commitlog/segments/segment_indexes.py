@@ -19,13 +19,24 @@ from libs.commitlog.files.page_cache import must_not_wait, off_loop
 from libs.commitlog.files.sync import syncing
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged
-from libs.commitlog.segments.index import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, IndexTruncated, capacity_of, open_index
+from libs.commitlog.segments.index import (
+    INTERVAL_BYTES_MAX,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    IndexEntries,
+    IndexTruncated,
+    capacity_of,
+    open_index,
+)
 from libs.commitlog.segments.segment_batches import BatchMeta, BatchPosition, SegmentBatches
 from libs.commitlog.segments.segment_file import FileRegistry
 from libs.commitlog.segments.segment_progress import SegmentProgress
 from libs.wire.record_batches.batches import HEADER_SIZE, NO_TIMESTAMP
 
 log = logging.getLogger(__name__)
+
+HEADERS_AT_ONCE = 4096
+"""The headers that an event loop walks over: more than lie between two entries of an index that was written here."""
 
 _Indexed = TypeVar("_Indexed", bound="IndexedBatches")
 _Arguments = ParamSpec("_Arguments")
@@ -67,7 +78,7 @@ class IndexedBatches(SegmentBatches):
     def __init__(self, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> None:
         super().__init__(fs, directory, base_offset, registry)
         self._open_files = registry.open_files
-        self._index_interval_bytes = config.index_interval_bytes
+        self._index_interval_bytes = min(config.index_interval_bytes, INTERVAL_BYTES_MAX)
         self._index_bytes = config.segment_index_bytes
         self._offset_index: IndexEntries | None = None
         self._time_index: IndexEntries | None = None
@@ -255,9 +266,12 @@ class IndexedBatches(SegmentBatches):
             if not self._is_true(relative, position):
                 self._rebuild_sealed(takes_more=self._takes_more)
                 return self.find(offset)
-        for place in self.walk(position, self.size):
+        for count, place in enumerate(self.walk(position, self.size)):
             if place.last_offset >= offset:
                 return place
+            if count >= HEADERS_AT_ONCE and must_not_wait():  # Kafka, or a former version, wrote few entries
+                self._rebuild_sealed(takes_more=self._takes_more)
+                return self.find(offset)
         return None
 
     def _is_true(self, relative: int, position: int) -> bool:
@@ -278,7 +292,10 @@ class IndexedBatches(SegmentBatches):
             position = offsets.entry(offsets.count - 1)[1] if offsets.count else 0
             if offsets.count and not self._is_true(*offsets.entry(offsets.count - 1)):
                 return False
-            return all(place.max_timestamp <= timestamp for place in self.walk(position, self.size))
+            for count, place in enumerate(self.walk(position, self.size)):
+                if place.max_timestamp > timestamp or (count >= HEADERS_AT_ONCE and must_not_wait()):
+                    return False  # the second: as above, the index gets more entries
+            return True
         except LogDamaged:
             return True  # unreadable batches prove nothing, and would not make a better index
 

@@ -245,7 +245,7 @@ class HeaderWalk:
                             return place.position
                         break
                     if count >= HEADERS_PER_STEP:
-                        break  # a topic with a large `index.interval.bytes`
+                        break  # an index of Kafka, with a large `index.interval.bytes`
             except LogDamaged:
                 pass
         return self.position

@@ -19,6 +19,7 @@ from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.sync import NO_DESCRIPTORS
 from libs.commitlog.model.errors import NO_ROOM, LogDamaged, LogWriteError, SyncFailed
 from libs.commitlog.producers.transaction_index import AbortedTransaction
+from libs.commitlog.segments.index import INTERVAL_BYTES_MAX
 from libs.commitlog.segments.segment import Segment
 from libs.lean_dataclass import dataclass
 from libs.runtime.children import Children
@@ -183,7 +184,7 @@ def job_of(
         delete_retention_ms=config.delete_retention_ms,
         segment_bytes=config.segment_bytes,
         segment_index_bytes=config.segment_index_bytes,
-        index_interval_bytes=config.index_interval_bytes,
+        index_interval_bytes=min(config.index_interval_bytes, INTERVAL_BYTES_MAX),
         max_message_bytes=config.max_message_bytes,
         map_bytes=allowance.map_bytes,
         bytes_per_second=allowance.bytes_per_second,

@@ -82,7 +82,7 @@ PARTITIONS_LEFT_OUT = GaugeDefinition(
     help="Partitions that this node leads and that have no series of their own.",
     healthy="0",
     otherwise="Raise `PENSTOCK_PARTITION_SERIES_MAX`, if Prometheus can take more series. "
-    "`/debug/partitions` shows all partitions.",
+    "`/debug/partitions/TOPIC-N` shows any partition.",
 )
 
 

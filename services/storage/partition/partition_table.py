@@ -1,6 +1,8 @@
 """The partitions of this node by topic id, and the refusal for each one that it cannot serve."""
 
 import asyncio
+from itertools import islice
+from typing import Final
 
 from libs.cluster.image import ClusterImage
 from libs.runtime.admin import NotShown
@@ -10,6 +12,9 @@ from services.storage.core.replication.leadership import hosts
 from services.storage.partition import open_transactions
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.topic_traffic import TopicTraffic, TrafficByTopic
+
+SHOWN_MAX: Final = 1000
+"""The most partitions on a page: some milliseconds of the loop."""
 
 
 class PartitionTable:
@@ -57,23 +62,33 @@ class PartitionTable:
             return False
         return state.leader == self.node_id and state.leader_incarnation <= self.incarnation
 
-    def debug(self) -> object:
-        return {str(partition): _shown(partition) for partition in self.by_key.values()}
+    def debug(self) -> dict[str, object]:
+        """The first `SHOWN_MAX` partitions, and the number of the others as `not_shown`, which is no partition's name."""
+        shown: dict[str, object] = {str(each): _shown(each) for each in islice(self.by_key.values(), SHOWN_MAX)}
+        rest = len(self.by_key) - len(shown)
+        return shown | {"not_shown": rest} if rest else shown
 
     async def look_up(self, name: str) -> object:
         """One partition, as `TOPIC-NUMBER`, for the admin port."""
-        for partition in self.by_key.values():
-            if str(partition) == name:
-                isr = list(partition.replica.isr.committed) if partition.leading else None
-                return {
-                    **_shown(partition),
-                    "topic_id": partition.key[0].hex(),
-                    "isr": isr,
-                    "followers": partition.replica.followers_shown(asyncio.get_running_loop().time()),
-                    "last_stable_offset": partition.last_stable_offset,
-                    "open_transactions": open_transactions.shown(partition),
-                }
-        return NotShown(404, {"error": f"no replica of {name} is open here"})
+        partition = self._named(name)
+        if partition is None:
+            return NotShown(404, {"error": f"no replica of {name} is open here"})
+        isr = list(partition.replica.isr.committed) if partition.leading else None
+        return {
+            **_shown(partition),
+            "topic_id": partition.key[0].hex(),
+            "isr": isr,
+            "followers": partition.replica.followers_shown(asyncio.get_running_loop().time()),
+            "last_stable_offset": partition.last_stable_offset,
+            "open_transactions": open_transactions.shown(partition),
+        }
+
+    def _named(self, name: str) -> Partition | None:
+        topic_name, _, number = name.rpartition("-")
+        topic = self.image.topics.get(topic_name)
+        if topic is None or not number.isdecimal():
+            return None
+        return self.by_key.get((bytes.fromhex(topic.topic_id), int(number)))
 
     def _refuse(self, key: Key) -> Refusal:
         topic_id, index = key

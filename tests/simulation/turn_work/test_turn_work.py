@@ -11,6 +11,7 @@ from libs.commitlog.producers import producer_state
 from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.producers.producer_table import PackedProducers
 from libs.commitlog.producers.transactions import UnstableTransactions
+from libs.commitlog.segments import segment_indexes
 from services.group_coordinator.core.classic.classic_groups import Classic
 from services.transaction_coordinator.core import transaction_machine
 from tests.commitlog.harness import open_log
@@ -30,6 +31,7 @@ SLACK: Final = Work(500, 24_000)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns look at so few producers that the small state has more."""
     monkeypatch.setattr(producer_state, "LOOKED_AT_AT_ONCE", 200)
+    monkeypatch.setattr(segment_indexes, "INTERVAL_BYTES_MAX", 600)
     monkeypatch.setattr(transaction_machine, "LOOKED_AT_ONCE", 20)
 
 

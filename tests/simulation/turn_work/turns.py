@@ -10,6 +10,7 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
 from libs.cluster.store import WatchBatch, WatchEvent
+from libs.commitlog.model.config import LogConfig
 from libs.commitlog.partition_log.log import BatchMeta, Log
 from libs.commitlog.producers.producer_entries import FIRST
 from libs.coordinator.decisions import Expired
@@ -18,6 +19,7 @@ from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.record_batches.batches import BatchHeader
 from libs.wire.record_batches.markers import Marker
+from libs.wire.record_batches.records import Record, build_batch
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.metadata.topics import Topics
 from services.transaction_coordinator.core.requests import AddPartitions, EndTransaction, ListTransactions
@@ -37,6 +39,12 @@ def append(log: Log, producer_id: int, *, sequence: int = 0, attributes: int = 0
     log.producers.check(header)
     log.producers.record(header, offset)
     log.append([bytes(61)], [BatchMeta(offset, offset, 61, 1000, offset, 0)])
+
+
+def append_batch(log: Log) -> None:
+    offset = log.log_end_offset
+    batch = build_batch([Record(None, b"", 1000)], base_offset=offset)
+    log.append([batch], [BatchMeta(offset, offset, len(batch), 1000, offset, 0)])
 
 
 def end(log: Log, producer_id: int) -> None:
@@ -63,6 +71,18 @@ def producers(log: Log, count: int) -> Iterator[Turn]:
         log.producers.expire(0, DAY_MS)
     yield "expiry of all", lambda: log.producers.expire(DAY_MS, DAY_MS)
     yield "eviction", lambda: log.producers.evict(0, 100)
+
+
+def small_batches(log: Log, count: int) -> Iterator[Turn]:
+    """Batches of a partition whose topic asks for no entry in an index."""
+    log.config = LogConfig(index_interval_bytes=1 << 30)
+    append(log, -1)
+    log.roll()
+    for _ in range(count):
+        append_batch(log)
+    end_offset = log.log_end_offset
+    yield "read of the last batch", lambda: log.read(end_offset - 1, 1, end_offset, at_least_one_batch=True)
+    yield "read up to an offset", lambda: log.read(1, 1, end_offset - 1, at_least_one_batch=True)
 
 
 def open_transactions(log: Log, count: int) -> Iterator[Turn]:
@@ -153,4 +173,4 @@ def topics(_: Log, count: int) -> Iterator[Turn]:
     yield "groups' view of a new topic", lambda: coordinators_view.follow(more)
 
 
-STATES = (producers, open_transactions, groups, members, transactional_ids, topics)
+STATES = (producers, small_batches, open_transactions, groups, members, transactional_ids, topics)

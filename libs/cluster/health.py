@@ -5,7 +5,7 @@ controller, or so many replicas that acks=all is refused. *Offline*: some partit
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import field, replace
 from enum import Enum
 from typing import Final
@@ -17,7 +17,15 @@ from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE
 from libs.lean_dataclass import dataclass
 
 SHOWN_MAX: Final = 20
-"""The most partitions that are named for each fault."""
+"""The most partitions that are named for each fault, and the most groups and transactions that take too long."""
+REBALANCE: Final = "rebalance"
+TRANSACTION: Final = "transaction"
+MARKERS: Final = "transaction markers"
+_TAKES_LONG: Final = {
+    REBALANCE: ("group", "has been rebalancing"),
+    TRANSACTION: ("transaction", "has been open past its timeout"),
+    MARKERS: ("transaction", "has been waiting for its markers"),
+}
 
 
 class Verdict(Enum):
@@ -63,6 +71,17 @@ class Faults:
         return bool(self.full_directories) and not any(others) and set(self.behind) <= self.full_directories.keys()
 
 
+@dataclass(frozen=True, slots=True)
+class LongRunning:
+    """A group or transaction that takes longer than it may. It is no fault of the cluster, and never changes the verdict."""
+
+    kind: str
+    """REBALANCE, TRANSACTION, MARKERS, or a word of a newer version."""
+    name: str
+    since_ms: int
+    """Wall time."""
+
+
 @dataclass(frozen=True)
 class Health:
     verdict: Verdict
@@ -74,6 +93,8 @@ class Health:
     """By storage node, the number of partitions that it leads."""
     since_ms: int | None = None
     """The wall time from which the verdict is this one. None: nobody has seen it change."""
+    long_running: Sequence[LongRunning] = ()
+    """The longest first, at most `SHOWN_MAX`. Only controllers know of them."""
 
     def as_json(self) -> dict[str, object]:
         """For `/health` and tools. Lists of partitions are cut after `SHOWN_MAX`; `counts` has the whole numbers."""
@@ -98,6 +119,9 @@ class Health:
             "roles_away": list(faults.roles_away),
             "moving": self.moving,
             "leaders": {str(node_id): count for node_id, count in self.leaders.items()},
+            "long_running": [
+                {"kind": each.kind, "name": each.name, "since_ms": each.since_ms} for each in self.long_running[:SHOWN_MAX]
+            ],
         }
 
 
@@ -121,6 +145,30 @@ def also_degraded(health: Health, trouble: str) -> Health:
     words = [clause for clause in (health.sentence.partition(": ")[2], trouble) if clause]
     faults = replace(health.faults, store_trouble=trouble)
     return replace(health, verdict=verdict, sentence=f"{verdict.value}: {', '.join(words)}", faults=faults)
+
+
+def with_long_running(health: Health, found: Sequence[LongRunning], now_ms: int) -> Health:
+    """The health with groups and transactions that take too long, the longest first. The verdict stays, and so does its time."""
+    clauses = [clause for clause in (health.sentence.partition(": ")[2], *_long_running(found, now_ms)) if clause]
+    return replace(health, sentence=f"{health.verdict.value}: {', '.join(clauses)}", long_running=found)
+
+
+def _long_running(found: Sequence[LongRunning], now_ms: int) -> Iterator[str]:
+    for kind, (what, takes_long) in _TAKES_LONG.items():
+        those = [each for each in found if each.kind == kind]
+        if those:
+            others = f", and {len(those) - 1} more" if len(those) > 1 else ""
+            yield f"{what} {_printable(those[0].name)} {takes_long} for {_lasting(now_ms - those[0].since_ms)}{others}"
+
+
+def _printable(name: str) -> str:
+    """Clients choose the names of groups and transactional ids."""
+    return "".join(each if each.isprintable() else "?" for each in name)
+
+
+def _lasting(duration_ms: int) -> str:
+    seconds = max(duration_ms, 0) // 1000
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
 
 
 def _health_of(image: ClusterImage) -> Health:

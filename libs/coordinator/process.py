@@ -7,14 +7,16 @@ then it answers NOT_COORDINATOR, and is not ready.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.shard_owners import Owner
+from libs.coordinator.findings import Findings
 from libs.coordinator.shard_handover import hand_over_shards
 from libs.coordinator.shard_set import ShardSet
+from libs.rpc.contracts.controller import Finding
 from libs.rpc.server import Accept, Hello, RpcServer
 from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle, end_task
@@ -40,6 +42,10 @@ class Coordinator(Protocol):
     """Why it is not ready. Empty once it is registered."""
 
     def follow(self, image: ClusterImage) -> None: ...
+
+    def findings(self) -> Iterable[Finding]:
+        """What an operator should know, in any order. It looks at a bounded number of groups or transactions."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -88,6 +94,7 @@ async def serve(
     controllers = Controllers(hello, identity.host_id, environment.transport, nodes.unreachable)
     lifecycle.on_stop(controllers.close)
     coordinator, requests = await build(Known(Owner(config.node_id, identity.incarnation), nodes, controllers, hello))
+    controllers.report_findings(Findings(coordinator.findings, asyncio.get_running_loop().time).newest)
     await follower.start()
     refuse_newer_cluster(follower.image, identity.version)
     if peers is not None:

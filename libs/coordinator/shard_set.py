@@ -113,6 +113,10 @@ class ShardSet(Generic[E, R, S]):
             return False, f"{len(late)} of {len(self._drivers)} shards are not loaded yet ({records} records read)"
         return True, f"ready, {len(self._drivers)} shards"
 
+    def now_ms(self) -> int:
+        """The wall time by which the shards decide."""
+        return self._time.now_ms()
+
     def debug(self) -> object:
         return {driver.name: driver.debug() for _, driver in sorted(self._drivers.items())}
 

@@ -6,13 +6,13 @@ Rule (docs/rules.md): every process heartbeats all controllers, so that the next
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import CONTROLLER
 from libs.rpc.client import Hello, Response, RpcClient
-from libs.rpc.contracts.controller import HEARTBEAT, Heartbeat, HeartbeatReply
+from libs.rpc.contracts.controller import FINDINGS_MAX, HEARTBEAT, Finding, Heartbeat, HeartbeatReply
 from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
 from libs.rpc.errors import ContractError, DeadlineExceeded, RpcFailure
 from libs.rpc.schema import pack, unpack
@@ -77,11 +77,16 @@ class Controllers:
         self._host_id = host_id
         self._transport = transport
         self._unreachable_nodes = unreachable
+        self._findings: Callable[[], Sequence[Finding]] = tuple
         self._image = ClusterImage()
         self._connections: dict[int, _ControllerConnection] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._unreachable: set[tuple[int, int]] = set()
         self._closed = False
+
+    def report_findings(self, findings: Callable[[], Sequence[Finding]]) -> None:
+        """`findings` gives what heartbeats tell operators, the longest first. It must not raise."""
+        self._findings = findings
 
     def follow(self, image: ClusterImage) -> None:
         before, self._image = self._image, image
@@ -149,7 +154,8 @@ class Controllers:
     def _heartbeat(self) -> Heartbeat:
         hello = self._hello()
         unreachable = tuple(sorted(self._unreachable_nodes()))
-        return Heartbeat(hello.role, hello.node_id, hello.incarnation, self._image.revision, unreachable)
+        findings = tuple(self._findings()[:FINDINGS_MAX])
+        return Heartbeat(hello.role, hello.node_id, hello.incarnation, self._image.revision, unreachable, findings)
 
     def _disconnect(self, connection: _ControllerConnection) -> None:
         task = asyncio.get_running_loop().create_task(connection.close())

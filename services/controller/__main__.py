@@ -27,6 +27,7 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
             lambda: controller.registered(),
             environment.clock,
             store.trouble.words if isinstance(store, MeasuredStore) else str,
+            controller.long_running,
         )
         ready, debug = controller.ready, controller.debug()
         await open_admin_port(config, lifecycle, metrics, ready=ready, health=watch.health, debug=debug, store=store)

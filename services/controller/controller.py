@@ -6,7 +6,7 @@ It sends no commands. It writes state, and all others follow the watch. Nodes an
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode
 from libs.cluster.election import Election, Leadership
 from libs.cluster.features import FEATURE_LEVEL
+from libs.cluster.health import LongRunning
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import NO_MARK, STORAGE, ElectedController, MetadataMark
@@ -161,6 +162,10 @@ class Controller:
         """`denies` says whether a controller that the image names as elected denies it. While the store is away, no newer image
         comes."""
         self._denies = denies
+
+    def long_running(self) -> Sequence[LongRunning]:
+        """What takes too long, as coordinators say."""
+        return self._eviction.long_running() if self._eviction is not None else ()
 
     def debug(self) -> dict[str, Callable[[], object]]:
         """Views for the admin port."""

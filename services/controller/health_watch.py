@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from libs.clock import Clock, WallMs
-from libs.cluster.health import Health, Verdict, also_degraded, health_of, outdated
+from libs.cluster.health import Health, LongRunning, Verdict, also_degraded, health_of, outdated, with_long_running
 from libs.cluster.image import ClusterImage
 from libs.telemetry.logs import fields
 
@@ -31,10 +31,13 @@ class HealthWatch:
         registered: Callable[[], bool],
         clock: Clock,
         store_trouble: Callable[[], str] = str,
+        long_running: Callable[[], Sequence[LongRunning]] = tuple,
     ) -> None:
-        """`store_trouble` says in words what is wrong with the metadata store. Empty: nothing is."""
+        """`store_trouble` says in words what is wrong with the metadata store. Empty: nothing is. `long_running`: groups and
+        transactions that take too long, the longest first."""
         self._image, self._elected, self._registered, self._clock = image, elected, registered, clock
         self._store_trouble = store_trouble
+        self._long_running = long_running
         self._seen = ClusterImage()
         self._health = health_of(self._seen)
         self._told = Verdict.UNKNOWN
@@ -65,7 +68,9 @@ class HealthWatch:
             self._told = health.verdict
             self._since_ms = self._clock.wall_ms() if self._is_begun else None
             self._is_begun = True
-        return replace(health, since_ms=self._since_ms)
+        health = replace(health, since_ms=self._since_ms)
+        found = self._long_running()
+        return with_long_running(health, found, self._clock.wall_ms()) if found else health
 
     async def run(self) -> None:
         while True:

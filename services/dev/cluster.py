@@ -3,14 +3,14 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
-from libs.cluster.health import Health, health_of
+from libs.cluster.health import Health, LongRunning, health_of, with_long_running
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.memory.recorded_store import RecordedStore, RecordedWrites
@@ -84,6 +84,7 @@ class Cluster:
         self.views: list[View] = []
         self._writes = RecordedWrites(Keyspace())
         self._image: Callable[[], ClusterImage] = ClusterImage
+        self._long_running: Callable[[], Sequence[LongRunning]] = tuple
 
     async def start(self) -> None:
         """Raises OSError, MetadataDamaged, and what a storage node refuses its log directory for."""
@@ -106,7 +107,8 @@ class Cluster:
         return True, "ready"
 
     def health(self) -> Health:
-        return health_of(self._image(), current=self.ready()[0])
+        health, found = health_of(self._image(), current=self.ready()[0]), self._long_running()
+        return with_long_running(health, found, self._clock.wall_ms()) if found else health
 
     # -- the metadata store -------------------------------------------------------------------------------------------------
 
@@ -153,6 +155,7 @@ class Cluster:
         async def built(controller: Controller) -> None:
             controller_meters.register(self.metrics, controller)
             self._image = lambda: controller.image
+            self._long_running = controller.long_running
             self.views.append(View(CONTROLLER, lambda: (controller.elected, "not elected yet"), controller.debug(), {}))
 
         config = ControllerConfig(**self._common(CONTROLLER))  # type: ignore[arg-type]

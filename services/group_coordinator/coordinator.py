@@ -5,7 +5,7 @@ truth.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from libs.coordinator.states import State
 from libs.coordinator.storage_log import StorageLog
 from libs.coordinator.tables import Journal
 from libs.lean_dataclass import dataclass
+from libs.rpc.contracts.controller import Finding
 from libs.runtime.storage_nodes import StorageNodes
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.requests import Reply, RequestEvent
@@ -74,9 +75,12 @@ class GroupCoordinator:
             group_configs=lambda name: own_group_values(self.image, name),
         )
         lines = GroupEventLog(asyncio.get_running_loop().call_later)
+        self._recorders: dict[int, GroupEventRecorder] = {}
+        """By shard, the recorder of its newest machine."""
 
         def observed(index: int, journal: Journal) -> ObservedMachine[RequestEvent, Reply]:
-            return ObservedMachine(make(journal, known), journal, GroupEventRecorder(self.meters, lines).record)
+            self._recorders[index] = recorder = GroupEventRecorder(self.meters, lines)
+            return ObservedMachine(make(journal, known), journal, recorder.record)
 
         self.shards: ShardSet[RequestEvent, Reply, Any] = ShardSet(
             GROUP_TOPIC,
@@ -110,6 +114,18 @@ class GroupCoordinator:
         machine: Any = driver.machine
         return machine.machine.offsets.pending.epoch_of(producer_id) if isinstance(machine.machine, GroupMachine) else None
 
+    def findings(self) -> Iterator[Finding]:
+        """The groups that have been rebalancing for too long."""
+        now_ms = self.shards.now_ms()
+        for recorder in self._serving():
+            yield from recorder.overdue(now_ms)
+
+    def longest_rebalance_s(self) -> float:
+        """The age of the longest rebalance, in seconds. 0: no group rebalances."""
+        now_ms = self.shards.now_ms()
+        begun = [begun_ms for recorder in self._serving() if (begun_ms := recorder.oldest_ms()) is not None]
+        return max(now_ms - min(begun, default=now_ms), 0) / 1000
+
     def ready(self) -> tuple[bool, str]:
         """Readiness for the admin port: all its shards are served."""
         return (False, self.waits_for) if self.waits_for else self.shards.readiness()
@@ -117,6 +133,10 @@ class GroupCoordinator:
     async def close(self) -> None:
         """Closes all shards. Appends in flight are answered first."""
         await self.shards.close()
+
+    def _serving(self) -> list[GroupEventRecorder]:
+        """The recorders of the shards that are served."""
+        return [self._recorders[index] for index, driver in self.shards.owned.items() if driver.state is State.SERVING]
 
     def _owner_of(self, shard: int) -> str:
         topic = self.image.topics.get(GROUP_TOPIC)

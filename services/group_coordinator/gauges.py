@@ -27,6 +27,14 @@ MEMBERS = GaugeDefinition(
     healthy="as many as your consumers",
     otherwise="Fewer: members were removed. The log tells which, and why.",
 )
+REBALANCING = GaugeDefinition(
+    name=NAME + "longest_rebalance_seconds",
+    help="Age of the longest rebalance under way in the shards that this process serves. 0: there is none. "
+    "A rebalance that begins anew counts on; one that was under way when this process loaded its shard does not count.",
+    healthy="below the longest rebalance timeout of your consumers (`max.poll.interval.ms`)",
+    otherwise="A member does not join again or does not give its partitions up. `/health` of a controller names the group, and "
+    "`/debug/groups/GROUP` for whom it waits.",
+)
 SHARDS = GaugeDefinition(
     name=NAME + "shards",
     help="Shards that this process owns, by state.",
@@ -48,6 +56,7 @@ class Gauges(Collector):
         coordinator = self._coordinator
         yield GROUPS.samples(sorted(coordinator.group_views.states().items()))
         yield MEMBERS.samples(((kind,), count) for kind, count in sorted(coordinator.group_views.members().items()))
+        yield REBALANCING.sample(coordinator.longest_rebalance_s())
         states = Counter(driver.state.value for driver in coordinator.shards.owned.values())
         yield SHARDS.samples(((state,), count) for state, count in sorted(states.items()))
         yield UNWRITABLE.samples(sorted(coordinator.shards.unwritable.counts.items()))

@@ -5,22 +5,27 @@ holds the truth. Once a decision to end a transaction is committed, `markers/mar
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from libs.clock import Clock
+from libs.cluster.health import MARKERS, TRANSACTION
 from libs.cluster.image import ClusterImage
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import TRANSACTION_TOPIC
+from libs.coordinator.findings import LOOKED_AT_MAX, MARGIN_MS, finding
 from libs.coordinator.observed_machine import ObservedMachine
 from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
 from libs.coordinator.states import State
 from libs.coordinator.tables import Journal
+from libs.rpc.contracts.controller import Finding
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
 from services.transaction_coordinator.core.requests import MarkersWritten, ProducerReply, Reply, Request, WriteMarkers
+from services.transaction_coordinator.core.states import PREPARED
 from services.transaction_coordinator.core.transaction import Transaction
 from services.transaction_coordinator.core.transaction_machine import TransactionMachine
 from services.transaction_coordinator.markers.marker_writer import MarkerWriter
@@ -60,6 +65,25 @@ class TransactionCoordinator:
         self.settings.follow(image)
         self.shards.follow(image)
         self.markers.follow(image)
+
+    def machines(self) -> Iterator[TransactionMachine]:
+        """The machines of the shards that this process serves."""
+        for driver in self.shards.owned.values():
+            if driver.state is State.SERVING:
+                yield machine_of(driver.machine)
+
+    def findings(self) -> Iterator[Finding]:
+        """The transactions that should have ended, among the oldest: what this coordinator could not abort, and what waits for
+        markers."""
+        now_ms = self.shards.now_ms()
+        for machine in self.machines():
+            for transaction in islice(machine.under_way(), LOOKED_AT_MAX):
+                if now_ms - transaction.started_ms <= MARGIN_MS:
+                    break
+                if transaction.state in PREPARED and now_ms - transaction.updated_ms > MARGIN_MS:
+                    yield finding(MARKERS, transaction.transactional_id, transaction.updated_ms)
+                elif (deadline_ms := transaction.deadline_ms) is not None and now_ms - deadline_ms > MARGIN_MS:
+                    yield finding(TRANSACTION, transaction.transactional_id, transaction.started_ms)
 
     def ready(self) -> tuple[bool, str]:
         """Readiness for the admin port: all its shards are served."""

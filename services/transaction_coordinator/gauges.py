@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from heapq import nsmallest
+from itertools import chain, islice
 from typing import Any, Final
 
 from prometheus_client.core import Metric
@@ -9,9 +11,9 @@ from prometheus_client.registry import Collector
 
 from libs.cluster.topic_names import TRANSACTION_TOPIC
 from libs.coordinator import unwritable
-from libs.coordinator.states import State
+from libs.coordinator.findings import LOOKED_AT_MAX
 from libs.telemetry.definitions import GaugeDefinition
-from services.transaction_coordinator.coordinator import TransactionCoordinator, machine_of
+from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.core.states import AT_REST
 from services.transaction_coordinator.core.transaction import Client, Transaction
 from services.transaction_coordinator.core.transaction_machine import TransactionMachine
@@ -44,25 +46,11 @@ SHARDS = GaugeDefinition(
 UNWRITABLE = unwritable.definition(NAME, TRANSACTION_TOPIC)
 
 
-def machines_of(coordinator: TransactionCoordinator) -> Iterator[TransactionMachine]:
-    """The machines of the shards that this process serves."""
-    for driver in coordinator.shards.owned.values():
-        if driver.state is State.SERVING:
-            yield machine_of(driver.machine)
-
-
-def transactions_of(coordinator: TransactionCoordinator) -> Iterator[Transaction]:
-    """All transactional ids of the shards that this process serves."""
-    for machine in machines_of(coordinator):
-        yield from machine.transactions.values()
-
-
 def open_transactions(coordinator: TransactionCoordinator, now_ms: int) -> dict[str, Any]:
-    """The transactions under way by transactional id, the oldest first."""
-    machines = list(machines_of(coordinator))
-    under_way = [(each, machine) for machine in machines for each in machine.transactions.values() if each.state not in AT_REST]
-    under_way.sort(key=lambda pair: pair[0].started_ms)
-    return {each.transactional_id: view(each, client_of(machine, each), now_ms) for each, machine in under_way[:SHOWN_MAX]}
+    """The transactions under way by transactional id, the oldest first, and those of one second in any order."""
+    shards = [[(each, machine) for each in islice(machine.under_way(), SHOWN_MAX)] for machine in coordinator.machines()]
+    oldest = nsmallest(SHOWN_MAX, chain.from_iterable(shards), key=lambda pair: pair[0].started_ms)
+    return {each.transactional_id: view(each, client_of(machine, each), now_ms) for each, machine in oldest}
 
 
 def client_of(machine: TransactionMachine, transaction: Transaction) -> Client | None:
@@ -94,9 +82,9 @@ class Gauges(Collector):
         coordinator = self._coordinator
         states: Counter[str] = Counter()
         oldest_ms = now_ms = self._now_ms()
-        for transaction in transactions_of(coordinator):
-            states[transaction.state.value] += 1
-            if transaction.state not in AT_REST:
+        for machine in coordinator.machines():
+            states.update(machine.index.states)
+            for transaction in islice(machine.under_way(), LOOKED_AT_MAX):
                 oldest_ms = min(oldest_ms, transaction.started_ms)
         yield IDS.samples(((state,), count) for state, count in sorted(states.items()))
         yield OLDEST.sample((now_ms - oldest_ms) / 1000)

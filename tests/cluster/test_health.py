@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from libs.cluster.health import SHOWN_MAX, Verdict, health_of
+from libs.cluster.health import (
+    MARKERS,
+    REBALANCE,
+    SHOWN_MAX,
+    TRANSACTION,
+    LongRunning,
+    Verdict,
+    health_of,
+    with_long_running,
+)
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import (
     CONTROLLER,
@@ -130,3 +139,24 @@ def test_lists_are_cut_and_counts_are_whole() -> None:
     assert told["counts"] == {"offline": 50, "under_min_isr": 0, "under_replicated": 50}
     assert told["partitions"]["offline"] == [f"t-{index}" for index in range(SHOWN_MAX)]  # type: ignore[index]
     assert len(told["reasons"]) == SHOWN_MAX  # type: ignore[arg-type]
+
+
+def test_what_takes_too_long_is_named_and_changes_no_verdict() -> None:
+    found = [
+        LongRunning(REBALANCE, "orders\n", 0),
+        LongRunning("of a newer version", "x", 0),
+        LongRunning(MARKERS, "t1", 90_000),
+        LongRunning(MARKERS, "t2", 95_000),
+        LongRunning(TRANSACTION, "t3", 99_000),
+    ]
+    whole = health_of(image(partition(1)))
+    health = with_long_running(whole, found, 180_000)
+    assert health.verdict is Verdict.HEALTHY
+    assert health.faults == whole.faults
+    assert health.sentence == (
+        "healthy: group orders? has been rebalancing for 3 min, transaction t3 has been open past its timeout for 81 s, "
+        "transaction t1 has been waiting for its markers for 90 s, and 1 more"
+    )
+    assert health.as_json()["long_running"][1] == {"kind": "of a newer version", "name": "x", "since_ms": 0}  # type: ignore[index]
+    degraded = with_long_running(health_of(image(partition(1, (1, 2)))), found[:1], 1_000)
+    assert degraded.sentence == "degraded: 1 partition is under-replicated, group orders? has been rebalancing for 1 s"

@@ -7,7 +7,7 @@ import pytest
 
 from libs.clock import Monotonic, WallMs
 from libs.cluster.configs.resolve import effective_topic_config
-from libs.cluster.health import Verdict, health_of
+from libs.cluster.health import REBALANCE, LongRunning, Verdict, health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Member
 from services.controller.health_watch import LOGGED_AFTER, LOOK_S, HealthWatch
@@ -36,8 +36,14 @@ class Watched:
         self.registered = True
         self.image, self.elected, self.clock = image, elected, FixedClock()
         self.trouble = ""
+        self.long_running: list[LongRunning] = []
         self.watch = HealthWatch(
-            lambda: self.image, lambda: self.elected, lambda: self.registered, self.clock, lambda: self.trouble
+            lambda: self.image,
+            lambda: self.elected,
+            lambda: self.registered,
+            self.clock,
+            lambda: self.trouble,
+            lambda: self.long_running,
         )
 
     def at(self, now: int, image: ClusterImage) -> tuple[Verdict, int | None]:
@@ -65,6 +71,16 @@ def test_trouble_with_the_metadata_store_is_part_of_the_verdict() -> None:
     assert watched.watch.health().sentence.endswith(f", {watched.trouble}")
     watched.trouble = ""
     assert watched.at(4, WHOLE) == (Verdict.HEALTHY, 4)
+
+
+def test_what_takes_too_long_is_told_while_the_verdict_stays() -> None:
+    watched = Watched(WHOLE)
+    watched.at(1_000, WHOLE)
+    watched.long_running = [LongRunning(REBALANCE, "g", 1_000)]
+    assert watched.at(61_000, WHOLE) == (Verdict.HEALTHY, None)
+    assert watched.watch.health().sentence == "healthy: group g has been rebalancing for 60 s"
+    watched.long_running = []
+    assert watched.watch.health().sentence == "healthy"
 
 
 def test_an_outage_of_the_metadata_store_begins_and_ends_a_verdict() -> None:

@@ -70,7 +70,7 @@ def test_a_rebalance_is_reported_with_its_reason_and_its_end(stage: Telling) -> 
     stage.leave(first)
     assert stage.take() == [
         MemberRemoved("g", first, None, "left"),
-        RebalanceBegan("g", CLASSIC, reasons.left_silently(first, 60_000), 1, 1, False),
+        RebalanceBegan("g", CLASSIC, reasons.left_silently(first, 60_000), 1, 1, False, 60_000),
     ]
 
 
@@ -81,7 +81,7 @@ def test_a_silent_member_and_one_that_does_not_come_back_in_time_have_reasons_of
         stage.heartbeat(slow, 1)
     assert gone == [
         MemberRemoved("g", silent, None, "session over"),
-        RebalanceBegan("g", CLASSIC, f"member {silent} was silent for 10000 ms", 1, 1, False),
+        RebalanceBegan("g", CLASSIC, f"member {silent} was silent for 10000 ms", 1, 1, False, 60_000),
     ]
     while not (gone := stage.take()):
         stage.wait(1_000)
@@ -116,7 +116,7 @@ def test_a_group_of_the_consumer_protocol_is_reported_from_joining_to_leaving(st
     epoch = stage.beat("m", 0, "t").reply.member_epoch
     stage.beat("m", epoch, owned={"t": range(4)})
     assert stage.take() == [
-        RebalanceBegan("g", CONSUMER, "member m joined", 1, 1, False),
+        RebalanceBegan("g", CONSUMER, "member m joined", 1, 1, False, 60_000),
         RebalanceEnded("g", CONSUMER, 1, 1),
     ]
     stage.beat("m", epoch)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.findings import LOOKED_AT_MAX, MARGIN_MS
 from libs.coordinator.observed_machine import ObservedMachine
 from libs.coordinator.tables import Journal
 from libs.coordinator.timers import TimerKey
@@ -23,7 +24,7 @@ from services.group_coordinator.core.model.group_events import (
 )
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
-from services.group_coordinator.telemetry.group_events import GroupEventRecorder
+from services.group_coordinator.telemetry.group_events import REBALANCE_MS_MAX, GroupEventRecorder
 from services.group_coordinator.telemetry.meters import Meters
 
 ASKED = RequestEvent(HeartbeatRequest(), 4, "", "", "")
@@ -53,8 +54,8 @@ class Scripted:
         return ()
 
 
-def begun(group: str, *, again: bool = False) -> RebalanceBegan:
-    return RebalanceBegan(group, CLASSIC, "somebody joined", 1, 0, again)
+def begun(group: str, *, again: bool = False, timeout_ms: int = 60_000) -> RebalanceBegan:
+    return RebalanceBegan(group, CLASSIC, "somebody joined", 1, 0, again, timeout_ms)
 
 
 def ended(group: str) -> RebalanceEnded:
@@ -66,9 +67,8 @@ class Shard:
         self.meters = Meters()
         self.journal = Journal()
         self._machine = Scripted()
-        self._metered = ObservedMachine(
-            self._machine, self.journal, GroupEventRecorder(self.meters, GroupEventLog(lambda wait_s, over: None)).record
-        )
+        self.recorder = GroupEventRecorder(self.meters, GroupEventLog(lambda wait_s, over: None))
+        self._metered = ObservedMachine(self._machine, self.journal, self.recorder.record)
 
     def decides(self, now_ms: int, *events: GroupEvent, commits: bool = True) -> None:
         self._machine.events = list(events)
@@ -127,6 +127,38 @@ def test_nothing_is_remembered_of_groups_that_went() -> None:
         shard.decides(3_000, begun("a", again=True))
         shard.decides(4_000, ended("a"))
     assert shard.rebalances == (4, 2, 2.0)
+
+
+def test_a_rebalance_is_overdue_once_it_takes_longer_than_its_timeout_and_a_margin() -> None:
+    shard = Shard()
+    shard.decides(1_000, begun("quick", timeout_ms=10_000))
+    shard.decides(2_000, begun("slow"))
+    shard.decides(3_000, begun("again", timeout_ms=10_000))
+    shard.decides(40_000, begun("again", again=True, timeout_ms=10_000))
+    assert shard.recorder.oldest_ms() == 1_000
+    assert not list(shard.recorder.overdue(11_000 + MARGIN_MS))
+    assert [each.name for each in shard.recorder.overdue(11_001 + MARGIN_MS)] == ["quick"]
+    shard.decides(50_000, ended("quick"))
+    assert [(each.name, each.since_ms) for each in shard.recorder.overdue(62_001 + MARGIN_MS)] == [
+        ("slow", 2_000),
+        ("again", 3_000),
+    ]
+
+
+def test_a_timeout_of_weeks_hides_no_rebalance() -> None:
+    shard = Shard()
+    shard.decides(0, begun("a", timeout_ms=2**31 - 1))
+    assert not list(shard.recorder.overdue(REBALANCE_MS_MAX + MARGIN_MS))
+    assert list(shard.recorder.overdue(REBALANCE_MS_MAX + MARGIN_MS + 1))
+
+
+def test_the_look_for_overdue_rebalances_has_a_bound_and_finds_the_longest() -> None:
+    shard = Shard()
+    for each in range(3 * LOOKED_AT_MAX):
+        shard.decides(each, begun(f"g{each}"))
+    shard.decides(3 * LOOKED_AT_MAX, begun("g0"))
+    found = [each.name for each in shard.recorder.overdue(1_000_000)]
+    assert found == [f"g{each}" for each in range(1, LOOKED_AT_MAX + 1)], "the new rebalance of g0 is the youngest"
 
 
 def test_offsets_that_expired_are_counted() -> None:

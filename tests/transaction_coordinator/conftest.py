@@ -11,9 +11,17 @@ from tests.transaction_coordinator.processes import Coordinator, ProducerIdContr
 
 
 @pytest.fixture
-async def begin(node: StorageCluster, short_dir: Path) -> AsyncIterator[Callable[[int], Awaitable[Coordinator]]]:
+async def controller(node: StorageCluster, short_dir: Path) -> AsyncIterator[ProducerIdController]:
+    elected = await ProducerIdController().elect(node, short_dir)
+    yield elected
+    await elected.close()
+
+
+@pytest.fixture
+async def begin(
+    node: StorageCluster, short_dir: Path, controller: ProducerIdController
+) -> AsyncIterator[Callable[[int], Awaitable[Coordinator]]]:
     """Starts a coordinator process; all are stopped at the end."""
-    controller = await ProducerIdController().elect(node, short_dir)
     running: list[Coordinator] = []
 
     async def start(node_id: int = 1) -> Coordinator:
@@ -24,7 +32,6 @@ async def begin(node: StorageCluster, short_dir: Path) -> AsyncIterator[Callable
     yield start
     for item in running:
         await item.stop()
-    await controller.close()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.call import Call
 from libs.rpc.client import Hello, RpcClient
-from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, HEARTBEAT, HeartbeatReply, ProducerIdBlock
+from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, HEARTBEAT, Heartbeat, HeartbeatReply, ProducerIdBlock
 from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS, Ask
 from libs.rpc.contracts.coordinators import AskReply as Answered
 from libs.rpc.contracts.storage import Appended, AppendReply
@@ -50,9 +50,11 @@ class ProducerIdController:
 
     def __init__(self) -> None:
         self._next = itertools.count(1000, 1000)
+        self.findings: set[tuple[str, str]] = set()
+        """What heartbeats have told: kinds and names."""
         self._server = RpcServer(
             Hello(CONTROLLER, 7, 1, "test", 1, "test-cluster"),
-            {ALLOCATE_PRODUCER_IDS: self._allocate, HEARTBEAT: lambda call: call.reply(HeartbeatReply(True, 1))},
+            {ALLOCATE_PRODUCER_IDS: self._allocate, HEARTBEAT: self._hear},
             transport=SocketTransport(),
         )
 
@@ -64,6 +66,10 @@ class ProducerIdController:
 
     async def close(self) -> None:
         await self._server.close(drain_s=0.1)
+
+    def _hear(self, call: Call) -> None:
+        self.findings.update((each.kind, each.name) for each in unpack(Heartbeat, call.body).findings)
+        call.reply(HeartbeatReply(True, 1))
 
     def _allocate(self, call: Call) -> None:
         call.reply(ProducerIdBlock(next(self._next), 1000))

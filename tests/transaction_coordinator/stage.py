@@ -1,5 +1,6 @@
 """A transaction coordinator of one shard on a log in memory, and producers that call it."""
 
+from collections import Counter
 from itertools import count
 from typing import Any
 
@@ -14,7 +15,9 @@ from services.transaction_coordinator.core.requests import (
     ProducerReply,
     VerifyPartitions,
 )
+from services.transaction_coordinator.core.states import AT_REST
 from services.transaction_coordinator.core.transaction import Producer, TopicPartition, Transaction
+from services.transaction_coordinator.core.transaction_index import SECOND_MS
 from services.transaction_coordinator.core.transaction_machine import TransactionMachine, TransactionSettings
 from tests.coordinator.one_shard import CoordinatorRequest, OneShard
 
@@ -35,6 +38,19 @@ class TransactionStage(OneShard):
         machine = self.shard.machine
         assert isinstance(machine, TransactionMachine)
         return machine.transactions
+
+    def check_index(self) -> None:
+        """Asserts that the index says what a walk over all transactions says."""
+        machine = self.shard.machine
+        assert isinstance(machine, TransactionMachine)
+        transactions = list(machine.transactions.values())
+        assert dict(machine.index.states) == Counter(each.state.value for each in transactions)
+        under_way = list(machine.under_way())
+        assert sorted(each.transactional_id for each in under_way) == sorted(
+            each.transactional_id for each in transactions if each.state not in AT_REST
+        )
+        seconds = [each.started_ms // SECOND_MS for each in under_way]
+        assert seconds == sorted(seconds)
 
     # -- requests -----------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.health import MARKERS, TRANSACTION
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.internal_log import Cancel, Unknown
+from libs.coordinator.internal_log import Refused as LogRefused
 from libs.coordinator.shard import PlannedAppend
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.storage_log import StorageLog
@@ -20,13 +22,20 @@ from libs.rpc.contracts.transactions import Marker as WantedMarker
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.markers import Marker
+from services.transaction_coordinator import coordinator
 from services.transaction_coordinator.core.transaction import Producer
 from services.transaction_coordinator.gauges import open_transactions
 from services.transaction_coordinator.protocol import completions
 from tests.storage.cluster import WAIT_S, StorageCluster, partition_of
 from tests.support.polling import until
 from tests.transaction_coordinator.data_topic import DATA, ID, SHARD, SHARDS, Begin, is_open, markers, produce, take_all
-from tests.transaction_coordinator.processes import Coordinator, FakeGroupCoordinator, Refused, TransactionalClient
+from tests.transaction_coordinator.processes import (
+    Coordinator,
+    FakeGroupCoordinator,
+    ProducerIdController,
+    Refused,
+    TransactionalClient,
+)
 
 OLD, NEW = 4, 5
 """Versions of EndTxn: before and since KIP-890."""
@@ -343,6 +352,43 @@ async def test_the_next_transaction_begins_in_the_append_that_completes_the_last
     assert await next_one == 0
     assert [len(planned.records) for planned in appends] == [2]
     assert open_transactions(owner.running, 0)[ID]["state"] == "Ongoing"
+
+
+async def test_heartbeats_name_transactions_that_should_have_ended(
+    node: StorageCluster,
+    owner: Coordinator,
+    controller: ProducerIdController,
+    groups: FakeGroupCoordinator,
+    short_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One waits for its markers. The other is past its timeout, and the log takes no record of its abort."""
+    monkeypatch.setattr(coordinator, "MARGIN_MS", 50)
+    await groups.own(short_dir, shards=1, owner_epoch=6)
+    await until(lambda: GROUP_TOPIC in owner.running.image.topics)
+    prepared = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await prepared.init() == 0
+    assert await prepared.add_offsets("g") == 0
+    groups.released.clear()
+    assert await prepared.end(commit=True) == 0
+    await until(lambda: controller.findings == {(MARKERS, ID)})
+    late = TransactionalClient(owner, SHARD, other_id := same_shard_as(ID), OLD)
+    assert await late.init(timeout_ms=200) == 0
+    assert await late.add(DATA, 0) == [0]
+
+    def refuse(log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None]) -> Cancel:
+        asyncio.get_running_loop().call_soon(on_result, LogRefused(ErrorCode.NOT_ENOUGH_REPLICAS))
+        return lambda: None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StorageLog, "append", refuse)
+        await until(lambda: (TRANSACTION, other_id) in controller.findings)
+    groups.released.set()
+
+
+def same_shard_as(transactional_id: str) -> str:
+    shard = shard_of(transactional_id, SHARDS)
+    return next(name for each in range(1000) if shard_of(name := f"other{each}", SHARDS) == shard)
 
 
 async def claim_elsewhere(node: StorageCluster, topic: bytes) -> None:

@@ -200,6 +200,7 @@ class History:
         raise AssertionError(f"the transaction does not end: {self.current}")
 
     def check(self) -> None:
+        self.stage.check_index()
         if self.current is not None and self.current.state is State.ONGOING:
             assert self.current.producer.epoch <= EXHAUSTED_EPOCH, "an epoch is left for a fence"
 

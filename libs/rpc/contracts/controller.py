@@ -316,6 +316,22 @@ class UpdateFeaturesReply:
     changed: tuple[tuple[str, int], ...] = ()  # (feature, level), without levels that were finalized already
 
 
+FINDINGS_MAX = 10
+"""The most findings of one heartbeat, the longest first."""
+FINDING_NAME_LENGTH_MAX = 64
+"""The characters of a name that a finding keeps: clients choose how long names are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What takes longer than it may, and is no fault of a process: an operator wants to know. `kind` is a word of
+    `libs/cluster/health.py`, which a reader may not know yet."""
+
+    kind: str
+    name: str
+    since_ms: int  # wall time
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The heartbeat of every process but controllers to every controller, elected or not. All controllers answer, so that both
@@ -326,6 +342,7 @@ class Heartbeat:
     incarnation: int
     revision: int  # of the sender's image
     unreachable: tuple[int, ...] = ()  # storage nodes that do not answer the sender, and refuse it nothing either
+    findings: tuple[Finding, ...] = ()  # at most FINDINGS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ Both deletions are guarded by what was read, so that no member is evicted that r
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from libs.cluster import keys
+from libs.cluster.health import LongRunning
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
@@ -44,6 +45,10 @@ class MemberEviction:
     def cuts(self) -> Cuts:
         """Storage nodes that some processes cannot reach."""
         return self._failure_detector.cuts()
+
+    def long_running(self) -> Sequence[LongRunning]:
+        """What takes too long, as coordinators say."""
+        return self._failure_detector.long_running()
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """See `FailureDetector.subscribe`."""

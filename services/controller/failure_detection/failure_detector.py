@@ -7,8 +7,9 @@ coordinators, gateways and the other controllers.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from libs.cluster.health import LongRunning
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.member_addresses import address_of
@@ -19,6 +20,7 @@ from libs.rpc.probe import refuses
 from libs.rpc.schema import unpack
 from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
+from services.controller.core.failure_detection.findings import ReportedFindings
 from services.controller.core.failure_detection.liveness import Liveness, Process, State
 from services.controller.core.failure_detection.reachability import Reachability
 from services.controller.core.model.cuts import NO_CUTS, Cuts
@@ -39,6 +41,7 @@ class FailureDetector:
         self._follower, self._transport, self._host_id, self._node_id = follower, transport, host_id, node_id
         self._liveness = Liveness(silence_ms)
         self._reachability = Reachability()
+        self._findings = ReportedFindings()
         self._elected: Callable[[], bool] = lambda: False
         self._listeners: list[Callable[[], None]] = []
         self._probes: set[asyncio.Task[None]] = set()
@@ -66,6 +69,10 @@ class FailureDetector:
     def cuts(self) -> Cuts:
         """The storage nodes that some processes cannot reach."""
         return self._reachability.cuts(self._now_ms())
+
+    def long_running(self) -> Sequence[LongRunning]:
+        """What takes too long, as coordinators say, the longest first."""
+        return self._findings.longest(self._now_ms())
 
     def start(self) -> None:
         self._unsubscribe = self._follower.subscribe(self._follow)
@@ -97,6 +104,7 @@ class FailureDetector:
         process = Process(heartbeat.role, heartbeat.node_id, heartbeat.incarnation)
         self._liveness.heartbeat(process, self._now_ms())
         self._reachability.report(process, heartbeat.unreachable, self._now_ms())
+        self._findings.report(process, heartbeat.findings, self._now_ms())
         call.reply(HeartbeatReply(self._elected(), self._follower.image.revision))
         self._notify()
 
@@ -108,6 +116,7 @@ class FailureDetector:
         if any(old.members(role) is not new.members(role) for role in WATCHED):
             self._liveness.watch(self._registered(new), self._now_ms())
             self._reachability.watch(self._registered(new))
+            self._findings.watch(self._registered(new))
             self._notify()
 
     def _registered(self, image: ClusterImage) -> Iterable[Process]:

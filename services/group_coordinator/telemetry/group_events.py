@@ -1,8 +1,12 @@
 """Committed events of one shard's groups: counted as metrics, and written to the log."""
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, assert_never
 
+from libs.cluster.health import REBALANCE
+from libs.coordinator.findings import LOOKED_AT_MAX, MARGIN_MS, finding
+from libs.rpc.contracts.controller import Finding
 from services.group_coordinator.core.model.group_events import (
     CLASSIC,
     GroupDeleted,
@@ -17,13 +21,28 @@ from services.group_coordinator.core.model.group_events import (
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
 from services.group_coordinator.telemetry.meters import Meters
 
+REBALANCE_MS_MAX: Final = 600_000
+"""The longest rebalance that is nothing to tell, whatever its members' timeouts are: some clients set them to weeks."""
+
 
 class GroupEventRecorder:
     def __init__(self, meters: Meters, lines: GroupEventLog) -> None:
         self._meters = meters
         self._write = lines.write
-        self._begun: dict[str, int] = {}
-        """Since when a group rebalances, in ms."""
+        self._begun: dict[str, tuple[int, int]] = {}
+        """Since when a group rebalances, in ms, and its rebalance timeout. The longest first."""
+
+    def overdue(self, now_ms: int) -> Iterator[Finding]:
+        """The groups that have been rebalancing for too long, among the longest."""
+        for group, (begun_ms, timeout_ms) in islice(self._begun.items(), LOOKED_AT_MAX):
+            if now_ms - begun_ms <= MARGIN_MS:
+                return
+            if now_ms - begun_ms > min(timeout_ms, REBALANCE_MS_MAX) + MARGIN_MS:
+                yield finding(REBALANCE, group, begun_ms)
+
+    def oldest_ms(self) -> int | None:
+        """When the longest rebalance began. None: no group rebalances."""
+        return next(iter(self._begun.values()))[0] if self._begun else None
 
     def record(self, events: Sequence[GroupEvent], now_ms: int) -> None:
         """Counts and logs committed events. `now_ms` is the time of the decision."""
@@ -54,13 +73,16 @@ class GroupEventRecorder:
 
     def _rebalances(self, began: RebalanceBegan, now_ms: int) -> None:
         self._meters.rebalances[began.kind] += 1
-        if not began.again or began.group not in self._begun:
-            self._begun[began.group] = now_ms
+        begun_ms, _ = self._begun.get(began.group, (now_ms, 0))
+        if not began.again:
+            self._begun.pop(began.group, None)
+            begun_ms = now_ms
+        self._begun[began.group] = begun_ms, began.timeout_ms
         epoch = _epoch(began.kind, began.generation)
         self._write("group rebalances", began.group, kind=began.kind, reason=began.reason, members=began.members, **epoch)
 
     def _rebalanced(self, ended: RebalanceEnded, now_ms: int) -> None:
-        begun_ms = self._begun.pop(ended.group, now_ms)
+        begun_ms, _ = self._begun.pop(ended.group, (now_ms, 0))
         seconds = max(now_ms - begun_ms, 0) / 1000
         self._meters.rebalance_times[ended.kind].observe(seconds)
         event = "group stable" if ended.members else "group empty"

@@ -31,6 +31,7 @@ from services.transaction_coordinator.core.requests import (
 )
 from services.transaction_coordinator.core.states import AT_REST, PREPARED, TRANSITIONS, Fact
 from services.transaction_coordinator.core.transaction import Client, Record, Transaction, TransactionChanged, TransactionRemoved
+from services.transaction_coordinator.core.transaction_index import TransactionIndex
 
 EXPIRY: Final = ("expiry",)
 """The timer of the check for unused transactional ids."""
@@ -64,6 +65,7 @@ class TransactionMachine:
         """By transactional id."""
         self.clients: Table[str, Client] = Table(journal)
         """By transactional id: who took it last, since this owner loaded the shard."""
+        self.index = TransactionIndex(journal)
         self._settings = settings
 
     def decide(self, event: Request | Expired, now_ms: int) -> Decided:
@@ -109,10 +111,14 @@ class TransactionMachine:
     @property
     def prepared(self) -> Iterator[Transaction]:
         """The transactions that wait for markers. Who has just loaded the shard writes theirs."""
-        return (transaction for transaction in self.transactions.values() if transaction.state in PREPARED)
+        return (transaction for transaction in self.under_way() if transaction.state in PREPARED)
+
+    def under_way(self) -> Iterator[Transaction]:
+        """The transactions under way. One that began in an earlier second comes first."""
+        return (self.transactions[transactional_id] for transactional_id in self.index.under_way())
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
-        for transaction in self.transactions.values():
+        for transaction in self.under_way():
             if (deadline := transaction.deadline_ms) is not None:
                 yield (TIMEOUT, transaction.transactional_id), deadline
         yield EXPIRY, now_ms + self._settings().expiry_check_ms
@@ -157,12 +163,14 @@ class TransactionMachine:
     def replay(self, record: Record) -> None:
         match record:
             case TransactionChanged(transaction, client):
+                self.index.change(self.transactions.get(transaction.transactional_id), transaction)
                 self.transactions[transaction.transactional_id] = transaction
                 if client is not None:
                     self.clients[transaction.transactional_id] = client
             case TransactionRemoved(transactional_id):
                 self.clients.pop(transactional_id, None)
                 removed = self.transactions.pop(transactional_id, None)
+                self.index.change(removed, None)
                 assert removed is None or (removed.state, Fact.EXPIRED) in TRANSITIONS
             case _:
                 assert_never(record)

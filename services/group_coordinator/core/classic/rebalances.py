@@ -34,8 +34,9 @@ def prepare_rebalance(group_decision: GroupDecision, reason: str) -> None:
     group_decision.timers[syncs_key(group_decision.name)] = None
     group_decision.timers[joins_key(group_decision.name)] = due_ms
     group_decision.put(changes.RebalanceBegun(group_decision.name, reason, now_ms, due_ms, remaining_ms))
+    name, timeout_ms = group_decision.name, group.rebalance_timeout_ms
     group_decision.events.append(
-        RebalanceBegan(group_decision.name, CLASSIC, reason, len(group.members), group.facts.generation, again)
+        RebalanceBegan(name, CLASSIC, reason, len(group.members), group.facts.generation, again, timeout_ms)
     )
     complete_if_all_joined(group_decision)
 

@@ -90,7 +90,9 @@ class GroupDecision:
         group, again = self.group, self.group.facts.rebalances_now
         self.put(ConsumerGroupChanged(self.name, group.facts.epoch + 1, self.hashes.of(group.subscriptions, self.topics)))
         self.checked()
-        self.events.append(RebalanceBegan(self.name, CONSUMER, reason, len(group.members), group.facts.epoch, again))
+        timeout_ms = max((member.rebalance_timeout_ms for member in group.members.values()), default=0)
+        began = RebalanceBegan(self.name, CONSUMER, reason, len(group.members), group.facts.epoch, again, timeout_ms)
+        self.events.append(began)
         self.put(changes.RebalanceBegun(self.name, reason, self.now_ms))
 
     def checked(self) -> None:

@@ -29,6 +29,8 @@ class RebalanceBegan(NamedTuple):
     """For a classic group the generation that ends, for a consumer group the epoch that begins."""
     again: bool
     """Whether another rebalance was in progress."""
+    timeout_ms: int = 0
+    """The longest rebalance timeout of its members."""
 
 
 class RebalanceEnded(NamedTuple):

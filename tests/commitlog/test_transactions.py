@@ -1,6 +1,7 @@
 """Transactions in the log: the bound of committed readers, and the records that they must leave out."""
 
 import logging
+import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from libs.commitlog.model.errors import LogWriteError
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.producers.producer_snapshot import parse_snapshot
 from libs.commitlog.producers.producer_state import ProducerState
-from libs.commitlog.producers.transaction_index import ENTRY, AbortedTransaction
+from libs.commitlog.producers.transaction_index import ENTRY, AbortedTransaction, TransactionIndex
+from libs.commitlog.producers.transactions import EndedTransaction
 from libs.commitlog.segments.segment import FileRegistry, Segment
 from libs.commitlog.segments.segment_removal import remove_retired
 from libs.wire.errors import ErrorCode
@@ -600,3 +602,35 @@ def test_the_index_of_a_cleaned_segment_is_believed_after_a_crash(tmp_path: Path
     assert again.aborted.between(again.segments, 0, again.log_end_offset) == kept
     assert again.scanned_bytes == 0
     assert "made again" not in caplog.text
+
+
+def test_the_search_among_aborted_transactions_finds_what_a_walk_over_all_finds() -> None:
+    """Some are open for long beside many short ones, so that first offsets are in no order. Cuts leave any number of entries."""
+    dice = random.Random(7)
+    for _ in range(30):
+        index, entries, offset = TransactionIndex(), [], 0
+        ongoing: list[int] = []
+        for _ in range(dice.randrange(3000)):
+            offset += 1 + dice.randrange(3)
+            if dice.random() < 0.5 or not ongoing:
+                ongoing.append(offset)
+                continue
+            first = ongoing.pop(dice.choice((0, -1, -1, -1)))
+            stable = min(ongoing, default=offset + 1)
+            ended = EndedTransaction(dice.randrange(9), first, offset, stable, True)
+            index.append(ended)
+            entries.append(AbortedTransaction(*ended[:4]))
+        if dice.random() < 0.5:
+            end = dice.randrange(offset + 2)
+            index.cut(end)
+            entries = [entry for entry in entries if entry.last_offset < end]
+        for each in (index, TransactionIndex.parse(index.content, "path", 0)):
+            for _ in range(20):
+                start = dice.randrange(offset + 2)
+                upper, count_max = start + dice.choice((1, 5, 500, 5000)), dice.choice((0, 3, 1 << 30))
+                found: list[AbortedTransaction] = []
+                complete = each.collect(start, upper, found, count_max)
+                expected = [entry for entry in entries if entry.last_offset >= start and entry.first_offset < upper]
+                assert found == expected[: count_max + 1]
+                is_last = any(entry.last_offset >= start and entry.last_stable_offset >= upper for entry in entries)
+                assert complete == (len(found) > count_max or is_last)

@@ -15,6 +15,7 @@ from libs.rpc.contracts.storage import (
 )
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
+from services.storage.fetch import reading
 from services.storage.partition import partition as partition_module
 from services.storage.partition.partition import Partition
 from tests.commitlog.harness import append_some
@@ -95,6 +96,25 @@ async def test_the_list_goes_no_further_than_the_read(cluster: StorageCluster) -
     await committed(cluster, topic)
     assert (await read(cluster, topic)).aborted == ((1, 0), (1, 2), (1, 4))
     assert (await read(cluster, topic, max_bytes=1)).aborted == ((1, 0),)
+
+
+async def test_a_read_that_would_name_many_transactions_is_shorter(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await cluster.topic("many", index_interval_bytes="1")
+    for _ in range(40):
+        write(cluster, topic, lambda log: produce(log, 1, size=500))
+        write(cluster, topic, lambda log: end(log, 1, commit=False))
+    await committed(cluster, topic)
+    whole = (await read(cluster, topic)).ranges[0].length
+    monkeypatch.setattr(reading, "ABORTED_MAX", 10)
+    answer = await read(cluster, topic, max_wait_ms=60_000, min_bytes=whole)
+    assert answer.aborted == tuple([(1, 2 * number) for number in range(len(answer.aborted))])
+    assert 2 <= len(answer.aborted) <= 10
+    assert whole // 16 <= answer.ranges[0].length <= whole // 4
+    monkeypatch.setattr(reading, "ABORTED_MAX", 0)
+    answer = await read(cluster, topic)
+    assert answer.aborted == ((1, 0),), "one batch at least, with all that its reader needs"
 
 
 async def test_a_committed_reader_hears_of_the_transactions_ahead(

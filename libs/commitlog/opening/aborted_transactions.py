@@ -192,10 +192,8 @@ class AbortedTransactions:
 
     def _read(self, segment: Segment, end_offset: int, *, is_sealed: bool) -> TransactionIndex:
         path = self._path(segment.base_offset)
-        content = read_file(self._fs, path, segment.file)
-        if content is None:
-            raise DirectoryDamaged(f"{path}: is gone")
-        index = TransactionIndex.parse(content, path, segment.base_offset)
+        work = partial(_parsed, self._fs, path, segment.base_offset)
+        index = off_loop(path, ("transaction index", path, segment.file), work)
         if is_sealed and index.cut(segment.next_offset):
             raise DirectoryDamaged(f"{path}: names markers past the end of its segment, {segment.next_offset}")
         index.cut(end_offset)
@@ -233,6 +231,14 @@ class AbortedTransactions:
 
     def _path(self, base: int) -> str:
         return path_of(self._directory, base, TRANSACTION_INDEX)
+
+
+def _parsed(fs: FileSystem, path: str, base_offset: int) -> TransactionIndex:
+    """The index in a file, in any thread: clients may have made a million entries. Raises DirectoryDamaged, OSError."""
+    content = read_file(fs, path)
+    if content is None:
+        raise DirectoryDamaged(f"{path}: is gone")
+    return TransactionIndex.parse(content, path, base_offset)
 
 
 def _check_markers(segment: Segment, index: TransactionIndex, path: str) -> None:

@@ -66,8 +66,8 @@ class FollowerView:
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Slice | None:
         return self._partition.read(offset, max_bytes, end_offset, at_least_one_batch=at_least_one_batch)
 
-    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> AbortedInRead:
-        return self._partition.aborted_transactions(piece, offset, end_offset)
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int, count_max: int) -> AbortedInRead | None:
+        return self._partition.aborted_transactions(piece, offset, end_offset, count_max)
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         return self._partition.end_of_epoch(leader_epoch)

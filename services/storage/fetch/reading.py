@@ -1,5 +1,6 @@
 """Reads of the partitions of one fetch, in order and within its budget. The caller parks and answers."""
 
+import sys
 from collections.abc import Callable, Hashable
 
 from libs.commitlog.files.filesystem import OpenFile
@@ -15,6 +16,10 @@ from services.storage.partition.partition_view import AbortedInRead, PartitionVi
 from services.storage.partition.topic_traffic import TopicTraffic
 
 READ_COMMITTED = 1
+ABORTED_MAX = 1000
+"""The most aborted transactions that a read names, unless so many were open at its first batch. It takes a millisecond."""
+SHORTER = 4
+"""The part of a read that is tried next, where it would name too many aborted transactions."""
 OFFSET_NOT_AVAILABLE = int(ErrorCode.OFFSET_NOT_AVAILABLE)
 OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -124,9 +129,9 @@ def _read_partition(
         return result
     try:
         with attempt:
-            piece = view.read(offset, limit, end, at_least_one_batch=budget.owes_a_batch)
+            whole = piece = view.read(offset, limit, end, at_least_one_batch=budget.owes_a_batch)
             if piece is not None and committed:
-                result.aborted = view.aborted_transactions(piece, offset, end)
+                piece, result.aborted = _committed(view, piece, offset, end)
             if piece is not None and request.inline:
                 result.handle = _opened(piece)
     except NotInPageCache as miss:
@@ -143,8 +148,21 @@ def _read_partition(
         budget.take(piece.length)
         result.slice = piece
         result.traffic = view.traffic
-        result.final = piece.file is not view.active_file
+        result.final = piece.file is not view.active_file or piece is not whole
     return result
+
+
+def _committed(view: PartitionView, piece: Slice, offset: int, end_offset: int) -> tuple[Slice, AbortedInRead]:
+    """A read of committed records, and what its reader leaves out. Clients choose how many transactions they abort, so a read
+    that would name many is made shorter, to one batch at least."""
+    while (aborted := view.aborted_transactions(piece, offset, end_offset, ABORTED_MAX)) is None:
+        shorter = view.read(offset, piece.length // SHORTER, end_offset, at_least_one_batch=True)
+        if shorter is None or shorter.length >= piece.length:
+            aborted = view.aborted_transactions(piece, offset, end_offset, sys.maxsize)
+            assert aborted is not None
+            break
+        piece = shorter
+    return piece, aborted
 
 
 def _opened(piece: Slice) -> OpenFile | None:

@@ -172,11 +172,14 @@ class Partition:
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Slice | None:
         return self.log.read(offset, max_bytes, end_offset, at_least_one_batch=at_least_one_batch)
 
-    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> AbortedInRead:
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int, count_max: int) -> AbortedInRead | None:
         log = self.log
         if not log.aborted.has_any:
             return AbortedInRead(readable_to=piece.readable_to)
-        here = tuple([(each.producer_id, each.first_offset) for each in log.aborted_transactions(piece, offset, end_offset)])
+        found = log.aborted_transactions(piece, offset, end_offset, count_max)
+        if len(found) > count_max:
+            return None
+        here = tuple([(each.producer_id, each.first_offset) for each in found])
         most = piece.readable_to - piece.position
         for length in (most, min(most, max(READ_ON_BYTES, READ_ON_TIMES * piece.length))):
             wider = piece._replace(length=length)

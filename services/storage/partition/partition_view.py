@@ -72,9 +72,9 @@ class PartitionView(Protocol):
         """
         ...
 
-    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> AbortedInRead:
-        """What a reader of committed records leaves out of `piece`, which was just read with these bounds. Raises LogDamaged,
-        OSError."""
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int, count_max: int) -> AbortedInRead | None:
+        """What a reader of committed records leaves out of `piece`, which was just read with these bounds. None: more than
+        `count_max` transactions. Raises LogDamaged, OSError."""
         ...
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:

@@ -98,6 +98,24 @@ def open_transactions(log: Log, count: int) -> Iterator[Turn]:
     yield "eviction of the closed ones", lambda: log.producers.evict(0, 10)
 
 
+def aborted_transactions(log: Log, count: int) -> Iterator[Turn]:
+    """Aborted transactions of a partition, beside one that is open for all of that time."""
+    append(log, -1)
+    log.config = LogConfig()
+    log.roll()
+    append(log, 0, attributes=TRANSACTIONAL)
+    start_offset = log.producers.transactions.oldest(1)[0][0]
+    for _ in range(count):
+        append(log, 1, attributes=TRANSACTIONAL)
+        end(log, 1)
+    end(log, 0)
+    append(log, 1, attributes=TRANSACTIONAL)
+    end_offset = log.log_end_offset
+    yield "marker", lambda: end(log, 1)
+    yield "aborted transactions of a small read", lambda: log.aborted.between(log.segments, start_offset, start_offset + 2)
+    yield "the first few of a large one", lambda: log.aborted.between(log.segments, start_offset, end_offset, 5)
+
+
 def groups(_: Log, count: int) -> Iterator[Turn]:
     """Groups of a shard, each with a member and an offset."""
     stage = GroupStage()
@@ -173,4 +191,4 @@ def topics(_: Log, count: int) -> Iterator[Turn]:
     yield "groups' view of a new topic", lambda: coordinators_view.follow(more)
 
 
-STATES = (producers, small_batches, open_transactions, groups, members, transactional_ids, topics)
+STATES = (producers, small_batches, open_transactions, aborted_transactions, groups, members, transactional_ids, topics)

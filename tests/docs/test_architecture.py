@@ -18,6 +18,7 @@ TOP = r"(?:libs|services|tests|docs|\.ci)/"
 PATH = re.compile(rf"`({TOP}[\w./-]*)`")
 NAME = re.compile(rf"`({TOP}[\w./-]+\.py):([\w.]+)`")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)?)\b")
 
 
@@ -63,6 +64,24 @@ def test_every_function_that_a_page_names_is_in_that_file(page: str) -> None:
 def test_every_link_leads_somewhere(page: str) -> None:
     here = (ROOT / page).parent
     assert [link for link in LINK.findall(text_of(page)) if not (here / link).exists()] == []
+
+
+@cache
+def anchors_of(page: Path) -> frozenset[str]:
+    """What GitHub calls the headings of a page, and the anchors that the page sets."""
+    text = page.read_text(encoding="utf-8")
+    headings = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", each) for each in re.findall(r"^#+ (.+)$", text, re.MULTILINE))
+    slugs = (re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings)
+    return frozenset(slugs) | frozenset(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_heading_that_a_link_names_is_in_its_page(page: str) -> None:
+    here = ROOT / page
+    named = [(link, anchor) for link, anchor in ANCHOR.findall(text_of(page)) if not link or link.endswith(".md")]
+    assert [
+        f"{link}#{anchor}" for link, anchor in named if anchor not in anchors_of((here.parent / link) if link else here)
+    ] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -5,6 +5,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -42,6 +43,7 @@ All configs of topics, brokers and groups that Kafka 4.2 knows are here. Nothing
 Tunings are accepted, kept and described as such, so that scripts that set them work. A config that asks for a protection, a limit
 or a part that is not supported yet takes only its default, so that nobody takes it for done. [Retired](#retired) names are
 refused, and the refusal names their successors.
+The column *differences* links to [those from Kafka](../protocol.md#differences-from-kafka).
 
 The value in force is the first of these that is set:
 
@@ -132,16 +134,20 @@ All can be changed at run time. A group need not exist yet. *From* names the bro
 |---|---|---|---|---|---|---|
 """
 
-_DIFFERENCES = """
-## Differences from Kafka
-
-The column *differences* above names these rows, a part of the list in [protocol.md](../protocol.md).
-
-| id | difference |
-|---|---|
+_REASONS = """
+More of them share a reason:
 """
 
-_ABOUT_CONFIGS = re.compile(r"config")
+_REASON = """
+**{reason}**
+
+| config | type | default | valid values | change |
+|---|---|---|---|---|
+"""
+
+_SHARED_BY_MIN = 4
+"""How many configs without effect share a reason that is said once, above their table."""
+
 _SCALES = {
     "ms": ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")),
     "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")),
@@ -156,6 +162,8 @@ def page() -> str:
         config for name, config in BROKER_CONFIGS.items() if name not in coordinators and name not in defaults and config.effect
     ]
     without_effect = [config for config in BROKER_CONFIGS.values() if not config.effect]
+    reasons = Counter(meaning(config) for config in without_effect)
+    shared = sorted(reason for reason, number in reasons.items() if number >= _SHARED_BY_MIN)
     return "".join(
         [
             _TOP,
@@ -168,13 +176,13 @@ def page() -> str:
             _COORDINATORS,
             *_lines((*_common(BROKER_CONFIGS[name]), _ids(BROKER_CONFIGS[name])) for name in sorted(coordinators)),
             _WITHOUT_EFFECT,
-            *_lines((*_common(config), change_of(config)) for config in without_effect),
+            *_lines((*_common(config), change_of(config)) for config in without_effect if meaning(config) not in shared),
+            _REASONS,
+            *(_of_one_reason(reason, [each for each in without_effect if meaning(each) == reason]) for reason in shared),
             _RETIRED,
             *_lines((f"`{name}`", f"{successor[0].upper()}{successor[1:]}.") for name, successor in _retired()),
             _GROUPS,
             *_lines((*_common(config), _from(config), _ids(config)) for config in GROUP_CONFIGS.values()),
-            _DIFFERENCES,
-            *_lines((f'<a id="{each.id}"></a>{each.id}', each.text.replace("|", "\\|")) for each in differences()),
         ]
     )
 
@@ -204,11 +212,6 @@ def change_of(config: ConfigDef) -> str:
     return "one" if config.one_broker else "one or all"
 
 
-def differences() -> list[Difference]:
-    """The differences that are about configs."""
-    return [each for each in DIFFERENCES if _ABOUT_CONFIGS.search(each.id) or any(names(each, c) for c in _all_configs())]
-
-
 def names(difference: Difference, config: ConfigDef) -> bool:
     """Whether the difference names the config, in full or by a pattern such as `share.*`."""
     text = difference.text
@@ -217,12 +220,17 @@ def names(difference: Difference, config: ConfigDef) -> bool:
     return any(config.name.startswith(prefix) for prefix in re.findall(r"(?<![\w.])([a-z]+(?:\.[a-z]+)*\.)\*", text))
 
 
-def _all_configs() -> list[ConfigDef]:
-    return [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values(), *GROUP_CONFIGS.values()]
+def _of_one_reason(reason: str, configs: list[ConfigDef]) -> str:
+    rows = _lines((*_values(config), change_of(config)) for config in configs)
+    return "".join([_REASON.format(reason=reason), *rows])
 
 
 def _common(config: ConfigDef) -> tuple[str, ...]:
-    return f"`{config.name}`", config.type.name.lower(), _default(config), valid(config), meaning(config)
+    return *_values(config), meaning(config)
+
+
+def _values(config: ConfigDef) -> tuple[str, ...]:
+    return f"`{config.name}`", config.type.name.lower(), _default(config), valid(config)
 
 
 def _default_row(config: ConfigDef, topic: ConfigDef) -> tuple[str, ...]:
@@ -275,7 +283,7 @@ def _from(config: ConfigDef) -> str:
 
 
 def _ids(config: ConfigDef) -> str:
-    return ", ".join(f"[{each.id}](#{each.id})" for each in DIFFERENCES if names(each, config))
+    return ", ".join(f"[{each.id}](../protocol.md#{each.id})" for each in DIFFERENCES if names(each, config))
 
 
 def _lines(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:

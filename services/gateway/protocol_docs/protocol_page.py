@@ -127,7 +127,7 @@ def _row(api: Api) -> str:
 def _difference(difference: Difference) -> str:
     where = "everywhere" if difference.api is None else APIS[difference.api].name
     unseen = f" (Not shown by a test: {difference.unseen}.)" if difference.unseen else ""
-    return f"| {where} | {difference.text}{unseen} | {difference.id} |"
+    return f'| {where} | {difference.text}{unseen} | <a id="{difference.id}"></a>{difference.id} |'
 
 
 def _tool(row: ToolRow) -> str:

@@ -71,7 +71,7 @@ def anchors_of(page: Path) -> frozenset[str]:
     """What GitHub calls the headings of a page, and the anchors that the page sets."""
     text = page.read_text(encoding="utf-8")
     headings = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", each) for each in re.findall(r"^#+ (.+)$", text, re.MULTILINE))
-    slugs = (re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings)
+    slugs = (re.sub(r"[^\w -]", "", each.strip()).lower().replace(" ", "-") for each in headings)
     return frozenset(slugs) | frozenset(re.findall(r'<a id="([^"]+)">', text))
 
 
@@ -90,8 +90,13 @@ def test_every_make_target_that_a_page_names_exists(page: str) -> None:
     assert set(MAKE.findall(code_of(page))) - targets == set()
 
 
-def test_the_architecture_page_names_functions_at_all() -> None:
-    assert len(NAME.findall(text_of("docs/architecture.md"))) > 50
+FLOWS = [page for page in PAGES if page.startswith("docs/understand/flows/")]
+
+
+@pytest.mark.parametrize("page", FLOWS)
+def test_a_flow_names_its_functions_and_the_architecture_page_links_it(page: str) -> None:
+    assert len(NAME.findall(text_of(page))) > 15
+    assert f"({page.removeprefix('docs/')})" in text_of("docs/architecture.md")
 
 
 def test_the_table_of_the_log_names_each_of_its_modules() -> None:

@@ -11,10 +11,11 @@ overtake it. Those of its own client do not, since a gateway runs one request of
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
-from typing import Any, Generic, TypeVar, get_type_hints
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar, get_type_hints
 
 from libs.cluster.image import ClusterImage
 from libs.coordinator.deferred_requests import DeferredRequest, DeferredRequests, Write
@@ -31,6 +32,7 @@ from libs.rpc.server import Accept
 from libs.telemetry.logs import fields
 from libs.wire.apis import Api
 from libs.wire.errors import ErrorCode
+from libs.wire.listings import Listing, join, take_apart
 from libs.wire.primitives import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,9 @@ NOT_COORDINATOR = int(ErrorCode.NOT_COORDINATOR)
 COORDINATOR_LOAD_IN_PROGRESS = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 COORDINATOR_NOT_AVAILABLE = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+LISTED_AT_ONCE: Final = 500
+"""The most groups or transactional ids at which one turn of a listing looks: 2 ms."""
 
 SUCCESS = pack_any(Answered(0))
 
@@ -70,6 +75,8 @@ class ClientRequests(ABC, Generic[E, R]):
         self._malformed = MalformedRequestLog(loop.time)
         self._image_revision = 0
         self._deferred: DeferredRequests[E] = DeferredRequests(loop, self._refuse_deferred)
+        self._loop = loop
+        self._listings: set[asyncio.Task[None]] = set()
 
     # -- what each kind of coordinator says -----------------------------------------------------------------------------------
 
@@ -120,12 +127,59 @@ class ClientRequests(ABC, Generic[E, R]):
             self._shards.end_turn()
 
     async def close(self) -> None:
-        """Refuses the requests that wait for an image."""
+        """Refuses the requests that wait for an image, and ends listings."""
         self._deferred.close()
+        for listing in self._listings:
+            listing.cancel()
 
     def submit(self, call: Call, api: Api, write: Write, shard: int, event: E) -> None:
         """Has the shard decide. The answer goes to the caller."""
         self._shards.submit(shard, event, partial(self.answer, call, api, write))
+
+    def list_by_turns(
+        self, call: Call, api: Api, write: Write, shard: int, names: Iterable[str], event_of: Callable[[list[str]], E]
+    ) -> None:
+        """Answers ListGroups or ListTransactions by decisions about some of `names` each, with turns of others in between.
+
+        `event_of` makes the event about some of them. There is a name at least, and one may come twice. What began or ended since
+        `names` were taken may be in the answer or not, as in one that came earlier or later.
+        """
+
+        async def list_all() -> None:
+            try:
+                await self._list(call, api, write, shard, iter(names), event_of)
+            except Exception:
+                log.exception("a listing failed", extra=fields(api=api.name))
+                self._refuse(call, api, UNKNOWN_SERVER_ERROR)
+
+        listing = self._loop.create_task(list_all(), name=api.name)
+        self._listings.add(listing)
+        listing.add_done_callback(self._listings.discard)
+
+    async def _list(
+        self, call: Call, api: Api, write: Write, shard: int, names: Iterator[str], event_of: Callable[[list[str]], E]
+    ) -> None:
+        version, seen, listings = int(call.body[2]), set[str](), list[Listing]()  # type: ignore[call-overload]
+        while some := list(islice(names, LISTED_AT_ONCE)):
+            event = event_of([name for name in some if name not in seen])
+            seen.update(some)
+            answer = await self._one_decision(shard, event)
+            if not call.open:
+                return
+            listing = Listing(answer.error) if answer.error else take_apart(api.key, write(answer.reply), version)
+            if listing.error_code:
+                self.answer(call, api, write, answer)
+                return
+            listings.append(listing)
+            await asyncio.sleep(0)
+        self._count(api, 0, answer.reply)
+        call.reply(SUCCESS, (join(api.key, listings, version),))
+
+    async def _one_decision(self, shard: int, event: E) -> Answer[R, Any]:
+        decided: asyncio.Future[Answer[R, Any]] = self._loop.create_future()
+        self._shards.submit(shard, event, lambda answer: None if decided.done() else decided.set_result(answer))
+        self._shards.end_turn()
+        return await decided
 
     def _decide(self, call: Call, api: Api, write: Write, shard: int, event: E) -> None:
         if error_code := self._routing_error(shard, self.keys(api, event)):

@@ -8,6 +8,7 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, delete_groups, describe_groups, list_groups, offset_fetch
 from libs.wire.primitives import Reader
+from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.handlers import consumer_group_describe as consumer_group_describe_handler
 from services.gateway.handlers import delete_groups as delete_groups_handler
 from services.gateway.handlers import describe_groups as describe_groups_handler
@@ -130,7 +131,9 @@ async def test_a_broker_lists_the_groups_of_its_shards_and_the_bootstrap_port_al
     listed = listed_by_shard(version)
     gateway.on_shard = lambda shard, body: (0, listed[shard])
     response = await list_groups_handler.handle(gateway, context(version, broker), list_groups.ListGroupsRequest())
-    assert (response.error_code, [group.group_id for group in response.groups]) == (0, [f"of {shard}" for shard in shards])
+    assert isinstance(response, WrittenBody)
+    listing = list_groups.read_response(Reader(memoryview(response.body)), version)
+    assert (listing.error_code, [group.group_id for group in listing.groups]) == (0, [f"of {shard}" for shard in shards])
 
 
 async def test_filters_reach_every_shard(gateway: FakeGateway) -> None:
@@ -152,6 +155,7 @@ async def test_a_list_that_would_not_be_whole_is_none(gateway: FakeGateway, erro
     listed = listed_by_shard(5)
     gateway.on_shard = lambda shard, body: (error, b"") if shard == 2 else (0, listed[shard])
     response = await list_groups_handler.handle(gateway, context(5), list_groups.ListGroupsRequest())
+    assert isinstance(response, list_groups.ListGroupsResponse)
     assert (response.error_code, response.groups) == (expected, [])
 
 

@@ -3,16 +3,26 @@
 from itertools import count
 from typing import Any
 
+from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.record_formats import record_codec
 from tests.coordinator import one_shard
 from tests.coordinator.one_shard import CoordinatorRequest
+from tests.group_coordinator.counted_groups import check_counts
 
 
 class OneShard(one_shard.OneShard):
+    counts_are_checked = True
+    """Whether each step counts all groups, and compares."""
+
     def __init__(self) -> None:
         self._ids = count()
         super().__init__()
+
+    def answer(self) -> None:
+        super().answer()
+        if self.counts_are_checked and isinstance(self.shard.machine, GroupMachine):
+            check_counts(self.shard.machine)
 
     def written(self, since: int = 0) -> list[Any]:
         """Records of the log from there on."""

@@ -14,6 +14,7 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, PartitionState, Replica
 from libs.cluster.shard_owners import Owner
+from libs.coordinator import client_requests
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.tables import Journal
 from libs.rpc.client import RpcClient
@@ -21,6 +22,7 @@ from libs.runtime.admin import NotShown
 from libs.wire.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, write_assignment
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -33,11 +35,12 @@ from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import revocation_key, session_key
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.model.records import ClassicMemberMetadata, MemberState
+from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.gauges import Gauges
 from services.group_coordinator.introspection.consumer_groups import details
 from services.group_coordinator.introspection.lag_metrics import LagMetrics
-from tests.group_coordinator.processes import TOPIC, Coordinator, ask
+from tests.group_coordinator.processes import TOPIC, Coordinator, ask, said, start_request
 from tests.storage.cluster import NODE_ID, StorageCluster, batch
 from tests.support.polling import until
 
@@ -383,3 +386,33 @@ async def test_lag_is_measured_by_default_and_only_while_somebody_scrapes(
     assert len(asked) == times
     assert series not in scraped(service)  # what was measured long ago is not shown
     running.cancel()
+
+
+async def test_a_long_listing_leaves_turns_to_others(
+    node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups that begin, end or change their kind meanwhile are in it once or not at all, all others once."""
+    client = owner.gateway()
+    names = [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]
+    for name in names:
+        await commit(client, name, 1)
+    whole = await ask(client, 0, ListGroupsRequest())
+    assert sorted(group.group_id for group in whole.groups) == sorted(names)
+
+    monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 4)
+    decided: list[int | None] = []
+    submit = service.shards.submit
+
+    def watched(index: int, event: RequestEvent, on_result: Callable[..., None]) -> None:
+        decided.append(len(event.names) if event.names is not None else None)
+        submit(index, event, on_result)
+
+    monkeypatch.setattr(service.shards, "submit", watched)
+    listing = start_request(client, 0, ListGroupsRequest())
+    deleted = await ask(client, 0, DeleteGroupsRequest([names[-1]]))
+    assert deleted.results[0].error_code == 0
+    found = [group.group_id for group in said(await listing, ListGroupsRequest).groups]
+    assert len(found) == len(set(found))
+    assert set(names[:-1]) <= set(found) <= set(names)
+    assert max(length for length in decided if length is not None) == 4
+    assert decided.index(None) < len(decided) - 2, "the deletion waited for a turn of the listing at most"

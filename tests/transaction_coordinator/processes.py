@@ -23,11 +23,12 @@ from libs.rpc.schema import unpack
 from libs.rpc.server import RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from libs.wire.api_keys import ApiKey
-from libs.wire.messages import add_offsets_to_txn, add_partitions_to_txn, end_txn, init_producer_id
+from libs.wire.messages import add_offsets_to_txn, add_partitions_to_txn, end_txn, init_producer_id, list_transactions
 from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from libs.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from libs.wire.messages.end_txn import EndTxnRequest
 from libs.wire.messages.init_producer_id import InitProducerIdRequest
+from libs.wire.messages.list_transactions import ListTransactionsRequest
 from libs.wire.primitives import Reader, Writer
 from services.transaction_coordinator.config import TransactionCoordinatorConfig
 from services.transaction_coordinator.coordinator import TransactionCoordinator
@@ -42,6 +43,7 @@ WIRE: dict[type, tuple[int, Any]] = {
     AddOffsetsToTxnRequest: (ApiKey.ADD_OFFSETS_TO_TXN, add_offsets_to_txn),
     AddPartitionsToTxnRequest: (ApiKey.ADD_PARTITIONS_TO_TXN, add_partitions_to_txn),
     EndTxnRequest: (ApiKey.END_TXN, end_txn),
+    ListTransactionsRequest: (ApiKey.LIST_TRANSACTIONS, list_transactions),
 }
 
 

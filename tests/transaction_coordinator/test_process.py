@@ -10,6 +10,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.health import MARKERS, TRANSACTION
 from libs.cluster.topic_names import GROUP_TOPIC
+from libs.coordinator import client_requests
 from libs.coordinator.internal_log import Cancel, Unknown
 from libs.coordinator.internal_log import Refused as LogRefused
 from libs.coordinator.shard import PlannedAppend
@@ -21,6 +22,7 @@ from libs.rpc.contracts.transactions import ADD_PARTITIONS, WRITE_MARKERS, AddPa
 from libs.rpc.contracts.transactions import Marker as WantedMarker
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
+from libs.wire.messages.list_transactions import ListTransactionsRequest
 from libs.wire.record_batches.markers import Marker
 from services.transaction_coordinator import coordinator
 from services.transaction_coordinator.core.transaction import Producer
@@ -384,6 +386,26 @@ async def test_heartbeats_name_transactions_that_should_have_ended(
         patched.setattr(StorageLog, "append", refuse)
         await until(lambda: (TRANSACTION, other_id) in controller.findings)
     groups.released.set()
+
+
+async def test_a_long_listing_is_that_of_one_turn(
+    node: StorageCluster, owner: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [name for each in range(40) if shard_of(name := f"t{each}", SHARDS) == SHARD]
+    for name in ids:
+        assert await TransactionalClient(owner, SHARD, name, OLD).init() == 0
+    client = TransactionalClient(owner, SHARD, ids[0], OLD)
+    filters = [
+        ListTransactionsRequest(),
+        ListTransactionsRequest(["Empty"], [], -1, "t[0-9]"),
+        ListTransactionsRequest(["Ongoing"]),
+    ]
+    at_once = [await client.ask(each, 2) for each in filters]
+    assert [state.transactional_id for state in at_once[0].transaction_states] == ids
+    monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 3)
+    assert [await client.ask(each, 2) for each in filters] == at_once
+    refused = await client.ask(ListTransactionsRequest([], [], -1, "("), 2)
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def same_shard_as(transactional_id: str) -> str:

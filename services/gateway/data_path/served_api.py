@@ -10,7 +10,7 @@ from libs.wire.apis import Api
 from libs.wire.headers import write_response_header
 from libs.wire.primitives import Reader, Writer
 from services.gateway.data_path.data_path import DataPath
-from services.gateway.exchange.exchange import Exchange
+from services.gateway.exchange.exchange import Exchange, WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 _LENGTH = struct.Struct(">i")
@@ -49,8 +49,10 @@ class ServedApi:
     ask_leader: Callable[[DataPath, Exchange, Any, Callable[[], None]], bool] = _by_handler
     begin: Callable[[DataPath, Exchange, Reader], bool] = _by_handler
 
-    def written(self, version: int, correlation_id: int, response: object) -> bytearray:
+    def written(self, version: int, correlation_id: int, response: object) -> bytes | bytearray:
         """The whole frame of the response."""
+        if type(response) is WrittenBody:
+            return framed(self.api.key, version, correlation_id, response.body)
         writer = _begun(self.api.key, version, correlation_id)
         self.api.write_response(writer, response, version)
         return _ended(writer)

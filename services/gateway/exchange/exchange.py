@@ -41,6 +41,13 @@ def drop_answer(answer: Answer) -> None:
                 part.release()
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenBody:
+    """A response whose body is written already, without its header. It has no error."""
+
+    body: Buffer
+
+
 class ClientConnection(Protocol):
     """The connection as a handler sees it through its exchange."""
 

@@ -4,12 +4,13 @@ Each shard's owner gets its own, and the answers keep the order of the request."
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.errors import ErrorCode
+from libs.wire.listings import Listing, take_apart
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.gateway.core.addresses import BOOTSTRAP
 from services.gateway.core.coordinator_shards import CoordinatorShards
@@ -21,22 +22,12 @@ A = TypeVar("A")
 UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-class Listing(Protocol):
-    """A response with one error for all of it."""
-
-    error_code: int
-
-
-L = TypeVar("L", bound=Listing)
-
-
 async def ask_all(
     gateway: GatewayState,
     context: RequestContext,
     key: ApiKey,
     body: bytes,
-    read_response: Callable[[Reader, int], L],
-) -> tuple[int, list[L]]:
+) -> tuple[int, list[Listing]]:
     """The answers of all shards that the addressed broker id stands for, or of all there are, at the bootstrap port. With an
     error there are none, since clients would take a list without some shards as complete.
 
@@ -46,22 +37,20 @@ async def ask_all(
     shards = _shards_of(gateway, key)
     shard_ids = list(range(shards.count)) if context.broker_id == BOOTSTRAP else shards.of_broker(context.broker_id)
 
-    async def ask(shard: int) -> L | int:
-        """The answer, or the error."""
+    async def ask(shard: int) -> Listing:
         error, payload = await gateway.ask_coordinator(shard, key, body, context)
         if error:
-            return error
+            return Listing(error)
         try:
-            answer = read_response(Reader(memoryview(payload)), context.api_version)
+            return take_apart(key, payload, context.api_version)
         except ProtocolError:
-            return UNKNOWN_SERVER_ERROR
-        return answer.error_code or answer
+            return Listing(UNKNOWN_SERVER_ERROR)
 
-    results = await asyncio.gather(*[ask(shard) for shard in shard_ids])
-    error = next((result for result in results if isinstance(result, int)), 0)
+    listings = await asyncio.gather(*[ask(shard) for shard in shard_ids])
+    error = next((listing.error_code for listing in listings if listing.error_code), 0)
     if error:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error, []
-    return 0, [answer for answer in results if not isinstance(answer, int)]
+    return 0, listings
 
 
 def _shards_of(gateway: GatewayState, key: ApiKey) -> CoordinatorShards:

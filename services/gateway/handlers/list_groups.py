@@ -10,16 +10,18 @@ Differences from Kafka: the bootstrap port, which is no broker, lists the groups
 """
 
 from libs.wire.api_keys import ApiKey
-from libs.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse, read_response, write_request
+from libs.wire.listings import join
+from libs.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse, write_request
 from libs.wire.primitives import Writer
+from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups.split import ask_all
 
 
-async def handle(gateway: GatewayState, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+async def handle(gateway: GatewayState, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | WrittenBody:
     writer = Writer()
     write_request(writer, request, context.api_version)
-    error, answers = await ask_all(gateway, context, ApiKey.LIST_GROUPS, bytes(writer.buffer), read_response)
+    error, listings = await ask_all(gateway, context, ApiKey.LIST_GROUPS, bytes(writer.buffer))
     if error:
         return ListGroupsResponse(error_code=error)
-    return ListGroupsResponse(groups=[group for answer in answers for group in answer.groups])
+    return WrittenBody(join(ApiKey.LIST_GROUPS, listings, context.api_version))

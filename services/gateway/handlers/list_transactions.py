@@ -10,24 +10,22 @@ Differences from Kafka: the bootstrap port, which is no broker, lists the transa
 """
 
 from libs.wire.api_keys import ApiKey
-from libs.wire.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-    read_response,
-    write_request,
-)
+from libs.wire.listings import join
+from libs.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, write_request
 from libs.wire.primitives import Writer
 from libs.wire.transaction_states import STATES
+from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups.split import ask_all
 
 
-async def handle(gateway: GatewayState, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+async def handle(
+    gateway: GatewayState, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse | WrittenBody:
     writer = Writer()
     write_request(writer, request, context.api_version)
-    error, answers = await ask_all(gateway, context, ApiKey.LIST_TRANSACTIONS, bytes(writer.buffer), read_response)
+    error, listings = await ask_all(gateway, context, ApiKey.LIST_TRANSACTIONS, bytes(writer.buffer))
     if error:
         return ListTransactionsResponse(error_code=error)
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
-    states = [state for answer in answers for state in answer.transaction_states]
-    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=states)
+    return WrittenBody(join(ApiKey.LIST_TRANSACTIONS, listings, context.api_version, unknown))

@@ -324,7 +324,7 @@ class Connection:
             return relay_template is not None and relay.begin_from_template(data_path, exchange, relay_template, frame)
         return False
 
-    def _written(self, served: ServedApi, exchange: Exchange, response: object) -> bytearray:
+    def _written(self, served: ServedApi, exchange: Exchange, response: object) -> bytes | bytearray:
         """The frame of a handler's response, whose errors are counted."""
         for error in errors_in(response):
             self._connections.meters.failed(exchange.api_key, error)

@@ -4,7 +4,7 @@ A group is *classic*, of the *consumer* protocol (KIP-848), or *simple*: offsets
 of either protocol goes to the part with its group, and may convert the group to the other protocol (`migration/mixed_groups.py`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from libs.coordinator.decisions import Decision, Expired, KeyValue
@@ -28,6 +28,7 @@ from services.group_coordinator.core.administration import group_deletions
 from services.group_coordinator.core.administration import group_descriptions as groups_admin
 from services.group_coordinator.core.classic import group_decision as classic
 from services.group_coordinator.core.classic.classic_groups import Classic
+from services.group_coordinator.core.classic.states import State as ClassicState
 from services.group_coordinator.core.consumer import group_decision as consumer
 from services.group_coordinator.core.consumer.consumer_groups import Consumer
 from services.group_coordinator.core.kinds.classic import ClassicGroups
@@ -35,7 +36,9 @@ from services.group_coordinator.core.kinds.consumer import ConsumerGroups
 from services.group_coordinator.core.kinds.group_kind import Kind, NoGroup, SimpleGroups
 from services.group_coordinator.core.migration import expected_requests as expected
 from services.group_coordinator.core.migration.mixed_groups import Mixed
-from services.group_coordinator.core.model.records import Logged
+from services.group_coordinator.core.model.group_counts import SIMPLE, Counted, GroupCounts
+from services.group_coordinator.core.model.group_events import CLASSIC, CONSUMER
+from services.group_coordinator.core.model.records import Logged, OffsetCommitted, OffsetPending, TransactionEnded
 from services.group_coordinator.core.model.requests import RequestEvent, TransactionMarker
 from services.group_coordinator.core.model.settings import GroupSettings
 from services.group_coordinator.core.model.topics_view import TopicsView
@@ -65,6 +68,7 @@ class GroupMachine:
         self.mixed = Mixed(journal, self.classic, self.consumer, settings, topics)
         self.offsets = Offsets(journal, settings, topics, self.kind_of, self.groups)
         self.deletions = group_deletions.Deletions(journal, self.offsets.table, self.offsets.pending, self.kind_of)
+        self.counts = GroupCounts(journal)
         self._parts = (self.offsets, self.classic, self.consumer, self.mixed, self.deletions)
         self._classic_groups = ClassicGroups(self.classic)
         self._consumer_groups = ConsumerGroups(self.consumer)
@@ -89,6 +93,11 @@ class GroupMachine:
         yield from self.classic.groups
         yield from self.consumer.groups
         yield from self.simple_groups()
+
+    def names(self) -> Sequence[list[str]]:
+        """The names of all groups at this moment, some of them twice. It copies references alone: 10 ns for each."""
+        table, pending = self.offsets.table, self.offsets.pending
+        return [*self.classic.groups], [*self.consumer.groups], [*table], [*pending.groups()]
 
     # -- deciding -----------------------------------------------------------------------------------------------------------
 
@@ -123,7 +132,7 @@ class GroupMachine:
             case ConsumerGroupDescribeRequest() as request:
                 return groups_admin.consumer_describe(self.kind_of, request, event.version)
             case ListGroupsRequest() as request:
-                return self._list(request)
+                return self._list(request, event.names)
             case _:
                 assert_never(event.request)
 
@@ -142,10 +151,11 @@ class GroupMachine:
                 return self.deletions.decide(event, request, ONE_TOMBSTONE)
         return None
 
-    def _list(self, request: ListGroupsRequest) -> Decided:
-        listed = self.classic.listed(request.states_filter, request.types_filter)
-        listed += self.consumer.listed(request.states_filter, request.types_filter)
-        return groups_admin.listed(listed + groups_admin.list_simple(self.simple_groups(), request))
+    def _list(self, request: ListGroupsRequest, names: Sequence[str] | None) -> Decided:
+        listed = self.classic.listed(request.states_filter, request.types_filter, names)
+        listed += self.consumer.listed(request.states_filter, request.types_filter, names)
+        simple = self.simple_groups() if names is None else [name for name in names if self.kind_of(name) is self._simple_groups]
+        return groups_admin.listed(listed + groups_admin.list_simple(simple, request))
 
     def _expired(self, key: TimerKey, now_ms: int) -> Decided:
         match key:
@@ -178,10 +188,33 @@ class GroupMachine:
     # -- records ------------------------------------------------------------------------------------------------------------
 
     def replay(self, record: Any) -> None:
+        if type(record) is OffsetCommitted and record.group in self.offsets.table:  # the most frequent one changes no count
+            self._apply(record)
+            return
+        names = self._groups_of(record)
+        before = [self._counted(name) for name in names]
+        self._apply(record)
+        self.counts.change(before, map(self._counted, names))
+
+    def _apply(self, record: Any) -> None:
         for part in self._parts:
             if part.replay(record):
                 return
         raise ValueError(f"no part keeps {type(record).__name__}")
+
+    def _groups_of(self, record: Any) -> Collection[str]:
+        """The groups that a record may change."""
+        if type(record) is TransactionEnded:
+            return self.offsets.pending.groups_of(record.producer_id)
+        name = record.committed.group if type(record) is OffsetPending else getattr(record, "group", None)
+        return (name,) if name is not None else ()
+
+    def _counted(self, name: str) -> Counted | None:
+        if (classic_group := self.classic.groups.get(name)) is not None:
+            return Counted(CLASSIC, classic_group.state, len(classic_group.members))
+        if (consumer_group := self.consumer.groups.get(name)) is not None:
+            return Counted(CONSUMER, consumer_group.state, len(consumer_group.members))
+        return Counted(SIMPLE, ClassicState.EMPTY, 0) if name in self.offsets else None
 
     def encode(self, record: Any) -> KeyValue | None:
         return record_codec.encode(record)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import nsmallest
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Final
 
 from libs.clock import Clock
@@ -18,8 +18,6 @@ from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.shard_set import ShardSet
 from libs.coordinator.states import State
 from libs.runtime.admin import NotShown
-from services.group_coordinator.core.classic.states import State as ClassicState
-from services.group_coordinator.core.consumer.states import State as ConsumerState
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.core.model.requests import Reply, RequestEvent
@@ -30,8 +28,7 @@ from services.group_coordinator.lag.lag_meter import Lag, LagMeter
 from services.group_coordinator.telemetry.meters import CLASSIC, CONSUMER
 
 LISTED_MAX: Final = 500
-_state_of = attrgetter("state._name_")  # strings: hashing an Enum member, or reading its value, takes ten times as long
-SIMPLE: Final = {"kind": "simple", "state": "Empty", "members": 0}
+NOT_COORDINATED: Final = {"kind": "simple", "state": "Empty", "members": 0}
 
 
 class GroupViews:
@@ -99,19 +96,14 @@ class GroupViews:
         """The numbers of groups by kind and state."""
         totals: Counter[tuple[str, str]] = Counter()
         for _, machine in self._machines():
-            for state, count in Counter(map(_state_of, machine.classic.groups.values())).items():
-                totals[CLASSIC, ClassicState[state].value] += count
-            for state, count in Counter(map(_state_of, machine.consumer.groups.values())).items():
-                totals[CONSUMER, ConsumerState[state].value] += count
-            totals["simple", "Empty"] += sum(1 for _ in machine.simple_groups())
-        return +totals
+            totals.update(machine.counts.states)
+        return totals
 
     def members(self) -> Counter[str]:
         """The numbers of members by kind of group."""
-        totals: Counter[str] = Counter()
+        totals = Counter({CLASSIC: 0, CONSUMER: 0})
         for _, machine in self._machines():
-            totals[CLASSIC] += sum(len(group.members) for group in machine.classic.groups.values())
-            totals[CONSUMER] += sum(len(group.members) for group in machine.consumer.groups.values())
+            totals.update(machine.counts.members)
         return totals
 
     def offsets(self, at_most: int) -> tuple[list[OffsetCommitted], int]:
@@ -135,7 +127,7 @@ class GroupViews:
                 yield index, observed.machine
 
     def _brief(self, machine: GroupMachine, name: str) -> dict[str, Any]:
-        now_ms, seen = self._clock.wall_ms(), SIMPLE
+        now_ms, seen = self._clock.wall_ms(), NOT_COORDINATED
         if (classic := machine.classic.groups.get(name)) is not None:
             seen = classic_view.brief(classic, now_ms)
         elif (consumer := machine.consumer.groups.get(name)) is not None:

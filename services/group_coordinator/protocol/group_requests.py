@@ -2,18 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import Any
 
+from libs.coordinator import client_requests
 from libs.coordinator.client_requests import NOT_COORDINATOR, ClientRequests, Count
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
+from libs.coordinator.states import State
 from libs.rpc.call import Call
 from libs.rpc.contracts.coordinators import ASK_GROUPS
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import GROUP_APIS, Api
+from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.requests import Reply, RequestEvent, reads_topics
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets.transactional_commits import names_known_partition, refuse_transactional_commit
@@ -62,8 +67,19 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
         if isinstance(request, TxnOffsetCommitRequest) and driver is not None and self._must_verify(shard, request):
             verified = partial(self._verified, call, api, write, shard, driver.owner_epoch, event)
             self._verification.verify(shard, request, event.version, verified)
+        elif isinstance(request, ListGroupsRequest) and (names := self._many_names(shard)):
+            self.list_by_turns(call, api, write, shard, chain(*names), lambda some: event._replace(names=some))
         else:
             super().submit(call, api, write, shard, event)
+
+    def _many_names(self, shard: int) -> Sequence[list[str]]:
+        """The names of the shard's groups. Empty: they are few, or the shard is not served here."""
+        driver = self._shards.owned.get(shard)
+        observed: Any = driver.machine if driver is not None and driver.state is State.SERVING else None
+        if observed is None or not isinstance(observed.machine, GroupMachine):
+            return ()
+        names = observed.machine.names()
+        return names if sum(map(len, names)) > client_requests.LISTED_AT_ONCE else ()
 
     def _must_verify(self, shard: int, request: TxnOffsetCommitRequest) -> bool:
         """Whether the coordinator of the transaction has to be asked. The first offsets of a transaction begin it here, and those

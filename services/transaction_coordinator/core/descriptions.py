@@ -1,6 +1,6 @@
 """ListTransactions and DescribeTransactions (KIP-664): what operators see of a shard's transactional ids."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import re2
 
@@ -18,13 +18,15 @@ _QUIET = re2.Options()
 _QUIET.log_errors = False
 
 
-def decide_listing(transactions: Iterable[Transaction], request: ListTransactions, now_ms: int) -> Decided:
+def decide_listing(transactions: Mapping[str, Transaction], request: ListTransactions, now_ms: int) -> Decided:
     """A state that does not exist filters like any other, and the gateway names it in the answer."""
     try:
         pattern = re2.compile(request.pattern, _QUIET) if request.pattern else None
     except re2.error:
         return Decided(ListingReply((), ErrorCode.INVALID_REGULAR_EXPRESSION))
-    listed = tuple(each for each in transactions if _is_wanted(each, request, now_ms))
+    ids = request.ids
+    looked_at = transactions.values() if ids is None else [transactions[each] for each in ids if each in transactions]
+    listed = tuple(each for each in looked_at if _is_wanted(each, request, now_ms))
     if pattern is not None:
         listed = tuple(each for each in listed if pattern.fullmatch(each.transactional_id) is not None)
     return Decided(ListingReply(listed))

@@ -1,6 +1,6 @@
 """What the coordinator decides about: requests and facts, each about one transactional id, and its replies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from libs.lean_dataclass import dataclass
@@ -92,6 +92,8 @@ class ListTransactions(NamedTuple):
     """Only transactions that began so long ago. Negative: all."""
     pattern: str = ""
     """A regular expression (RE2) for whole transactional ids. Empty: all of them."""
+    ids: Sequence[str] | None = None
+    """The transactional ids to look at. None: all of the shard."""
 
 
 class DescribeTransactions(NamedTuple):

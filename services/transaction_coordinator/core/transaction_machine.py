@@ -94,7 +94,7 @@ class TransactionMachine:
             case DescribeTransactions():
                 return descriptions.decide_description(self.transactions, event)
             case ListTransactions():
-                return descriptions.decide_listing(self.transactions.values(), event, now_ms)
+                return descriptions.decide_listing(self.transactions, event, now_ms)
             case Expired((kind, *_) as key):
                 return self._time_out(str(key[1]), now_ms) if kind == TIMEOUT else self._expire(now_ms, _first_of(key))
             case _:

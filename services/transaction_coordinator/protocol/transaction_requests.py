@@ -8,10 +8,12 @@ from typing import Any
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS
+from libs.coordinator import client_requests
 from libs.coordinator.client_requests import ClientRequests, Count
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
+from libs.coordinator.states import State
 from libs.rpc.call import Call
 from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS
 from libs.runtime.producer_ids import ProducerIds
@@ -118,6 +120,8 @@ class TransactionRequests(ClientRequests[Request, Reply]):
             self.answer(call, api, write, Answer(None, 0, refusal))
         elif isinstance(event, AddToSeveral):
             self._add_to_several(call, api, write, shard, event)
+        elif isinstance(event, ListTransactions) and (ids := self._many_ids(shard)):
+            self.list_by_turns(call, api, write, shard, ids, lambda some: event._replace(ids=some))
         else:
             self._decide_on(call, api, write, shard, event, may_wait=True)
 
@@ -125,6 +129,15 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         for task in self._taking_ids:
             task.cancel()
         await super().close()
+
+    def _many_ids(self, shard: int) -> list[str]:
+        """The transactional ids of the shard. Empty: they are few, or the shard is not served here."""
+        driver = self._shards.owned.get(shard)
+        if driver is None or driver.state is not State.SERVING:
+            return []
+        observed: Any = driver.machine
+        transactions = observed.machine.transactions
+        return [*transactions] if len(transactions) > client_requests.LISTED_AT_ONCE else []
 
     def _refusal(self, event: Request) -> Reply | None:
         """The reply to a request that no shard need decide."""

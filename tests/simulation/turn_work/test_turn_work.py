@@ -36,8 +36,6 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PROPORTIONAL: Final[dict[tuple[str, str], str]] = {
-    ("groups", "ListGroups"): "the answer names each group of the shard, 3 µs each",
-    ("transactional_ids", "ListTransactions"): "the answer names each id of the shard, 3 µs each",
     ("topics", "changes of another leader"): "a comparison for each topic, 0.1 µs, and topics are made by a controller",
     ("topics", "groups' view of a new topic"): "a look at each topic, 0.5 µs, when one comes or goes",
 }

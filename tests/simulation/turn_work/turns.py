@@ -119,6 +119,7 @@ def aborted_transactions(log: Log, count: int) -> Iterator[Turn]:
 def groups(_: Log, count: int) -> Iterator[Turn]:
     """Groups of a shard, each with a member and an offset."""
     stage = GroupStage()
+    stage.counts_are_checked = False
     members = []
     for each in range(count):
         member_id, generation = stage.member("t", name=f"g{each}")
@@ -131,8 +132,11 @@ def groups(_: Log, count: int) -> Iterator[Turn]:
     yield "append that follows", stage.settle
     describe = DescribeGroupsRequest([name])
     yield "DescribeGroups of one", lambda: stage.ask(describe, 5)
-    listing = ListGroupsRequest([], [])
-    yield "ListGroups", lambda: stage.ask(listing, 5)
+    listing = RequestEvent(ListGroupsRequest([], []), 5, "c", "h", "")
+    some = [*itertools.chain(*stage.machine.names())][:10]
+    yield "names for ListGroups", stage.machine.names
+    yield "a turn of ListGroups", lambda: stage.machine.decide(listing._replace(names=some), stage.now_ms)
+    yield "numbers of groups by state", lambda: (dict(stage.machine.counts.states), dict(stage.machine.counts.members))
     stage.stopped = True
     stage.now_ms += CHECK_MS + 60_000
     yield from (("due timer", lambda: stage.shard.expire(stage.now_ms)) for _ in range(3))
@@ -141,6 +145,7 @@ def groups(_: Log, count: int) -> Iterator[Turn]:
 def members(_: Log, count: int) -> Iterator[Turn]:
     """Members of one group."""
     stage = GroupStage()
+    stage.counts_are_checked = False
     ids, generation = stage.stable(count)
     beat = HeartbeatRequest("g", generation, ids[0], None)
     yield "heartbeat", lambda: stage.shard.submit(RequestEvent(beat, 4, "c", "h", ""), stage.now_ms, CoordinatorRequest(beat))
@@ -160,7 +165,11 @@ def transactional_ids(_: Log, count: int) -> Iterator[Turn]:
     yield "AddPartitionsToTxn", lambda: stage.ask(adding)
     yield "EndTxn", lambda: stage.ask(ending)
     stage.stopped = True
-    yield "ListTransactions", lambda: stage.ask(ListTransactions())
+    machine: Any = stage.shard.machine
+    some = [*machine.transactions][:10]
+    yield "a turn of ListTransactions", lambda: machine.decide(ListTransactions(ids=some), stage.now_ms)
+    yield "numbers of transactions by state", lambda: dict(machine.index.states)
+    yield "the oldest transactions", lambda: [*itertools.islice(machine.under_way(), 10)]
     stage.now_ms += 60_000
     yield "timeout of one", lambda: stage.shard.expire(stage.now_ms)
     expired = Expired(EXPIRY)

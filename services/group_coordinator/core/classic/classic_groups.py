@@ -1,6 +1,6 @@
 """The classic protocol as a part of the group coordinator."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from libs.coordinator.decisions import Decision, ParkKey
@@ -119,9 +119,11 @@ class Classic:
         group = self.groups.get(name)
         return views.describe(group) if group is not None else views.missing(name, version)
 
-    def listed(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
-        """Groups that pass the filters of ListGroups."""
-        return views.list_where(self.groups.values(), states, kinds)
+    def listed(self, states: list[str], kinds: list[str], names: Iterable[str] | None = None) -> list[ListedGroup]:
+        """Groups that pass the filters of ListGroups. `names`: of these alone."""
+        groups = self.groups
+        chosen = groups.values() if names is None else [groups[name] for name in names if name in groups]
+        return views.list_where(chosen, states, kinds)
 
     def deletion_error(self, name: str) -> ErrorCode:
         """The error of DeleteGroups; NONE if the group may be deleted."""

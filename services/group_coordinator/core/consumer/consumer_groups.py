@@ -1,6 +1,6 @@
 """The consumer protocol (KIP-848) as a part of the group coordinator."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from libs.coordinator.decisions import Decision
 from libs.coordinator.tables import Journal, Table
@@ -100,9 +100,11 @@ class Consumer:
         """The group in DescribeGroups, which knows classic groups only."""
         return views.describe_as_classic(name, version)
 
-    def listed(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
-        """Groups that pass the filters of ListGroups."""
-        return views.list_where(self.groups.values(), states, kinds)
+    def listed(self, states: list[str], kinds: list[str], names: Iterable[str] | None = None) -> list[ListedGroup]:
+        """Groups that pass the filters of ListGroups. `names`: of these alone."""
+        groups = self.groups
+        chosen = groups.values() if names is None else [groups[name] for name in names if name in groups]
+        return views.list_where(chosen, states, kinds)
 
     def deletion_error(self, name: str) -> ErrorCode:
         """The error of DeleteGroups; NONE if the group may be deleted."""

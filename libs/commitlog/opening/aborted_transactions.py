@@ -208,8 +208,11 @@ class AbortedTransactions:
         """An index made again, in any thread: it changes nothing here, since the segment may leave the log meanwhile, and the
         lookup that asked may never come back."""
         segment = segments[slot]
-        producers = producers_at(self._fs, self._directory, list(segments[:slot]), segment.base_offset)
-        recovery.replay_from(segment, 0, end_offset, producers)
+        # Only open transactions matter here.
+        producers = producers_at(self._fs, self._directory, list(segments[:slot]), segment.base_offset, 0)
+        replay = recovery.ProducerReplay(producers, 0)
+        recovery.replay_from(segment, 0, end_offset, replay)
+        replay.end()
         index = TransactionIndex.of(producers.take_ended())
         log.warning("%s; made again from the batches, with %d aborted transactions", damage, len(index))
         return index

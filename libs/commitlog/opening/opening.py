@@ -278,7 +278,9 @@ class LogOpener:
         epochs.truncate_end(segments[at].base_offset)
         producers, snapshot_offset = self._saved.newest_snapshot(segments[0].base_offset, segments[at].base_offset)
         older = [segment for segment in segments[:at] if segment.next_offset > snapshot_offset]
-        recovery.replay_headers(older, max(snapshot_offset, 0), segments[at].base_offset, producers)
+        recovery.replay_headers(
+            older, max(snapshot_offset, 0), segments[at].base_offset, producers, self._config.producer_ids_max
+        )
         nothing = SegmentProgress(segments[at].base_offset, 0, 0, 0, NO_TIMESTAMP, segments[at].base_offset, 0)
         if not (self._clean and segments[at].size == 0 and segments[at].resume_indexes(nothing, closed=True)):
             segments[at].begin_indexes()
@@ -309,7 +311,7 @@ class LogOpener:
                 segment.next_offset = begin  # nothing to read, so it need not be opened
                 return segments
             segment.file.for_writing()  # bytes of the last process may be in memory only
-            excess = recovery.scan(self._fs, segment, position, begin, state, self._on_read)
+            excess = recovery.scan(self._fs, segment, position, begin, state, self._config.producer_ids_max, self._on_read)
             self._scanned_bytes += segment.size - position
             next_offset = segment.next_offset
             rest = segments[index + 1 :]

@@ -28,11 +28,12 @@ def remove_state_beyond(fs: FileSystem, directory: str, resumes_max: int, snapsh
         fs.fsync_directory(directory)
 
 
-def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_offset: int) -> ProducerState:
+def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_offset: int, ids_max: int) -> ProducerState:
     """The producer state as of `end_offset`, from the newest sound save and the batches after it.
 
     A save from before the first segment does not count, since batches between the two left the log. An incomplete state would
-    refuse a producer's next batch, while a state without the producer accepts it.
+    refuse a producer's next batch, while a state without the producer accepts it. No more than `ids_max` producers are known
+    then, unless their transactions are open.
     """
     first_offset = segments[0].base_offset if segments else end_offset
     # Resume points come first, even older ones: a snapshot holds only the last batch of each producer.
@@ -44,14 +45,16 @@ def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_of
                 entries = parse_resume(content, path).producers if suffix == RESUME else parse_snapshot(content, path)
             except DirectoryDamaged:
                 continue
-            return _replayed(segments, offset, end_offset, entries)
-    return _replayed(segments, 0, end_offset, {})
+            return _replayed(segments, offset, end_offset, entries, ids_max)
+    return _replayed(segments, 0, end_offset, {}, ids_max)
 
 
-def _replayed(segments: list[Segment], start_offset: int, end_offset: int, entries: Mapping[int, ProducerEntry]) -> ProducerState:
+def _replayed(
+    segments: list[Segment], start_offset: int, end_offset: int, entries: Mapping[int, ProducerEntry], ids_max: int
+) -> ProducerState:
     producers = ProducerState(entries)
     later = [segment for segment in segments if segment.next_offset > start_offset]
-    recovery.replay_headers(later, start_offset, end_offset, producers)
+    recovery.replay_headers(later, start_offset, end_offset, producers, ids_max)
     producers.take_ended()  # their ends were already reported at that time
     return producers
 

@@ -24,11 +24,13 @@ from libs.wire.record_batches.batches import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from libs.wire.record_batches.markers import read_marker
+from libs.wire.record_batches.markers import Marker, read_marker
 
 _ORDER_MATTERS = TRANSACTIONAL | CONTROL
 READ_BYTES = 1 << 20
 """The bytes of one read: more would cost memory and gain nothing."""
+IDS_AT_ONCE = 5_000
+"""The producers whose last batches wait for their replay: about 1 KB each."""
 LARGE_BYTES = 16 << 20
 """A batch that claims to be larger is checked piece by piece before it is read as a whole."""
 
@@ -39,12 +41,14 @@ def scan(
     position: int,
     next_offset: int,
     state: tuple[LeaderEpochs, ProducerState],
+    ids_max: int,
     on_read: Callable[[int], None] | None = None,
 ) -> int:
     """Reads `segment` from `position`, where the batch at `next_offset` or later belongs, to its end or to the first bad byte.
 
     It sets the segment's size and `next_offset` to the end of the whole batches, and returns the number of bytes after them. Its
-    indexes must have been resumed or begun at `position`. `on_read` is called with the length of each stretch that was read.
+    indexes must have been resumed or begun at `position`. `ids_max` is that of `ProducerReplay`. `on_read` is called with the
+    length of each stretch that was read.
     """
     epochs, producers = state
     handle = segment.file.handle
@@ -55,7 +59,7 @@ def scan(
     latest_epoch = epochs.latest
     batches: list[tuple[int, int, int, int, int, int]] = []
     batches_from = position
-    latest = LatestBatches(producers)
+    replay = ProducerReplay(producers, ids_max)
     read_size, is_whole = READ_BYTES, True
     while is_whole and position + HEADER_SIZE <= end:
         # No mapping: an unreadable sector is an error here, and would end the process there.
@@ -90,11 +94,10 @@ def scan(
                 latest_epoch = epoch
             if producer_id >= 0:
                 if attributes & _ORDER_MATTERS:
-                    latest.replay()
                     marker = read_marker(view[at:stop]) if attributes & CONTROL else None
-                    producers.replay(BatchHeader._make(fields), marker)
+                    replay.in_order(BatchHeader._make(fields), marker)
                 else:
-                    latest.add(producer_id, fields)
+                    replay.add(producer_id, fields)
             next_offset = last_offset + 1
             at = stop
         batches_from = segment.note_batches(batches, batches_from)
@@ -102,7 +105,7 @@ def scan(
         position = start + at
         if on_read is not None:
             on_read(at)
-    latest.replay()
+    replay.end()
     segment.size = position
     segment.next_offset = next_offset
     return end - position
@@ -135,39 +138,77 @@ def _read(fs: FileSystem, segment: Segment, length: int, position: int) -> bytes
     return content
 
 
-class LatestBatches:
-    """The last five batches of each producer. Earlier ones leave no trace outside of transactions, so they need no replay."""
+class ProducerReplay:
+    """Brings a state of producers forward, batch by batch. At its end the state knows at most `ids_max` producers whose
+    transactions are not open, as after an append; on the way some thousands more.
 
-    def __init__(self, producers: ProducerState) -> None:
-        self._producers = producers
+    Of each producer it keeps the last five batches for a while: earlier ones leave no trace outside of transactions, so they need
+    no replay. Clients may make ids up, so it keeps the batches of a bounded number of producers.
+    """
+
+    def __init__(self, producers: ProducerState, ids_max: int) -> None:
+        self._producers, self._ids_max = producers, ids_max
         self._latest: dict[int, deque[tuple[int, ...]]] = {}
+        self._evicts_at = ids_max + IDS_AT_ONCE
 
     def add(self, producer_id: int, fields: tuple[int, ...]) -> None:
+        """Adds a batch outside of transactions."""
         try:
             self._latest[producer_id].append(fields)
         except KeyError:
+            if len(self._latest) >= IDS_AT_ONCE:
+                self._replay()
             self._latest[producer_id] = deque((fields,), CACHED_BATCHES)
 
-    def replay(self) -> None:
-        for batches in self._latest.values():
+    def in_order(self, header: BatchHeader, marker: Marker | None) -> None:
+        """Replays a batch of a transaction, or a marker, after all before it."""
+        self._replay()
+        self._producers.replay(header, marker)
+
+    def end(self) -> None:
+        self._replay()
+        self._evict()
+
+    def _replay(self) -> None:
+        producers = self._producers
+        # Those that appended last come last: the order of entries is that of evictions.
+        for batches in sorted(self._latest.values(), key=_last_offset_of):
             for fields in batches:
-                self._producers.replay(BatchHeader._make(fields))
+                producers.replay(BatchHeader._make(fields))
         self._latest.clear()
+        if producers.entries.count >= self._evicts_at:
+            self._evict()
+            self._evicts_at = max(self._ids_max, producers.entries.count) + IDS_AT_ONCE
+
+    def _evict(self) -> None:
+        entries = self._producers.entries
+        if entries.count > self._ids_max or entries.crowded:
+            self._producers.evict(self._ids_max, entries.count)
 
 
-def replay_headers(segments: list[Segment], start_offset: int, end_offset: int, producers: ProducerState) -> None:
+def _last_offset_of(batches: deque[tuple[int, ...]]) -> int:
+    return batches[-1][0]
+
+
+def replay_headers(segments: list[Segment], start_offset: int, end_offset: int, producers: ProducerState, ids_max: int) -> None:
     """Brings producer state from `start_offset` to `end_offset`."""
+    replay = ProducerReplay(producers, ids_max)
     for segment in segments:
         first = segment.find(start_offset)
         if first is not None:
-            replay_from(segment, first.position, end_offset, producers)
+            replay_from(segment, first.position, end_offset, replay)
+    replay.end()
 
 
-def replay_from(segment: Segment, position: int, end_offset: int, producers: ProducerState) -> None:
+def replay_from(segment: Segment, position: int, end_offset: int, replay: ProducerReplay) -> None:
     """Replays the batches of one segment from `position` on."""
     for place in segment.walk(position, segment.size):
         if place.base_offset >= end_offset:
             return
         header = BatchHeader.at(segment.header_at(place.position))
-        if header.producer_id >= 0:
-            producers.replay(header, read_marker(segment.batch_at(place)) if header.is_control else None)
+        if header.producer_id < 0:
+            continue
+        if header.attributes & _ORDER_MATTERS:
+            replay.in_order(header, read_marker(segment.batch_at(place)) if header.is_control else None)
+        else:
+            replay.add(header.producer_id, header)

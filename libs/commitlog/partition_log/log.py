@@ -520,7 +520,8 @@ class Log:
         self.durable_offset = min(self.durable_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         self.epochs.truncate_end(end_offset)
-        before, self.producers = self.producers, producers_at(self._fs, self.directory, remaining, end_offset)
+        ids_max = self.config.producer_ids_max
+        before, self.producers = self.producers, producers_at(self._fs, self.directory, remaining, end_offset, ids_max)
         self.producers.transactions.inherit(before.transactions, end_offset)
         before.entries.discard()
         self.aborted.cut(self._segments, end_offset)

@@ -227,6 +227,9 @@ class ProducerTable(PackedProducers, MutableMapping[int, ProducerEntry]):
 
         Each is the longest silent of its bucket. Buckets have turns, except those with less than half of the mean, which splits
         do not leave: ids that a client makes up for other buckets push out nobody there.
+
+        No order spans buckets, and they never merge. So a bound that is lowered far keeps the latest of each bucket, and below
+        the number of buckets those of the buckets whose turn would come next.
         """
         evicted = 0
         while self.crowded and evicted < at_most:

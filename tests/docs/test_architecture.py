@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 PAGES = (
-    *("README.md", "services/README.md", "libs/README.md", "tests/README.md"),
+    *("README.md", "CONTRIBUTING.md", "services/README.md", "libs/README.md", "tests/README.md"),
     *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
 )
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,18 @@ def test_every_definition_is_sampled() -> None:
         }
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         assert made - used == set(), path
+
+
+def test_definitions_of_libraries_are_on_the_page() -> None:
+    paths = [path for path in code() if path.is_relative_to(ROOT / "libs")]
+    modules = [
+        import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for path in paths
+        if "libs.telemetry.definitions import" in path.read_text(encoding="utf-8")
+    ]
+    found = {exposed(value) for module in modules for value in vars(module).values() if isinstance(value, Definition)}
+    assert len(found) > 3
+    assert [name for name in found if f"\n| `{name}` |" not in page()] == []
 
 
 def code() -> list[Path]:

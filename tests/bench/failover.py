@@ -1,12 +1,13 @@
 """The longest time without an acknowledgement when something fails: `python -m tests.bench.failover`.
 
     [--only leader-killed,…] [--repetitions 30] [--factor 3] [--durability synced|replicated] [--refresh-ms 1000] [--anew]
-    [--kafka]
+    [--explain DIRECTORY] [--kafka]
 
 One idempotent librdkafka producer with acks=all sends 500 records a second to one partition. One JSON line per class of failure:
 the longest time between two acknowledgements around each failure, its median and maximum, and how many records failed, which
 should be none. `--refresh-ms` makes the producer ask for Metadata so often, and keeps what failed away until it has asked a few
-times. `--anew` takes a new producer for each failure, which is connected to the leader only. `--kafka` kills the leader of three
+times. `--anew` takes a new producer for each failure, which is connected to the leader only. `--explain` keeps what all processes
+show during a pause of five seconds or more, and their logs. `--kafka` kills the leader of three
 Apache Kafka brokers with its defaults, in the same way.
 """
 
@@ -18,9 +19,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.bench.acknowledged import REFRESH_MS, SteadyProducer
+from tests.bench.pause_watch import PauseWatch
 from tests.compat.clients.admin import Admin
 from tests.compat.kafka.trio import KafkaTrio
 from tests.support.cluster_harness import LocalCluster
@@ -109,7 +112,16 @@ STRIKES: dict[str, Strike] = {
 }
 
 
-def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability: str, refresh_ms: int, anew: bool) -> None:
+def measure(
+    chosen: Sequence[str],
+    *,
+    repetitions: int,
+    factor: int,
+    durability: str,
+    refresh_ms: int,
+    anew: bool,
+    explained_in: Path | None,
+) -> None:
     with LocalCluster(storage=3, gateways=2, controllers=3) as cluster:
         admin = Admin(cluster.bootstrap)
         admin.create(TOPIC, 1, {"durability": durability}, factor)
@@ -119,7 +131,10 @@ def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability:
         def strike_often(name: str, times: int) -> tuple[list[float], int]:
             """The gaps of one producer, and how many of its records failed."""
             rest_s = REST_S if name in RESTED else 0.0
-            with SteadyProducer(cluster.bootstrap, TOPIC, replicas=factor, refresh_ms=refresh_ms) as producer:
+            with ExitStack() as stack:
+                producer = stack.enter_context(SteadyProducer(cluster.bootstrap, TOPIC, replicas=factor, refresh_ms=refresh_ms))
+                if explained_in is not None:
+                    stack.enter_context(PauseWatch(cluster, producer.times, f"{TOPIC}-0", explained_in))
                 gaps = [strike_once(cluster, producer, STRIKES[name], rest_s, away_s) for _ in range(times)]
                 return gaps, len(producer.failures)
 
@@ -189,6 +204,7 @@ def main() -> int:
     parser.add_argument("--durability", choices=("synced", "replicated"), default="synced")
     parser.add_argument("--refresh-ms", type=int, default=REFRESH_MS, help="librdkafka's topic.metadata.refresh.interval.ms")
     parser.add_argument("--anew", action="store_true", help="a new producer for each failure")
+    parser.add_argument("--explain", type=Path, help="a directory for what all processes show during a long pause")
     parser.add_argument("--kafka", action="store_true", help="nothing but Kafka")
     given = parser.parse_args()
     if not given.kafka:
@@ -199,6 +215,7 @@ def main() -> int:
             durability=given.durability,
             refresh_ms=given.refresh_ms,
             anew=given.anew,
+            explained_in=given.explain,
         )
     elif is_available("java") and is_available("kafka"):
         measure_kafka(repetitions=given.repetitions)

@@ -120,10 +120,15 @@ class LocalCluster:
     def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = 120.0) -> None:
         self._cluster.wait_ready(names, within_s=within_s)
 
+    def admin_address(self, name: str) -> tuple[str, int]:
+        """Host and port."""
+        plan = self._cluster.plans[name]
+        return plan.probe_host, plan.probe_port
+
     def admin(self, name: str, path: str) -> str:
         """The process's answer at that path of its admin port, e.g. `/metrics`."""
-        plan = self._cluster.plans[name]
-        ok, said = ask(plan.probe_port, path, timeout_s=60.0, host=plan.probe_host, bytes_max=64 << 20)
+        host, port = self.admin_address(name)
+        ok, said = ask(port, path, timeout_s=60.0, host=host, bytes_max=64 << 20)
         assert ok, f"{name}{path}: {said}"
         return said
 

@@ -29,6 +29,8 @@ PER_SECOND = 30
 STEADY_S = 1.0
 WITHIN_S, STARTED_WITHIN_S = 120.0, 300.0
 """Java compiles its programs first, which takes a busy machine minutes."""
+SESSION_MS = 45_000
+"""Kafka's default. A loaded machine may keep a client from a processor for ten seconds."""
 MEMORY = Path("/dev/shm")
 """Where the streams write their lines: on the cluster's disk, the file system would write them with each sync of a log."""
 Figure = dict[str, object]
@@ -45,7 +47,7 @@ class Load:
         self._stack, self._telling, self._copying = ExitStack(), ExitStack(), ExitStack()
         self._transfers = Transfers()
         self._teller = Teller(bootstrap, 0, seed, self._transfers)
-        self._copier = Copier(bootstrap, "copier", TOPIC, COPY)
+        self._copier = Copier(bootstrap, "copier", TOPIC, COPY, session_ms=SESSION_MS)
         self._readers = Readers(bootstrap, FEED, 1)
 
     def __enter__(self) -> "Load":

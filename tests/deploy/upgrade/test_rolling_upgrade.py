@@ -45,8 +45,15 @@ def test_an_upgrade_a_rollback_and_another_upgrade_show_no_client_an_error(tmp_p
             assert cluster.upgrade() == ["all processes run this code already"]
             told = load.finish()
         admin.close()
-    print(json.dumps(figures), json.dumps(told), sep="\n")
+        removed = removed_members(cluster)
+    print(json.dumps(figures), json.dumps(told), *removed, sep="\n")
     check(figures, told)
+
+
+def removed_members(cluster: UpgradedCluster) -> list[str]:
+    """The lines that say which members left their groups, and why: UNKNOWN_MEMBER_ID alone does not."""
+    names = [name for name in cluster.names if name.startswith("group_coordinator")]
+    return [line for name in names for line in cluster.log(name).splitlines() if 'event="member removed"' in line]
 
 
 def check(figures: list[Figure], told: Figure) -> None:

@@ -11,10 +11,14 @@ WAIT_FOR_RECORDS_S = 0.2
 
 
 class Copier:
-    """`name` is its transactional id. It goes on until `over`, whatever happens to the cluster."""
+    """`name` is its transactional id. It goes on until `over`, whatever happens to the cluster.
 
-    def __init__(self, bootstrap: str, name: str, source: str, target: str) -> None:
+    After silence of `session_ms` it is no member any more, and its next commit in a transaction fails with UNKNOWN_MEMBER_ID.
+    """
+
+    def __init__(self, bootstrap: str, name: str, source: str, target: str, *, session_ms: int = 10_000) -> None:
         self._bootstrap, self._name, self._source, self._target = bootstrap, name, source, target
+        self._session_ms = session_ms
         self.aborts: list[str] = []
         """Why transactions were aborted, one line each."""
         self.errors: list[str] = []
@@ -27,7 +31,7 @@ class Copier:
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                "session.timeout.ms": 10_000,
+                "session.timeout.ms": self._session_ms,
                 "log_level": 0,
             }
         )

@@ -22,11 +22,11 @@
 {{- include "penstock.listenerChecks" . -}}
 {{- include "penstock.networkPolicyChecks" . -}}
 {{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "gateway" -}}
-{{- include "penstock.extraEnvChecks" (dict "role" $role "where" "extraEnv" "extraEnv" (index $values $role).extraEnv) -}}
 {{- range $container := (index $values $role).podSpec.containers | default list -}}
-{{- include "penstock.extraEnvChecks" (dict "role" $role "where" "podSpec" "extraEnv" $container.env) -}}
+{{- include "penstock.variableChecks" (dict "role" $role "variables" $container.env) -}}
 {{- end -}}
 {{- end -}}
+{{- include "penstock.replacedValueChecks" . -}}
 {{- include "penstock.commonConfigChecks" . -}}
 {{- include "penstock.runningChecks" . -}}
 {{- end -}}
@@ -123,12 +123,27 @@ CronJob and that of its runs. `-transaction-coordinator` has 24 characters, as `
 {{- end -}}
 {{- end -}}
 
-{{- define "penstock.extraEnvChecks" -}}
+{{- define "penstock.variableChecks" -}}
 {{- $role := .role -}}
-{{- $where := .where -}}
-{{- range .extraEnv -}}
+{{- range .variables -}}
 {{- if hasPrefix "PENSTOCK_" .name -}}
-{{- fail (printf "%s.%s has %s: give settings by %s.config, as %s" $role $where .name $role (trimPrefix "PENSTOCK_" .name | lower)) -}}
+{{- fail (printf "%s.podSpec has %s: give settings by %s.config, as %s" $role .name $role (trimPrefix "PENSTOCK_" .name | lower)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Values that podSpec has replaced. Empty ones come with --reuse-values from an older chart's defaults. */}}
+{{- define "penstock.replacedValueChecks" -}}
+{{- $values := .Values -}}
+{{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "gateway" "etcd" -}}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" -}}
+{{- if get (index $values $role) $name -}}
+{{- fail (printf "%s.%s is no value of this chart any more: give %s.podSpec.%s" $role $name $role $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if get (index $values $role) "extraEnv" -}}
+{{- $container := $role | kebabcase -}}
+{{- fail (printf "%s.extraEnv is no value of this chart any more: give %s.podSpec.containers[0], with the name %s and the variables as env" $role $role $container) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

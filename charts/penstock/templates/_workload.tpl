@@ -123,7 +123,6 @@ containers:
       - {name: PENSTOCK_RACK, valueFrom: {fieldRef: {fieldPath: "metadata.labels['{{ $root.Values.rack.label }}']"}}}
       {{- end }}
       {{- with .env }}{{ toYaml . | nindent 6 }}{{ end }}
-      {{- with .values.extraEnv }}{{ toYaml . | nindent 6 }}{{ end }}
     ports:
       - {name: rpc, containerPort: 9300, protocol: TCP}
       - {name: admin, containerPort: 9600, protocol: TCP}
@@ -262,13 +261,4 @@ topologySpreadConstraints:
       matchLabels: {{- $selector | nindent 8 }}
         penstock/set: {{ $set }}
   {{- end }}
-{{- with .values.nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .values.tolerations }}
-tolerations: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .values.affinity }}
-affinity: {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end -}}

@@ -10,10 +10,13 @@ import yaml
 from tests.deploy.chart.rendering import FULL_NAME, Object, containers, environment, of_kind, refusal, render, try_to_render
 
 KINDS = ("storage", "controller", "groupCoordinator", "transactionCoordinator", "gateway", "etcd")
+PLACEMENT = ("nodeSelector", "tolerations", "affinity")
 LAID_OVER: Object = {
     "priorityClassName": "important",
     "terminationGracePeriodSeconds": 7,
+    "nodeSelector": {"disk": "nvme"},
     "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    "affinity": {"podAffinity": {}},
     "volumes": [{"name": "more", "emptyDir": {}}, {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}],
 }
 
@@ -35,13 +38,21 @@ def test_one_map_is_laid_over_the_pods_of_each_kind(tmp_path: Path) -> None:
     for name, template in after.items():
         spec, former = template["spec"], before[name]["spec"]
         assert (spec["priorityClassName"], spec["terminationGracePeriodSeconds"]) == ("important", 7), name
-        assert spec["tolerations"] == LAID_OVER["tolerations"], name
+        assert [spec[what] for what in PLACEMENT] == [LAID_OVER[what] for what in PLACEMENT], name
+        assert not former.keys() & set(PLACEMENT), name
         volumes = {volume["name"]: volume for volume in spec["volumes"]}
         assert volumes["more"] == {"name": "more", "emptyDir": {}}, name
         assert volumes["tmp"] == {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}, name
         assert {volume["name"] for volume in former.get("volumes", [])} <= volumes.keys(), name
         assert spec["containers"] == former["containers"], name
         assert template["metadata"]["labels"] == {**before[name]["metadata"]["labels"], "cost-center": "log"}, name
+
+
+def test_empty_values_of_an_older_chart_are_nothing(tmp_path: Path) -> None:
+    """`helm upgrade --reuse-values` brings the defaults of the chart that was installed."""
+    empty = {"nodeSelector": {}, "tolerations": [], "affinity": {}}
+    former = {kind: empty if kind == "etcd" else {**empty, "extraEnv": []} for kind in KINDS}
+    assert templates(with_values(tmp_path, former)) == templates(render())
 
 
 def test_a_container_of_the_chart_keeps_what_is_not_given(tmp_path: Path) -> None:

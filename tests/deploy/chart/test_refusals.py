@@ -127,9 +127,22 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
         {"listeners": [{**PLAIN, "externalTrafficPolicy": "Local"}]},
         "listeners[0] (PLAINTEXT): externalTrafficPolicy is for types LoadBalancer and NodePort; the type is ClusterIP",
     ),
-    "a setting as a variable": (
-        {"gateway": {"extraEnv": [{"name": "PENSTOCK_IDLE_S_MAX", "value": "5"}]}},
-        "gateway.extraEnv has PENSTOCK_IDLE_S_MAX: give settings by gateway.config, as idle_s_max",
+    "a node selector beside podSpec": (
+        {"storage": {"nodeSelector": {"disk": "nvme"}}},
+        "storage.nodeSelector is no value of this chart any more: give storage.podSpec.nodeSelector",
+    ),
+    "tolerations beside podSpec": (
+        {"etcd": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}},
+        "etcd.tolerations is no value of this chart any more: give etcd.podSpec.tolerations",
+    ),
+    "affinity beside podSpec": (
+        {"gateway": {"affinity": {"podAffinity": {}}}},
+        "gateway.affinity is no value of this chart any more: give gateway.podSpec.affinity",
+    ),
+    "variables beside podSpec": (
+        {"groupCoordinator": {"extraEnv": [{"name": "TZ", "value": "UTC"}]}},
+        "groupCoordinator.extraEnv is no value of this chart any more: give groupCoordinator.podSpec.containers[0], with the "
+        "name group-coordinator and the variables as env",
     ),
 }
 
@@ -166,13 +179,6 @@ OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
     "no count": ({"storage": {"replicas": None}}, "replicas"),
     "no settings": ({"gateway": {"config": None}}, "config"),
     "no section of another etcd": ({"etcd": {"external": None}}, "external"),
-    "a variable that is a number": ({"gateway": {"extraEnv": [{"name": "A", "value": 1}]}}, "gateway.extraEnv.0"),
-    "a variable without a value": ({"gateway": {"extraEnv": [{"name": "A"}]}}, "gateway.extraEnv.0"),
-    "a variable with two values": (
-        {"storage": {"extraEnv": [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}},
-        "storage.extraEnv.0",
-    ),
-    "a misspelt value of a variable": ({"storage": {"extraEnv": [{"name": "A", "vale": "1", "value": "1"}]}}, "vale"),
     "root": ({"podSecurity": {"uid": 0}}, "podSecurity.uid"),
     "a tag with a blank": ({"image": {"repository": "penstock", "tag": "0.1 0"}}, "image.tag"),
     "a repository with a blank": ({"image": {"repository": "my penstock"}}, "image.repository"),

@@ -9,7 +9,7 @@ import itertools
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from inspect import getsource
 from pathlib import Path
@@ -118,11 +118,10 @@ def _members(config: type[Any]) -> Iterator[tuple[ast.stmt, ast.stmt]]:
 
 def page() -> str:
     set_by_launcher = launched()
-    return _TOP + "".join(
-        line + "\n"
-        for service, config in configs().items()
-        for line in _section(service, config, set_by_launcher.get(service, frozenset()))
-    )
+    rows = {service: list(_rows(config, set_by_launcher.get(service, frozenset()))) for service, config in configs().items()}
+    of_all = [row for row in next(iter(rows.values())) if all(row in each for each in rows.values())]
+    sections = {"every service": of_all} | {service: [row for row in each if row not in of_all] for service, each in rows.items()}
+    return _TOP + "".join(line + "\n" for title, each in sections.items() for line in _section(title, each))
 
 
 def launched() -> dict[str, frozenset[str]]:
@@ -131,11 +130,15 @@ def launched() -> dict[str, frozenset[str]]:
     return {plan.role: frozenset(plan.environment) for plan in plans}
 
 
-def _section(service: str, config: type[Any], set_by_launcher: frozenset[str]) -> Iterator[str]:
-    hints, docs = typing.get_type_hints(config), docs_of(config)
-    yield f"\n## {service.capitalize().replace('_', ' ')}\n"
+def _section(title: str, rows: Iterable[str]) -> Iterator[str]:
+    yield f"\n## {title.capitalize().replace('_', ' ')}\n"
     yield "| variable | in the file | type | default | |"
     yield "|---|---|---|---|---|"
+    yield from rows
+
+
+def _rows(config: type[Any], set_by_launcher: frozenset[str]) -> Iterator[str]:
+    hints, docs = typing.get_type_hints(config), docs_of(config)
     for field in dataclasses.fields(config):
         variable = f"PENSTOCK_{field.name.upper()}"
         mark = "*" if variable in set_by_launcher else ""

@@ -48,9 +48,7 @@ def test_durability(commands: PrintedCommands) -> None:
 
 
 def test_replication(commands: PrintedCommands) -> None:
-    printed = commands.section("Replication")
-    assert "shipments" in printed
-    assert '"decommissioning"' in printed
+    assert "shipments" in commands.section("Replication")
 
 
 def test_consumer_groups(commands: PrintedCommands) -> None:

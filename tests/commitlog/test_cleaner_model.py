@@ -152,10 +152,12 @@ def test_so_it_does_where_batches_are_too_large_to_open(steps: list[tuple[object
 
 PLANTED = {
     "tombstones behind an unopened batch go": Mutant(
-        Copier.copy, "self._keep_unopened(batch, output)", "self._keep(batch, output)"
+        Copier.copy, "self._keep_unopened(batch, output, error)", "self._keep(batch, output)"
     ),
-    "an unopened batch goes": Mutant(Copier.copy, "self._keep_unopened(batch, output)", "pass"),
-    "an unopened batch is damage": Mutant(Copier.copy, "except TooLargeToOpen:", "except ZeroDivisionError:"),
+    "an unopened batch goes": Mutant(Copier.copy, "self._keep_unopened(batch, output, error)", "pass"),
+    "an unopened batch is damage": Mutant(
+        Copier.copy, "except (TooLargeToOpen, InvalidRecord) as error:", "except ZeroDivisionError as error:"
+    ),
 }
 
 

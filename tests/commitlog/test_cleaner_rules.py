@@ -9,7 +9,7 @@ from libs.commitlog.cleaner.job import ProducerEnd
 from libs.commitlog.model.errors import LogDamaged
 from libs.wire.record_batches.batches import DELETE_HORIZON, HEADER_SIZE
 from libs.wire.record_batches.compression import compress
-from libs.wire.record_batches.records import Record, build_batch
+from libs.wire.record_batches.records import Record, build_batch, iter_records
 from tests.commitlog.compacted import NOW_MS, RETENTION_MS, CompactedPartition, pairs
 from tests.wire.time_bounds import out_of_bounds
 
@@ -450,24 +450,43 @@ NONSENSE = {
 }
 
 
+def unreadable(partition: CompactedPartition, batch: bytearray, message: str) -> None:
+    """Puts a batch that matches its CRC, as a client wrote it, amid others. It stays as it is, and supersedes nothing."""
+    partition.put_values((b"a", b"1"), (b"K", None))
+    partition.put_values((b"K", b"1"), (b"b", b"1"))
+    batch[:8] = (4).to_bytes(8, "big")
+    partition.log_of(0).write_bytes(partition.log_of(0).read_bytes() + batch)
+    partition.next_offset = 6
+    partition.put_values((b"a", b"2"), (b"b", None))
+    close(partition)
+    for _ in range(2):
+        result = partition.clean(first_dirty_offset=0)
+        assert (result.unopened, result.first_unopened) == (1, 4)
+        assert message in result.why_unopened
+        partition.now_ms += RETENTION_MS + 1
+    first, kept, *others = partition.batches()
+    assert [record.offset for record in iter_records(first.view)] == [2], (
+        "the value of K, which the bytes name in their beginning"
+    )
+    assert bytes(kept.view)[8:] == bytes(batch)[8:]
+    last = [(r.offset, r.key, r.value) for each in others for r in iter_records(each.view)]
+    assert last == [(6, b"a", b"2"), (7, b"b", None), (8, b"last", b"v")], "the tombstone behind it stays"
+
+
 @pytest.mark.parametrize("codec", [0, 4])
 @pytest.mark.parametrize("what", NONSENSE)
-def test_records_that_are_none_stop_the_cleaner(partition: CompactedPartition, what: str, codec: int) -> None:
+def test_records_that_are_none_stay_and_all_else_is_cleaned(partition: CompactedPartition, what: str, codec: int) -> None:
+    """It was taken for damage, and the log was not compacted any more."""
     body, message = NONSENSE[what]
-    partition.log_of(0).write_bytes(hostile(body, count=1, codec=codec))
-    partition.next_offset = 1
-    partition.roll()
-    damaged(partition, f"position 0: .*{message}|position 0: a record")
+    is_followed = not codec and what in ("a number cut short", "a length beyond the batch")  # by the bytes of the next batch
+    unreadable(partition, hostile(RECORD + body, count=2, codec=codec), "" if is_followed else message)
 
 
-def test_a_blob_that_is_not_of_its_codec_stops_the_cleaner(partition: CompactedPartition) -> None:
-    batch = hostile(RECORD, count=1)
+def test_a_blob_that_is_not_of_its_codec_stays(partition: CompactedPartition) -> None:
+    batch = hostile(RECORD * 2, count=2)
     batch[22] = 3
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    partition.log_of(0).write_bytes(batch)
-    partition.next_offset = 1
-    partition.roll()
-    damaged(partition, "position 0: lz4")
+    unreadable(partition, batch, "lz4")
 
 
 ZEROS = b"\0" * (2 << 20)

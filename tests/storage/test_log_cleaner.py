@@ -413,7 +413,7 @@ async def test_a_batch_that_is_too_large_to_open_is_named_and_all_else_is_compac
     assert len(kept) < 20
     assert metric(cluster, "penstock_storage_cleaner_unopened_batches") == 1
     assert metric(cluster, "penstock_storage_cleaner_failures_total") == 0
-    (line,) = [record for record in caplog.records if record.message == "batches are too large to be compacted"]
+    (line,) = [record for record in caplog.records if record.message == "batches cannot be opened for compaction"]
     told = line.__dict__["fields"]
     assert (str(told["partition"]), told["batches"], told["first_offset"]) == ("large-0", 1, 10)
     await cluster.write(keys.topic("large"), None)

@@ -59,7 +59,7 @@ def _clean(fs: FileSystem, job: CleanJob, report: Report, pace: JobTime) -> Clea
     end_offset = map_keys(
         [DirtySource(Source(fs, job.directory, s, progress), s.base_offset, end) for s, end in zip(dirty, ends, strict=False)],
         job.first_dirty_offset,
-        CleanedTransactions(job.aborted),
+        job.aborted,
         keys,
     )
     copier = Copier(job, keys, end_offset, CleanedTransactions(job.aborted))
@@ -81,6 +81,7 @@ def _clean(fs: FileSystem, job: CleanJob, report: Report, pace: JobTime) -> Clea
         seconds=progress.seconds,
         unopened=copier.unopened,
         first_unopened=copier.first_unopened,
+        why_unopened=copier.why_unopened,
     )
 
 

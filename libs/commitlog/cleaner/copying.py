@@ -1,7 +1,7 @@
 """The second pass: it copies the records that are still needed, from the log's start to the end of the offset map.
 
-A batch that is too large to open stays as it is. It may have any key, so tombstones behind it stay, too: without them a deleted
-key would have its value from there again.
+A batch that cannot be opened stays as it is: it is too large, or a client filled it with bytes that are no records. It may have
+any key, so tombstones behind it stay, too: without them a deleted key would have its value from there again.
 """
 
 from libs.commitlog.cleaner.job import CleanJob
@@ -27,8 +27,9 @@ class Copier:
         self.records_read = 0
         self.records_kept = 0
         self.unopened = 0
-        """Batches that were too large to open."""
+        """Batches that could not be opened."""
         self.first_unopened = -1
+        self.why_unopened = ""
 
     def begin(self, source_bytes: int) -> None:
         """Begins a new output, made from so many bytes."""
@@ -48,8 +49,8 @@ class Copier:
                 else:
                     try:
                         self._copy_data(batch, output)
-                    except TooLargeToOpen:
-                        self._keep_unopened(batch, output)
+                    except (TooLargeToOpen, InvalidRecord) as error:
+                        self._keep_unopened(batch, output, error)
                         source.goes_on()
         except (InvalidRecord, UnindexedAbort) as error:
             raise source.damaged(error) from error
@@ -121,9 +122,9 @@ class Copier:
         self.records_kept += batch.header.record_count
         output.keep(batch)
 
-    def _keep_unopened(self, batch: Batch, output: Output) -> None:
+    def _keep_unopened(self, batch: Batch, output: Output, error: Exception) -> None:
         if not self.unopened:
-            self.first_unopened = batch.header.base_offset
+            self.first_unopened, self.why_unopened = batch.header.base_offset, str(error)
         self.unopened += 1
         self._keep(batch, output)
 

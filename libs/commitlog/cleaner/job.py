@@ -110,6 +110,9 @@ class CleanResult:
     keys: int
     seconds: float
     unopened: int = 0
-    """Batches that hold more than `DECOMPRESSED_BYTES_MAX`. They stay as they are, and so do tombstones behind them."""
+    """Batches that hold more than `DECOMPRESSED_BYTES_MAX`, or bytes that are no records. They stay as they are, and so do
+    tombstones behind them."""
     first_unopened: int = -1
     """The base offset of the first of these."""
+    why_unopened: str = ""
+    """What kept the first of these from being opened."""

@@ -7,6 +7,7 @@ from libs.commitlog.cleaner.offset_map import OffsetMap
 from libs.commitlog.cleaner.record_bytes import InvalidRecord, note_keys
 from libs.commitlog.cleaner.source import Source, TooLargeToOpen
 from libs.commitlog.cleaner.transactions import CleanedTransactions, UnindexedAbort
+from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.wire.record_batches.batches import CONTROL, TRANSACTIONAL
 from libs.wire.record_batches.markers import read_marker
 
@@ -19,23 +20,48 @@ class DirtySource(NamedTuple):
     end_offset: int  # the next segment's base, so that offsets of a gap before it are not looked for again
 
 
-def map_keys(dirty: Sequence[DirtySource], first_dirty_offset: int, transactions: CleanedTransactions, keys: OffsetMap) -> int:
+class _PartlyNoted(Exception):
+    """A batch with bytes that are no records, behind some whose keys are in the map already."""
+
+
+def map_keys(
+    dirty: Sequence[DirtySource], first_dirty_offset: int, aborted: Sequence[AbortedTransaction], keys: OffsetMap
+) -> int:
     """The first pass: it fills `keys`, and returns the offset before which they are complete. Neither aborted records nor markers
-    supersede anything.
+    supersede anything, nor does a batch that cannot be opened, which stays.
 
     If memory ends, that offset is the start of the segment for which it did not suffice. If that is the first segment, it is the
     first batch without room: each pass gets further by one batch at least.
     """
+    try:
+        return _map_all(dirty, first_dirty_offset, CleanedTransactions(aborted), keys, batch_by_batch=False)
+    except _PartlyNoted:
+        keys.clear()
+        return _map_all(dirty, first_dirty_offset, CleanedTransactions(aborted), keys, batch_by_batch=True)
+
+
+def _map_all(
+    dirty: Sequence[DirtySource],
+    first_dirty_offset: int,
+    transactions: CleanedTransactions,
+    keys: OffsetMap,
+    *,
+    batch_by_batch: bool,
+) -> int:
+    """`batch_by_batch`: the keys of a batch are added only when all of it was read, which takes longer. Else it raises
+    _PartlyNoted."""
     end = first_dirty_offset
     for segment in dirty:
-        full_at = _map_segment(segment.source, first_dirty_offset, transactions, keys)
+        full_at = _map_segment(segment.source, first_dirty_offset, transactions, keys, batch_by_batch=batch_by_batch)
         if full_at is not None:
             return max(end, full_at) if segment is dirty[0] else segment.base_offset
         end = segment.end_offset
     return end
 
 
-def _map_segment(source: Source, first: int, transactions: CleanedTransactions, keys: OffsetMap) -> int | None:
+def _map_segment(
+    source: Source, first: int, transactions: CleanedTransactions, keys: OffsetMap, *, batch_by_batch: bool
+) -> int | None:
     """Maps a segment. Returns None, or the batch for which no room was left."""
     offsets = keys.offsets
     try:
@@ -56,10 +82,18 @@ def _map_segment(source: Source, first: int, transactions: CleanedTransactions, 
                 return base_offset
             try:
                 data, start, stop = batch.records()
-            except TooLargeToOpen:
+            except (TooLargeToOpen, InvalidRecord):
                 source.goes_on()
-                continue  # it supersedes nothing, and stays
-            note_keys(offsets, data, start, stop, count, base_offset, delta)
-    except (InvalidRecord, UnindexedAbort) as error:
+                continue
+            noted = {} if batch_by_batch else offsets
+            try:
+                note_keys(noted, data, start, stop, count, base_offset, delta)
+            except InvalidRecord as error:
+                if not batch_by_batch:
+                    raise _PartlyNoted from error
+                continue
+            if batch_by_batch:
+                offsets.update(noted)
+    except UnindexedAbort as error:
         raise source.damaged(error) from error
     return None

@@ -21,6 +21,10 @@ class OffsetMap:
         self._max_bytes = max_bytes
         self._fits = self._count_that_fits(0)
 
+    def clear(self) -> None:
+        self.offsets.clear()
+        self._fits = self._count_that_fits(0)
+
     def has_room(self, count: int) -> bool:
         """Whether `count` more keys fit, of whatever length. Ask before you add them."""
         needed = len(self.offsets) + count

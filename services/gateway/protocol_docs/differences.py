@@ -119,7 +119,8 @@ DIFFERENCES: Final = (
         "produce-decompressed-size",
         ApiKey.PRODUCE,
         "Where records are opened, a batch that holds more than 128 MiB answers MESSAGE_TOO_LARGE. Kafka has no bound. "
-        "Compaction leaves such a batch as it is if it came before the topic was compacted, and tombstones behind it.",
+        "Compaction leaves such a batch as it is if it came before the topic was compacted, and tombstones behind it. So it does "
+        "with one whose bytes are no records, where Kafka cleans that log no more.",
         unseen="it would exhaust Kafka's memory",
     ),
     Difference(

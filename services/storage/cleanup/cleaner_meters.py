@@ -105,10 +105,10 @@ KEPT_RECORDS = CounterDefinition(
 )
 UNOPENED = GaugeDefinition(
     name=CLEANER + "unopened_batches",
-    help="Batches of compacted logs that hold more than 128 MiB when decompressed. They stay as they are, and tombstones behind "
-    "them stay, too.",
+    help="Batches of compacted logs that hold more than 128 MiB when decompressed, or bytes that are no records. They stay as "
+    "they are, and tombstones behind them stay, too.",
     healthy="0",
-    otherwise="Look for `batches are too large to be compacted` in the log. `kafka-delete-records` removes them.",
+    otherwise="Look for `batches cannot be opened for compaction` in the log. `kafka-delete-records` removes them.",
 )
 SECONDS = CounterDefinition(
     name=CLEANER + "seconds",
@@ -138,7 +138,7 @@ class CleanerMeters:
         self.records_read = 0
         self.records_kept = 0
         self.unopened: dict[str, int] = {}
-        """By partition, the batches that its last run found too large to open."""
+        """By partition, the batches that its last run could not open."""
         self.seconds = 0.0
         self._longest_s = 0.0
         self._last: CleanResult | None = None

@@ -295,8 +295,13 @@ class LogCleaner:
 
             if result.unopened:
                 log.warning(
-                    "batches are too large to be compacted",
-                    extra=fields(partition=partition, batches=result.unopened, first_offset=result.first_unopened),
+                    "batches cannot be opened for compaction",
+                    extra=fields(
+                        partition=partition,
+                        batches=result.unopened,
+                        first_offset=result.first_unopened,
+                        reason=result.why_unopened,
+                    ),
                 )
 
     def _allowance(self, children: Children) -> Allowance:

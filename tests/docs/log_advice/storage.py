@@ -80,8 +80,9 @@ WORK: Final = {
         "Compaction found damage in a log. The log grows meanwhile.",
         "[Verify](../inspect.md) the log, then restart the node.",
     ),
-    "batches are too large to be compacted": Advice(
-        "Batches hold more than 128 MiB when decompressed. They stay, and so do tombstones behind them. All else is compacted.",
+    "batches cannot be opened for compaction": Advice(
+        "Batches hold more than 128 MiB when decompressed, or bytes that are no records. They stay, and so do tombstones behind "
+        "them. All else is compacted.",
         "Find their producer. `kafka-delete-records` up to an offset behind them removes them.",
     ),
     "cleaning failed, it is tried again later": Advice(

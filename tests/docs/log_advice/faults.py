@@ -12,6 +12,8 @@ FAULTS: Final = {
     "cancellation failed": "A request whose caller has gone may run to its end.",
     "choice of logs to clean failed": "Compaction pauses for `log.cleaner.backoff.ms`, and tries again.",
     "cleaning failed": "One log is not compacted. It is tried again later.",
+    "a listing failed": "The client gets UNKNOWN_SERVER_ERROR (-1) for ListGroups or ListTransactions.",
+    "a look at what takes too long failed": "`/health` names no group and no transaction of this process until a look succeeds.",
     "committed events cannot be observed": "Views and metrics of groups may be out of date.",
     "decision failed": "One request of a group or transaction is answered with an error. Its shard goes on.",
     "draining failed": "One step of a stop failed; the other steps ran. The next start may take longer.",

@@ -14,10 +14,9 @@ UNITS = Path(__file__).parent / "units"
 """Tests that need no PySpark; they are in the quick half of all tests."""
 
 
-LONG = ("test_make_pipeline.py", "test_kill_chain.py", "test_command_line.py", "test_session.py")
-"""Files that wait for processes of their own."""
-JVM_OF_SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-"""A JVM of a test lives for a minute: what its second compiler spends on code, it never gets back."""
+JVM_OF_SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xshare:auto"
+"""A JVM of a test lives for minutes: what its second compiler spends on code, it never gets back. Without that compiler, a JVM
+has 48 MB for code. Spark needs more, so methods would be dropped and compiled again all the time."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,9 +56,7 @@ def bootstrap() -> Iterator[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with long tests come first, so that no worker begins one when the others have ended. PySpark leaves sockets to the
-    garbage collector after `collect` and `toArrow`."""
-    items.sort(key=lambda item: item.path.parent != UNITS.parent or item.path.name not in LONG)
+    """PySpark leaves sockets to the garbage collector after `collect` and `toArrow`."""
     for item in items:
         if "tests/pipeline/" in item.nodeid and not item.nodeid.startswith("tests/pipeline/units/"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))

@@ -76,6 +76,10 @@ LONG = (
     "tests/compat/clients/groups/test_connect.py",
     "tests/compat/clients/test_confluent_producer.py",
     "tests/local/test_commands.py",
+    "tests/pipeline/test_make_pipeline.py",
+    "tests/pipeline/test_kill_chain.py",
+    "tests/pipeline/test_command_line.py",
+    "tests/pipeline/test_session.py",
 )
 """Files whose few tests take minutes. They begin first, so that at the end no worker waits for another one."""
 

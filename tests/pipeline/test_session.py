@@ -8,9 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pyspark
+from py4j import protocol
+from py4j.java_gateway import JavaPackage
 from pyspark.sql import SparkSession
 
-from services.pipeline.spark.jvm import has_died
+from services.pipeline.spark.gateway import KnownNames
+from services.pipeline.spark.jvm import has_died, jvm
 from tests.support.requirements import ROOT
 
 SUBMITTED = """
@@ -29,6 +32,24 @@ def test_dates_are_days_in_utc_and_delta_is_there(spark: SparkSession, tmp_path)
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     spark.range(3).write.format("delta").save(str(tmp_path / "table"))
     assert spark.read.format("delta").load(str(tmp_path / "table")).count() == 3
+
+
+class Asked(list[str]):
+    """A connection to a JVM with packages, one class `Phaser`, and no other one."""
+
+    def send_command(self, command: str) -> str:
+        self.append(command.splitlines()[2])
+        return f"{protocol.SUCCESS_CLASS}{self[-1]}" if self[-1].endswith("Phaser") else str(protocol.SUCCESS_PACKAGE)
+
+
+def test_the_jvm_is_asked_once_for_a_class_and_again_for_one_that_it_does_not_have(spark: SparkSession) -> None:
+    asked = Asked()
+    java = KnownNames(JavaPackage("java", asked, protocol.DEFAULT_JVM_ID))
+    assert java.util.concurrent.Phaser is java.util.concurrent.Phaser
+    assert asked == ["java.util", "java.util.concurrent", "java.util.concurrent.Phaser"]
+    assert java.util.NoSuch is not java.util.NoSuch
+    assert asked[3:] == ["java.util.NoSuch"] * 2
+    assert isinstance(jvm(spark), KnownNames)
 
 
 class DeadJvm:

@@ -17,6 +17,8 @@ TIMEOUT_S = 15.0
 READ_S = 30.0
 FETCH_BYTES = 16 << 10
 """What a question for the age of a partition's next record reads of it, unless a batch is larger."""
+ASKED_TOGETHER = 100
+"""Partitions. Each may have a batch in memory until it is read."""
 CHECKPOINT_LENGTH_MAX = 1000
 SHARED_OPTIONS = ("client.id", "client.rack", "security.protocol")
 """Of `cluster.options`, which are those of Kafka's Java clients: what librdkafka understands in the same way."""
@@ -109,32 +111,38 @@ class StreamGroup:
         Raises PipelineError if the cluster does not tell in time: an age that is unknown is not 0.
         """
         found: dict[Position, int] = {}
-        deadline = time.monotonic() + READ_S
+        asked = list(offsets.items())
         try:
-            for number, (position, offset) in enumerate(offsets.items()):
-                # One at a time: of what is assigned, librdkafka goes on fetching while it waits for the others.
-                self._consumer.assign([TopicPartition(*position, offset)])
-                answer = self._next_timestamp(position, deadline, len(offsets) - number)
-                if answer is not None:
-                    found[position] = answer
+            for first in range(0, len(asked), ASKED_TOGETHER):
+                found.update(self._timestamps_together(dict(asked[first : first + ASKED_TOGETHER])))
         finally:
             self._consumer.unassign()
         return found
 
-    def _next_timestamp(self, position: Position, deadline: float, waited: int) -> int | None:
-        """Of the next record of the partition that is assigned; None if its log ends without one."""
-        refused = ""
-        while time.monotonic() < deadline:
+    def _timestamps_together(self, offsets: Mapping[Position, int]) -> dict[Position, int]:
+        found: dict[Position, int] = {}
+        waited, refused = set(offsets), ""
+        deadline = time.monotonic() + READ_S
+        self._consumer.assign([TopicPartition(*position, offset) for position, offset in offsets.items()])
+        while waited and time.monotonic() < deadline:
             for message in self._consumer.consume(num_messages=1, timeout=0.5):
-                if (message.topic(), message.partition()) != position:
-                    continue  # of the partition that was assigned before
                 error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    refused = f": {error.str()}"
+                    continue
+                position = (message.topic(), message.partition())
+                if position not in waited:
+                    continue  # it was asked for before
+                waited.remove(position)
                 if error is None:
-                    return int(message.timestamp()[1])
-                if error.code() == KafkaError._PARTITION_EOF:
-                    return None
-                refused = f": {error.str()}"
-        raise PipelineError(f"{self._servers} did not return the next records of {waited} partitions in {READ_S:.0f} s{refused}")
+                    found[position] = int(message.timestamp()[1])
+                # Of what is assigned, librdkafka goes on fetching while it waits for the others.
+                self._consumer.incremental_unassign([TopicPartition(*position)])
+        if waited:
+            raise PipelineError(
+                f"{self._servers} did not return the next records of {len(waited)} partitions in {READ_S:.0f} s{refused}"
+            )
+        return found
 
     def _asked(self, what: str, answer: Any) -> Any:
         try:

@@ -4,10 +4,10 @@ import json
 import random
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from services.pipeline.observing import group
-from services.pipeline.observing.group import FETCH_BYTES, StreamGroup
+from services.pipeline.observing.group import ASKED_TOGETHER, FETCH_BYTES, StreamGroup
 from services.pipeline.spark.cluster import ClusterSettings
 from tests.pipeline.topics import FIRST_DAY_MS, Record, make_topic, produce
 from tests.support.polling import eventually
@@ -46,3 +46,25 @@ def test_asking_for_the_age_of_a_backlog_does_not_read_it(bootstrap: str, topic:
         asked.close()
     batches = PARTITIONS * max(FETCH_BYTES, BATCH_RECORDS * RECORD_BYTES)
     assert received[-1] < 2 * 2 * batches < PARTITIONS * RECORDS * RECORD_BYTES / 4
+
+
+def test_many_partitions_are_asked_together(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, a topic of many partitions took longer than a question may."""
+    assigned: list[int] = []
+
+    class Counted(Consumer):
+        def assign(self, partitions: list[TopicPartition]) -> None:
+            assigned.append(len(partitions))
+            super().assign(partitions)
+
+    monkeypatch.setattr(group, "Consumer", Counted)
+    count = ASKED_TOGETHER + 20
+    make_topic(bootstrap, topic, count)
+    produce(bootstrap, topic, [Record(partition, b"k", b"v", FIRST_DAY_MS + partition) for partition in range(count - 1)])
+    asked = StreamGroup(ClusterSettings(bootstrap), "ages")
+    try:
+        answer = asked.timestamps({(topic, partition): 0 for partition in range(count)})
+    finally:
+        asked.close()
+    assert answer == {(topic, partition): FIRST_DAY_MS + partition for partition in range(count - 1)}, "the last one is empty"
+    assert assigned == [ASKED_TOGETHER, 20]

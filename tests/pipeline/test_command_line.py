@@ -1,6 +1,8 @@
 """The command line as a person sees it: its lines on the terminal, its log, and what a signal to its process group does."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -62,4 +64,19 @@ def test_a_signal_to_the_process_group_stops_the_jobs_in_order(
         _, said = driver.communicate(timeout=WITHIN_S)
     assert said == f"penstock pipeline: {number.name} has stopped the jobs; the next run goes on\n"
     assert driver.returncode == 128 + number
+    assert read_table(spark, str(tmp_path / "lake" / "a")).count() == 20
+
+
+def test_spark_submit_runs_jobs_as_the_page_prints_it(spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    (printed,) = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "bin/spark-submit" in block]
+    make_topic(bootstrap, topic)
+    produce(bootstrap, topic, numbered(20))
+    file = tmp_path / "orders.toml"
+    archive = f'[jobs.a]\nkind = "archive"\ntopics = ["{topic}"]\n'
+    file.write_text(job_file(bootstrap, tmp_path / "lake", archive), encoding="utf-8")
+    command = printed.replace("orders.toml", shlex.quote(str(file)))
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=WITHIN_S)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Spark runs, master local[4]" in done.stdout
     assert read_table(spark, str(tmp_path / "lake" / "a")).count() == 20

@@ -1,4 +1,7 @@
-"""`make pipeline`, as the README prints it: in a fresh folder, twice in a row, and again after `make wipe`."""
+"""`make pipeline`, as the README prints it: twice in a row, and again after `make wipe`.
+
+Its folder has no data, but this checkout's environments and tools, so that nothing is downloaded.
+"""
 
 import json
 import os
@@ -24,8 +27,8 @@ NOISE = re.compile(r"WARN|ERROR|Exception|Traceback|^\s+at |log4j|%\d\|")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """As a fresh clone: nothing but what is in the repository, and the set-up of this one."""
-    fresh = tmp_path / "a fresh clone"
+    """What `make pipeline` needs of this checkout, and no data. The name has spaces."""
+    fresh = tmp_path / "no data yet"
     fresh.mkdir()
     for name in ("Makefile", "services", "libs", ".tools", ".venv", "pyproject.toml", "constraints.txt"):
         (fresh / name).symlink_to(ROOT / name)

@@ -37,6 +37,9 @@ def test_dates_are_days_in_utc_and_delta_is_there(spark: SparkSession, tmp_path)
 class Asked(list[str]):
     """A connection to a JVM with packages, one class `Phaser`, and no other one."""
 
+    gateway_property = SimpleNamespace(pool=None)
+    converters = None
+
     def send_command(self, command: str) -> str:
         self.append(command.splitlines()[2])
         return f"{protocol.SUCCESS_CLASS}{self[-1]}" if self[-1].endswith("Phaser") else str(protocol.SUCCESS_PACKAGE)

@@ -121,7 +121,7 @@ def _(replace: Replace) -> None:
 # --- deletion
 
 
-@mutant("the files of a partition go before the checkpoint forgets it", seeds=20, first=2)
+@mutant("the files of a partition go before the checkpoint forgets it", seeds=10, first=30)
 def _(replace: Replace) -> None:
     replace(Node, "remove", lambda self, model, path: self.directory.remove(path))
 
@@ -161,6 +161,6 @@ def _(replace: Replace) -> None:
     replace(Entry, "is_of", lambda self, topic_id: True)
 
 
-@mutant("an entry of a log that left counts for the one that came back", seeds=10, first=35)
+@mutant("an entry of a log that left counts for the one that came back", seeds=10, first=130)
 def _(replace: Replace) -> None:
     replace(LogDirectory, "find_doubtful_entries", lambda self: lambda name, entry: False)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from libs.commitlog.files import durable_files, sync
+from libs.commitlog.files.checked_content import CheckedContent
 from libs.commitlog.files.sync import SyncTargets
 from libs.commitlog.opening import opening, recovery
 from libs.commitlog.opening.aborted_transactions import AbortedTransactions
@@ -144,10 +145,10 @@ def _(replace: Replace) -> None:
 
 @mutant("small files are written in place", seeds=10)
 def _(replace: Replace) -> None:
-    def wrong(fs: Any, path: str, content: bytes) -> None:
+    def wrong(fs: Any, path: str, content: bytes | CheckedContent) -> None:
         fd = fs.open_append(path, create=not fs.exists(path))
         fs.truncate(fd, 0)
-        durable_files.write_all(fs, fd, content)
+        durable_files.write_all(fs, fd, content if isinstance(content, bytes) else content.whole())
         fs.fdatasync(fd)
         fs.close(fd)
 

@@ -224,6 +224,7 @@ class Node:
         assert found == end, f"{partition}: cut to {found}, not {end}"
         partition.cut(end)
         partition.durable = min(partition.durable, partition.end)
+        self._high_watermarks[partition.topic_id] = min(self.high_watermark(partition.topic_id), log.log_end_offset)
         partition.refused.clear()
         partition.others.clear()
         partition.cutting = None

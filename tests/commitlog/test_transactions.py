@@ -634,3 +634,33 @@ def test_the_search_among_aborted_transactions_finds_what_a_walk_over_all_finds(
                 assert found == expected[: count_max + 1]
                 is_last = any(entry.last_offset >= start and entry.last_stable_offset >= upper for entry in entries)
                 assert complete == (len(found) > count_max or is_last)
+
+
+class WatchedIndex(TransactionIndex):
+    """An index that counts the entries at which it looks."""
+
+    looked_at = 0
+
+    def _first_offset(self, slot: int) -> int:
+        self.looked_at += 1
+        return super()._first_offset(slot)
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 992, 1020, 1024, 1025, 2016, 2047, 2048, 2099])
+def test_a_cut_looks_at_few_entries_and_leaves_what_a_shorter_index_would_have(count: int) -> None:
+    """Clients may have aborted a million transactions before it."""
+    whole = TransactionIndex()
+    for each in range(2100):
+        whole.append(EndedTransaction(1, each * 7919 % 2000, 2000 + each, 2001 + each, True))
+    index = WatchedIndex.parse(whole.content, "path", 0)
+    assert isinstance(index, WatchedIndex)
+    shorter = TransactionIndex.parse(whole.content[: count * ENTRY.size], "path", 0)
+    assert index.cut(2000 + count)
+    assert index.looked_at < 32
+    for each in (index, shorter):
+        each.append(EndedTransaction(1, 1500, 5000, 5001, True))
+    assert index.content == shorter.content
+    for upper_bound in range(0, 2100, 20):
+        found: list[list[AbortedTransaction]] = [[], []]
+        assert index.collect(0, upper_bound, found[0]) == shorter.collect(0, upper_bound, found[1])
+        assert found[0] == found[1]

@@ -172,7 +172,7 @@ class ProducerReplay:
     def _replay(self) -> None:
         producers = self._producers
         # Those that appended last come last: the order of entries is that of evictions.
-        for batches in sorted(self._latest.values(), key=_last_offset_of):
+        for batches in sorted(self._latest.values(), key=_offset_of_last):
             for fields in batches:
                 producers.replay(BatchHeader._make(fields))
         self._latest.clear()
@@ -186,7 +186,7 @@ class ProducerReplay:
             self._producers.evict(self._ids_max, entries.count)
 
 
-def _last_offset_of(batches: deque[tuple[int, ...]]) -> int:
+def _offset_of_last(batches: deque[tuple[int, ...]]) -> int:
     return batches[-1][0]
 
 

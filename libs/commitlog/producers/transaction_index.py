@@ -90,12 +90,14 @@ class TransactionIndex:
         if count == len(self):
             return False
         del self._content[count * ENTRY.size :]
+        tail = array("q", [self._first_offset(slot) for slot in range(count - count % _FAN, count)])
         size = 1
         for least in self._least:
             size *= _FAN
             del least[count // size :]
-        for slot in range(count - count % size, count):
-            self._note_first_offset(slot, self._first_offset(slot))
+            if tail:
+                least.append(min(tail))
+            tail = least[count // (size * _FAN) * _FAN :]
         return True
 
     def collect(

@@ -11,6 +11,7 @@ overtake it. Those of its own client do not, since a gateway runs one request of
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
@@ -52,7 +53,7 @@ COORDINATOR_NOT_AVAILABLE = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 LISTED_AT_ONCE: Final = 500
-"""The most groups or transactional ids at which one turn of a listing looks: 2 ms."""
+"""The most groups or transactional ids at which one turn of a listing looks: 0.5 ms."""
 
 SUCCESS = pack_any(Answered(0))
 
@@ -77,6 +78,8 @@ class ClientRequests(ABC, Generic[E, R]):
         self._deferred: DeferredRequests[E] = DeferredRequests(loop, self._refuse_deferred)
         self._loop = loop
         self._listings: set[asyncio.Task[None]] = set()
+        self._listing_turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By shard. A listing holds all names and the whole answer, so each shard has one at a time, however many clients ask."""
 
     # -- what each kind of coordinator says -----------------------------------------------------------------------------------
 
@@ -137,17 +140,25 @@ class ClientRequests(ABC, Generic[E, R]):
         self._shards.submit(shard, event, partial(self.answer, call, api, write))
 
     def list_by_turns(
-        self, call: Call, api: Api, write: Write, shard: int, names: Iterable[str], event_of: Callable[[list[str]], E]
+        self,
+        call: Call,
+        api: Api,
+        write: Write,
+        shard: int,
+        names: Callable[[], Iterable[str]],
+        event_of: Callable[[list[str]], E],
     ) -> None:
-        """Answers ListGroups or ListTransactions by decisions about some of `names` each, with turns of others in between.
+        """Answers ListGroups or ListTransactions by decisions about some names each, with turns of others in between.
 
-        `event_of` makes the event about some of them. There is a name at least, and one may come twice. What began or ended since
-        `names` were taken may be in the answer or not, as in one that came earlier or later.
+        `names` takes the names of the shard, one of them perhaps twice, and `event_of` makes the event about some of them. What
+        began or ended since they were taken may be in the answer or not, as in one that came earlier or later.
         """
 
         async def list_all() -> None:
             try:
-                await self._list(call, api, write, shard, iter(names), event_of)
+                async with self._listing_turns[shard]:
+                    if call.open:
+                        await self._list(call, api, write, shard, iter(names()), event_of)
             except Exception:
                 log.exception("a listing failed", extra=fields(api=api.name))
                 self._refuse(call, api, UNKNOWN_SERVER_ERROR)
@@ -160,7 +171,7 @@ class ClientRequests(ABC, Generic[E, R]):
         self, call: Call, api: Api, write: Write, shard: int, names: Iterator[str], event_of: Callable[[list[str]], E]
     ) -> None:
         version, seen, listings = int(call.body[2]), set[str](), list[Listing]()  # type: ignore[call-overload]
-        while some := list(islice(names, LISTED_AT_ONCE)):
+        while (some := list(islice(names, LISTED_AT_ONCE))) or not listings:
             event = event_of([name for name in some if name not in seen])
             seen.update(some)
             answer = await self._one_decision(shard, event)

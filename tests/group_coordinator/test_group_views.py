@@ -34,6 +34,7 @@ from services.group_coordinator.coordinator import GroupCoordinator, group_machi
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import revocation_key, session_key
 from services.group_coordinator.core.consumer.member import Member
+from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.records import ClassicMemberMetadata, MemberState
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.model.topics_view import TopicsView
@@ -416,3 +417,41 @@ async def test_a_long_listing_leaves_turns_to_others(
     assert set(names[:-1]) <= set(found) <= set(names)
     assert max(length for length in decided if length is not None) == 4
     assert decided.index(None) < len(decided) - 2, "the deletion waited for a turn of the listing at most"
+
+
+async def test_long_listings_of_a_shard_have_turns(
+    node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each holds all names and its answer, so many clients that ask at once would fill the memory."""
+    client = owner.gateway()
+    for name in [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]:
+        await commit(client, name, 1)
+    monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 4)
+    decided: list[object] = []
+    submit = service.shards.submit
+
+    def watched(index: int, event: RequestEvent, on_result: Callable[..., None]) -> None:
+        decided.append(event.names)
+        submit(index, event, on_result)
+
+    monkeypatch.setattr(service.shards, "submit", watched)
+    asked = [start_request(client, 0, ListGroupsRequest()) for _ in range(3)]
+    first, *others = [said(await each, ListGroupsRequest) for each in asked]
+    assert first.groups
+    assert others == [first, first]
+    assert len(decided) % 3 == 0
+    assert decided == decided[: len(decided) // 3] * 3, "no turn of one lies between two of another"
+
+
+async def test_a_listing_whose_groups_have_gone_when_its_turn_comes_is_empty(
+    node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = owner.gateway()
+    for name in [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]:
+        await commit(client, name, 1)
+    monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 4)
+    some, none = (["g0"] * 5,), ()
+    answers = [some, none]
+    monkeypatch.setattr(GroupMachine, "names", lambda machine: answers.pop(0))
+    assert (await ask(client, 0, ListGroupsRequest())).groups == []
+    assert not answers

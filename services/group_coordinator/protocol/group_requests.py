@@ -67,19 +67,20 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
         if isinstance(request, TxnOffsetCommitRequest) and driver is not None and self._must_verify(shard, request):
             verified = partial(self._verified, call, api, write, shard, driver.owner_epoch, event)
             self._verification.verify(shard, request, event.version, verified)
-        elif isinstance(request, ListGroupsRequest) and (names := self._many_names(shard)):
-            self.list_by_turns(call, api, write, shard, chain(*names), lambda some: event._replace(names=some))
+        elif isinstance(request, ListGroupsRequest) and sum(map(len, self._names(shard))) > client_requests.LISTED_AT_ONCE:
+            self.list_by_turns(
+                call, api, write, shard, lambda: chain(*self._names(shard)), lambda some: event._replace(names=some)
+            )
         else:
             super().submit(call, api, write, shard, event)
 
-    def _many_names(self, shard: int) -> Sequence[list[str]]:
-        """The names of the shard's groups. Empty: they are few, or the shard is not served here."""
+    def _names(self, shard: int) -> Sequence[list[str]]:
+        """The names of the shard's groups. Empty: it is not served here."""
         driver = self._shards.owned.get(shard)
         observed: Any = driver.machine if driver is not None and driver.state is State.SERVING else None
         if observed is None or not isinstance(observed.machine, GroupMachine):
             return ()
-        names = observed.machine.names()
-        return names if sum(map(len, names)) > client_requests.LISTED_AT_ONCE else ()
+        return observed.machine.names()
 
     def _must_verify(self, shard: int, request: TxnOffsetCommitRequest) -> bool:
         """Whether the coordinator of the transaction has to be asked. The first offsets of a transaction begin it here, and those

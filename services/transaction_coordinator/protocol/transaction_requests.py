@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -120,8 +120,8 @@ class TransactionRequests(ClientRequests[Request, Reply]):
             self.answer(call, api, write, Answer(None, 0, refusal))
         elif isinstance(event, AddToSeveral):
             self._add_to_several(call, api, write, shard, event)
-        elif isinstance(event, ListTransactions) and (ids := self._many_ids(shard)):
-            self.list_by_turns(call, api, write, shard, ids, lambda some: event._replace(ids=some))
+        elif isinstance(event, ListTransactions) and len(self._ids(shard)) > client_requests.LISTED_AT_ONCE:
+            self.list_by_turns(call, api, write, shard, lambda: [*self._ids(shard)], lambda some: event._replace(ids=some))
         else:
             self._decide_on(call, api, write, shard, event, may_wait=True)
 
@@ -130,14 +130,14 @@ class TransactionRequests(ClientRequests[Request, Reply]):
             task.cancel()
         await super().close()
 
-    def _many_ids(self, shard: int) -> list[str]:
-        """The transactional ids of the shard. Empty: they are few, or the shard is not served here."""
+    def _ids(self, shard: int) -> Collection[str]:
+        """The transactional ids of the shard. Empty: it is not served here."""
         driver = self._shards.owned.get(shard)
         if driver is None or driver.state is not State.SERVING:
-            return []
+            return ()
         observed: Any = driver.machine
-        transactions = observed.machine.transactions
-        return [*transactions] if len(transactions) > client_requests.LISTED_AT_ONCE else []
+        transactions: Collection[str] = observed.machine.transactions
+        return transactions
 
     def _refusal(self, event: Request) -> Reply | None:
         """The reply to a request that no shard need decide."""

@@ -1,6 +1,7 @@
 """Former leaders in Metadata: a busy idempotent producer hears of a new leader when that costs it no pause (ADR 32)."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -97,7 +98,9 @@ async def test_a_producer_without_idempotence_hears_of_the_new_leader(rig: Rig) 
     assert await leader(producer) == (2, 5)
 
 
-async def test_a_client_that_also_fetches_hears_of_the_new_leader(rig: Rig) -> None:
+async def test_a_client_that_also_fetches_hears_of_the_new_leader(rig: Rig, tmp_path: Path) -> None:
+    rig.nodes[1].file = tmp_path / "records"
+    rig.nodes[1].file.write_bytes(idempotent(0))
     await rig.start()
     client = await rig.client(1)
     await client.fetch(11, fetch_body(11, [(TOPIC, [(0, 0)])], max_wait_ms=0))

@@ -87,11 +87,11 @@ def test_a_child_that_tells_of_no_progress_is_killed_and_the_next_job_gets_anoth
         children = ChildProcesses("test", 1)
         progress: list[object] = []
         await children.run(add_one, 1)  # it has begun
-        hung = children.run(stop_after_a_while, 60, progress.append, quiet_s=5)
+        hung = children.run(stop_after_a_while, 40, progress.append, quiet_s=3)
         after = children.run(add_one, 1, quiet_s=60)
-        with pytest.raises(ChildStalled, match=r"no progress for 5 s"):
+        with pytest.raises(ChildStalled, match=r"no progress for 3 s"):
             await hung
-        assert progress == list(range(60))  # so it ran for longer than it may be silent
+        assert progress == list(range(40))  # so it ran for longer than it may be silent
         assert (await after)[0] == 2
         children.close()
 

@@ -177,25 +177,25 @@ def test_tests_that_cannot_be_imported_are_no_seed_that_failed(tmp_path: Path, m
 
 def test_a_hunt_in_processes_ends_by_sigterm_with_what_it_has_run(tmp_path: Path) -> None:
     file = tmp_path / "progress.json"
-    file.write_text('{"next_seed": {"disk": 1000}, "cpu_s": {"disk": 0.0}}', encoding="utf-8")
+    file.write_text('{"next_seed": {"groups": 1000}, "cpu_s": {"groups": 0.0}}', encoding="utf-8")
     command = [
         sys.executable,
         "-m",
         "tests.simulation.hunt",
-        "--kinds=disk",
+        "--kinds=groups",
         "--workers=1",
         f"--progress={file}",
         f"--failed={tmp_path / 'failed.json'}",
     ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8") as running:
         assert running.stdout is not None
-        assert running.stdout.readline().startswith("disk: 4 seeds, ")
+        assert running.stdout.readline().startswith("groups: 500 seeds, ")
         running.terminate()
         told = running.stdout.read()
     assert running.returncode == 1
-    assert "| disk | 4 |" in told
+    assert "| groups | 500 |" in told
     assert told.endswith("The next hunt goes on from here.\n")
-    assert Progress.load(file).next_seed["disk"] >= 1004
+    assert Progress.load(file).next_seed["groups"] >= 1500
 
 
 def test_the_page_has_the_figures_of_the_last_long_hunt(tmp_path: Path) -> None:

@@ -172,16 +172,17 @@ class ClientRequests(ABC, Generic[E, R]):
     ) -> None:
         version, seen, listings = int(call.body[2]), set[str](), list[Listing]()  # type: ignore[call-overload]
         while (some := list(islice(names, LISTED_AT_ONCE))) or not listings:
-            event = event_of([name for name in some if name not in seen])
+            unseen = [name for name in some if name not in seen]
             seen.update(some)
-            answer = await self._one_decision(shard, event)
-            if not call.open:
-                return
-            listing = Listing(answer.error) if answer.error else take_apart(api.key, write(answer.reply), version)
-            if listing.error_code:
-                self.answer(call, api, write, answer)
-                return
-            listings.append(listing)
+            if unseen or not listings:  # a decision may wait for an append, so none is made about nothing
+                answer = await self._one_decision(shard, event_of(unseen))
+                if not call.open:
+                    return
+                listing = Listing(answer.error) if answer.error else take_apart(api.key, write(answer.reply), version)
+                if listing.error_code:
+                    self.answer(call, api, write, answer)
+                    return
+                listings.append(listing)
             await asyncio.sleep(0)
         self._count(api, 0, answer.reply)
         call.reply(SUCCESS, (join(api.key, listings, version),))

@@ -443,6 +443,29 @@ async def test_long_listings_of_a_shard_have_turns(
     assert decided == decided[: len(decided) // 3] * 3, "no turn of one lies between two of another"
 
 
+async def test_a_listing_decides_once_about_groups_that_have_members_and_offsets(
+    node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are among the names twice, and each decision waits for appends that are under way."""
+    client = owner.gateway()
+    names = [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0][:8]
+    for name in names:
+        await commit(client, name, 1)
+    monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 4)
+    monkeypatch.setattr(GroupMachine, "names", lambda machine: (names, names))
+    decided: list[object] = []
+    submit = service.shards.submit
+
+    def watched(index: int, event: RequestEvent, on_result: Callable[..., None]) -> None:
+        decided.append(event.names)
+        submit(index, event, on_result)
+
+    monkeypatch.setattr(service.shards, "submit", watched)
+    listed = await ask(client, 0, ListGroupsRequest())
+    assert [group.group_id for group in listed.groups] == names
+    assert decided == [names[:4], names[4:]]
+
+
 async def test_a_listing_whose_groups_have_gone_when_its_turn_comes_is_empty(
     node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

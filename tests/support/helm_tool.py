@@ -52,7 +52,7 @@ def install_current_helm(root: Path) -> Path:
     with open(binary.with_name("lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not binary.exists():
-            environment = {**os.environ, "GOBIN": str(binary.parent), "GOFLAGS": ""}
-            command = ["nice", "go", "install", "-p=2", CURRENT_PACKAGE]
+            environment = {**os.environ, "GOBIN": str(binary.parent), "GOFLAGS": "", "CGO_ENABLED": "0"}
+            command = ["nice", "go", "install", "-p=2", "-trimpath", "-ldflags=-s -w", CURRENT_PACKAGE]
             subprocess.run(command, env=environment, check=True, capture_output=True, timeout=1500)
     return binary

@@ -11,7 +11,7 @@ overtake it. Those of its own client do not, since a gateway runs one request of
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
@@ -54,6 +54,9 @@ UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 LISTED_AT_ONCE: Final = 500
 """The most groups or transactional ids at which one turn of a listing looks: 0.5 ms."""
+
+DECISIONS_UNDER_WAY: Final = 16
+"""Of one listing. Each may wait for an append, and a million names take 2,000 of them."""
 
 SUCCESS = pack_any(Answered(0))
 
@@ -171,27 +174,34 @@ class ClientRequests(ABC, Generic[E, R]):
         self, call: Call, api: Api, write: Write, shard: int, names: Iterator[str], event_of: Callable[[list[str]], E]
     ) -> None:
         version, seen, listings = int(call.body[2]), set[str](), list[Listing]()  # type: ignore[call-overload]
-        while (some := list(islice(names, LISTED_AT_ONCE))) or not listings:
-            unseen = [name for name in some if name not in seen]
-            seen.update(some)
-            if unseen or not listings:  # a decision may wait for an append, so none is made about nothing
-                answer = await self._one_decision(shard, event_of(unseen))
-                if not call.open:
-                    return
-                listing = Listing(answer.error) if answer.error else take_apart(api.key, write(answer.reply), version)
-                if listing.error_code:
-                    self.answer(call, api, write, answer)
-                    return
-                listings.append(listing)
-            await asyncio.sleep(0)
+        under_way, left = deque[asyncio.Future[Answer[R, Any]]](), True
+        while left or under_way:
+            if left and len(under_way) < DECISIONS_UNDER_WAY:
+                some = list(islice(names, LISTED_AT_ONCE))
+                left = bool(some)
+                unseen = [name for name in some if name not in seen]
+                seen.update(some)
+                # A decision may wait for an append. The only one about nothing is that of a shard without names.
+                if unseen or not (left or under_way or listings):
+                    under_way.append(self._one_decision(shard, event_of(unseen)))
+                await asyncio.sleep(0)
+                continue
+            answer = await under_way.popleft()
+            if not call.open:
+                return
+            listing = Listing(answer.error) if answer.error else take_apart(api.key, write(answer.reply), version)
+            if listing.error_code:
+                self.answer(call, api, write, answer)
+                return
+            listings.append(listing)
         self._count(api, 0, answer.reply)
         call.reply(SUCCESS, (join(api.key, listings, version),))
 
-    async def _one_decision(self, shard: int, event: E) -> Answer[R, Any]:
+    def _one_decision(self, shard: int, event: E) -> asyncio.Future[Answer[R, Any]]:
         decided: asyncio.Future[Answer[R, Any]] = self._loop.create_future()
         self._shards.submit(shard, event, lambda answer: None if decided.done() else decided.set_result(answer))
         self._shards.end_turn()
-        return await decided
+        return decided
 
     def _decide(self, call: Call, api: Api, write: Write, shard: int, event: E) -> None:
         if error_code := self._routing_error(shard, self.keys(api, event)):

@@ -66,7 +66,7 @@ def health_of(statuses: Sequence[ProcessStatus], answers: Iterable[str]) -> Clus
     if untold := [name for name in down if name not in told]:
         clauses.append(f"{', '.join(untold)} {'does' if len(untold) == 1 else 'do'} not run (`make up`)")
     elif down:
-        clauses[0] += " (`make up`)"
+        clauses.append(f"`make up` starts {', '.join(down)}")
     clauses += [f"{status.plan.name} is not ready ({status.said[:SAID_MAX]})" for status in waiting]
     if verdict == HEALTHY and (down or waiting):
         verdict = DEGRADED

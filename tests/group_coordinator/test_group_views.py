@@ -443,6 +443,28 @@ async def test_long_listings_of_a_shard_have_turns(
     assert decided == decided[: len(decided) // 3] * 3, "no turn of one lies between two of another"
 
 
+async def test_a_listing_has_several_decisions_under_way(
+    node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may wait for an append: one after the other, those about a million names would take longer than a gateway waits."""
+    client = owner.gateway()
+    names = [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]
+    for name in names:
+        await commit(client, name, 1)
+    monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 1)
+    held: list[tuple[int, RequestEvent, Callable[..., None]]] = []
+    submit = service.shards.submit
+    monkeypatch.setattr(service.shards, "submit", lambda *decision: held.append(decision))
+    listing = start_request(client, 0, ListGroupsRequest())
+    await until(lambda: len(held) == min(len(names), client_requests.DECISIONS_UNDER_WAY))
+    monkeypatch.setattr(service.shards, "submit", submit)
+    for decision in held:
+        submit(*decision)
+    service.shards.end_turn()
+    found = [group.group_id for group in said(await listing, ListGroupsRequest).groups]
+    assert sorted(found) == sorted(names)
+
+
 async def test_a_listing_decides_once_about_groups_that_have_members_and_offsets(
     node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ def health(*answers: str, down: tuple[str, ...] = (), waiting: tuple[str, ...] =
 def test_the_clusters_own_words_stand_first() -> None:
     assert health(told("healthy", "healthy")).sentence == "healthy"
     found = health(told("degraded", "degraded: storage-2 is down"), down=("storage-2",))
-    assert found.sentence == "degraded: storage-2 is down (`make up`)"
+    assert found.sentence == "degraded: storage-2 is down, `make up` starts storage-2"
     found = health(told("degraded", "degraded: storage-2 is down"), down=("storage-2", "gateway-1"))
     assert found.sentence == "degraded: storage-2 is down, gateway-1 does not run (`make up`)"
     assert found.details == (

@@ -67,7 +67,7 @@ def test_a_whole_cluster_is_healthy_and_says_so_to_programs(run: Path) -> None:
 
 def test_a_dead_storage_node_leaves_partitions_under_replicated(run: Path) -> None:
     kill(run, "storage-2")
-    expected = "degraded: 2 partitions are under-replicated, storage-2 is down (`make up`)"
+    expected = "degraded: 2 partitions are under-replicated, storage-2 is down, `make up` starts storage-2"
     killed_at = time.time()
     eventually(lambda: sentence(run) == expected)
     done = command(run, "status")

@@ -43,6 +43,8 @@ async def test_one_partition_can_be_looked_up_by_its_name(cluster: StorageCluste
     assert (shown["topic_id"], shown["leading"], shown["leader_epoch"], shown["log_end"]) == (topic.hex(), True, 7, 2)
     assert shown["isr"] == [cluster.node.partitions.node_id]
     assert await cluster.node.partitions.look_up("lines") == NotShown(404, {"error": "no replica of lines is open here"})
+    long = "lines-" + 5000 * "1"
+    assert await cluster.node.partitions.look_up(long) == NotShown(404, {"error": f"no replica of {long} is open here"})
     assert await cluster.node.partitions.look_up("lines-1") == NotShown(404, {"error": "no replica of lines-1 is open here"})
 
 

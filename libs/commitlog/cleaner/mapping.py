@@ -91,6 +91,7 @@ def _map_segment(
             except InvalidRecord as error:
                 if not batch_by_batch:
                     raise _PartlyNoted from error
+                source.goes_on()
                 continue
             if batch_by_batch:
                 offsets.update(noted)

@@ -15,6 +15,7 @@ from services.pipeline.spark.cluster import ClusterSettings
 
 TIMEOUT_S = 15.0
 READ_S = 30.0
+"""For the ages of all partitions of a question together."""
 FETCH_BYTES = 16 << 10
 """What a question for the age of a partition's next record reads of it, unless a batch is larger."""
 ASKED_TOGETHER = 100
@@ -111,18 +112,17 @@ class StreamGroup:
         Raises PipelineError if the cluster does not tell in time: an age that is unknown is not 0.
         """
         found: dict[Position, int] = {}
-        asked = list(offsets.items())
+        asked, deadline = list(offsets.items()), time.monotonic() + READ_S
         try:
             for first in range(0, len(asked), ASKED_TOGETHER):
-                found.update(self._timestamps_together(dict(asked[first : first + ASKED_TOGETHER])))
+                found.update(self._timestamps_together(dict(asked[first : first + ASKED_TOGETHER]), deadline))
         finally:
             self._consumer.unassign()
         return found
 
-    def _timestamps_together(self, offsets: Mapping[Position, int]) -> dict[Position, int]:
+    def _timestamps_together(self, offsets: Mapping[Position, int], deadline: float) -> dict[Position, int]:
         found: dict[Position, int] = {}
         waited, refused = set(offsets), ""
-        deadline = time.monotonic() + READ_S
         self._consumer.assign([TopicPartition(*position, offset) for position, offset in offsets.items()])
         while waited and time.monotonic() < deadline:
             for message in self._consumer.consume(num_messages=1, timeout=0.5):

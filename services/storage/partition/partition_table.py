@@ -13,6 +13,8 @@ from services.storage.partition import open_transactions
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.topic_traffic import TopicTraffic, TrafficByTopic
 
+DIGITS_MAX: Final = 10
+"""Of a partition's number, an int32."""
 SHOWN_MAX: Final = 1000
 """The most partitions on a page: some milliseconds of the loop."""
 
@@ -86,7 +88,7 @@ class PartitionTable:
     def _named(self, name: str) -> Partition | None:
         topic_name, _, number = name.rpartition("-")
         topic = self.image.topics.get(topic_name)
-        if topic is None or not number.isdecimal():
+        if topic is None or len(number) > DIGITS_MAX or not number.isdecimal():
             return None
         return self.by_key.get((bytes.fromhex(topic.topic_id), int(number)))
 

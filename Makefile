@@ -73,7 +73,7 @@ pipeline: setup-pipeline up ## topics of this machine's packages into a lake by 
 	@$(PIPELINE)/python -m services.pipeline run "$(RUN)/pipeline/packages.toml"
 
 test: setup ## units, contracts and one cluster with one client of each kind, about four minutes (TESTS=tests/wire for some, all of them)
-	$(VENV)/python -m tests.support.contained_run -n 2 $(if $(TESTS),$(TESTS),--quick)
+	$(VENV)/python -m tests.support.contained_run -n 4 $(if $(TESTS),$(TESTS),--quick)
 
 test-all: setup ## every test, about twenty minutes: also Java clients, Apache Kafka beside ours, failures of real processes, simulated clusters
 	$(VENV)/python -m tests.support.contained_run -n 2 --quick --rest

@@ -27,9 +27,8 @@ def set_up_pipeline(root: Path, *, say: Callable[[str], None]) -> Path:
     """Returns the Python to run the pipeline with. The first time it downloads 600 MB, and says how far it is."""
     folder, python = pipeline_folder(root), pipeline_python(root)
     packages = (root / "services" / "pipeline" / "spark" / "packages.py").read_text(encoding="utf-8")
-    fingerprint = fingerprint_of(root) + packages
     stamp = folder / "pipeline.stamp"
-    if is_stamped(stamp, fingerprint) and python.exists():
+    if is_stamped(stamp, fingerprint_of(root, python) + packages) and python.exists():
         return python
     folder.mkdir(parents=True, exist_ok=True)
     if not python.exists():
@@ -41,7 +40,7 @@ def set_up_pipeline(root: Path, *, say: Callable[[str], None]) -> Path:
         run_logged(install, root, folder / "setup.log", lambda line: tell_progress(line, say))
         say("pipeline: resolving the Java packages of services/pipeline/spark/packages.py from Maven")
         run_logged([str(python), "-m", "services.pipeline.spark.resolving"], root, folder / "resolving.log", ignore)
-    stamp.write_text(fingerprint, encoding="utf-8")
+    stamp.write_text(fingerprint_of(root, python) + packages, encoding="utf-8")
     return python
 
 

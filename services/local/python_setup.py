@@ -3,7 +3,6 @@
 import hashlib
 import json
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,7 +34,7 @@ def venv_python(root: Path) -> Path:
 def set_up_python(root: Path, *, development: bool, say: Callable[[str], None]) -> Path:
     """Returns the Python to run services with. `development` adds what tests and checks need."""
     extras = DEVELOPMENT if development else RUNTIME
-    fingerprint = fingerprint_of(root)
+    fingerprint = fingerprint_of(root, venv_python(root))
     stamps = [root / ".venv" / f"{name}.stamp" for name in ("development", "runtime")]
     covering = stamps[:1] if development else stamps
     if any(is_stamped(stamp, fingerprint) for stamp in covering) and venv_python(root).exists():
@@ -51,16 +50,26 @@ def set_up_python(root: Path, *, development: bool, say: Callable[[str], None]) 
     # Otherwise the first start would compile everything once per process, all at the same time.
     run_logged([str(venv_python(root)), "-m", "compileall", "-q", "libs", "services"], root, None, ignore)
     for stamp in covering if development else stamps[1:]:
-        stamp.write_text(fingerprint, encoding="utf-8")
+        stamp.write_text(fingerprint_of(root, venv_python(root)), encoding="utf-8")
     return venv_python(root)
 
 
-def fingerprint_of(root: Path) -> str:
-    """Changes when an installation would: settings of linters, in the same file, do not count."""
+def fingerprint_of(root: Path, python: Path) -> str:
+    """Changes when an installation for `python`, of a virtual environment, would: settings of linters, in the same file, do not
+    count. Nor does the interpreter that runs this: the next shell may have another one on its PATH."""
     pyproject = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    facts = [pyproject["project"], pyproject["build-system"], pyproject["tool"]["setuptools"], sys.version, str(root)]
+    facts = [pyproject["project"], pyproject["build-system"], pyproject["tool"]["setuptools"], _version(python), str(root)]
     constraints = (root / "constraints.txt").read_text(encoding="utf-8")
     return hashlib.sha256((json.dumps(facts, sort_keys=True) + constraints).encode()).hexdigest()
+
+
+def _version(python: Path) -> tuple[str, int] | None:
+    """The interpreter's own file, and when it was written: an upgrade of the system exchanges it."""
+    try:
+        file = python.resolve(strict=True)
+        return str(file), file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def is_stamped(stamp: Path, fingerprint: str) -> bool:

@@ -1,3 +1,4 @@
+import os
 import re
 import sys
 import tomllib
@@ -75,6 +76,19 @@ def test_an_extra_that_pip_passes_over_fails_the_set_up(tmp_path, monkeypatch):
 def test_a_second_set_up_installs_nothing(set_up):
     set_up(False)
     assert set_up(False) == []
+
+
+def test_another_interpreter_on_the_path_installs_nothing(set_up, monkeypatch):
+    """A cron job, or a shell with pyenv, installed anew below a cluster that ran, before it started what was down."""
+    set_up(False)
+    monkeypatch.setattr(sys, "version", "3.12.1 (another)")
+    assert set_up(False) == []
+
+
+def test_an_upgrade_of_the_interpreter_installs_anew(set_up, tmp_path):
+    set_up(False)
+    os.utime(venv_python(tmp_path), ns=(1, 1))
+    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator]"]
 
 
 def test_tests_need_more_than_running_does(set_up):

@@ -62,6 +62,8 @@ GROUPS = {
 """Files whose tests share fixtures that are dear to make: one worker runs all of them."""
 
 LONG = (
+    "tests/simulation/turn_work/test_turn_work.py",
+    "tests/simulation/hunt/test_hunt.py",
     "tests/deploy/compose/test_cluster.py",
     "tests/deploy/upgrade/test_rolling_upgrade.py",
     "tests/deploy/migration/test_mirror_maker.py",

@@ -20,17 +20,14 @@ def parse_index(path: str, content: bytes, entry: struct.Struct, *, is_last: boo
     if ragged:
         findings.problem(path, len(content) - ragged, f"{len(content)} bytes are not a whole number of entries of {entry.size}")
         content = content[: len(content) - ragged]
-    entries = list(entry.iter_unpack(content))
     room = 0
-    if is_last or (entries and not any(entries[-1]) and len(entries) > 1):
-        while entries and not any(entries[-1]):
-            entries.pop()
-            room += entry.size
+    if is_last or len(content) > entry.size:
+        used = -(-len(content.rstrip(b"\0")) // entry.size) * entry.size  # a preallocated index has a million entries of room
+        room = len(content) - used
+        content = content[:used]
         if room and not is_last:
-            findings.note(
-                path, len(entries) * entry.size, f"{room} bytes of zeros behind the entries, which sealing should have cut"
-            )
-    return IndexContent(path, [(first, second) for first, second in entries], room, entry.size)
+            findings.note(path, used, f"{room} bytes of zeros behind the entries, which sealing should have cut")
+    return IndexContent(path, [(first, second) for first, second in entry.iter_unpack(content)], room, entry.size)
 
 
 class IndexCheck:

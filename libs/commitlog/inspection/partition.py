@@ -182,7 +182,7 @@ class PartitionReader:
         if point is None or point.segment is None:
             return "the next start after a crash cuts the log here"
         if (segment.base_offset, position) < (point.segment.base_offset, point.segment.size):
-            return "it was synced, so a start does not look here, and reads fail; a replica may have the data"
+            return "it was synced, so a start does not look here, and clients that check CRCs fail; a replica may have the data"
         return "the next start cuts the log here"
 
     def _note_removal(self, segment: InspectedSegment) -> None:

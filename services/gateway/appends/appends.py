@@ -1,10 +1,5 @@
-"""Batches on their way to their leaders: one RPC per storage node and request, and the handling of its failure.
-
-Rule (docs/rules.md): a batch that was never sent, or was refused without being stored, may wait for the new leader. A batch that
-was sent and not answered is sent again only if it has a producer id: should the first have been stored, the leader recognises the
-second as a duplicate. All other batches answer NOT_LEADER_OR_FOLLOWER. A leader that another has replaced is not waited for: it
-may be stopped or cut off, and its connection may look sound for minutes.
-"""
+"""Batches on their way to their leaders: one RPC per storage node and request. `core/resending.py` decides what follows where a
+leader did not store one."""
 
 import asyncio
 import itertools
@@ -28,6 +23,7 @@ from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.gateway.appends.batch import Batch, Produce, producer_of
 from services.gateway.appends.in_flight_append import InFlightAppend
+from services.gateway.core.resending import Ended, Sent, Then, pause_s, what_follows
 from services.gateway.core.returned_batches import Producer, ReturnedBatches
 from services.gateway.core.routing import Routes
 from services.gateway.meters import Meters
@@ -49,8 +45,6 @@ PARK_S_MAX = 5.0
 FORMER_LEADER_TIMEOUT_S = 0.25
 """The time that a replaced leader has to answer for a batch that may not be sent again. A leader that is alive answers in less.
 """
-RETRY_S_FIRST, RETRY_S_MAX = 0.02, 0.32
-"""The pause between two tries in one leader epoch. A new epoch in the image ends the pause."""
 TIMEOUT_S = 1.0
 """The margin on top of the request's own timeout. The leader answers REQUEST_TIMED_OUT itself, and knows more than the gateway.
 """
@@ -205,30 +199,28 @@ class Appends:
                 batch.request.give_up()
 
     def _refused(self, node: StorageNode, batch: Batch, result: Appended) -> None:
-        """Handles a refusal that may come from an old image, the node's or ours.
-
-        The batch waits for the leader if sending it again stores nothing twice, and lets no later batch overtake it.
-        """
+        """Handles a refusal that may come from an old image, the node's or ours."""
         route = batch.topic.partition(batch.partition)
         epoch = route.leader_epoch if route is not None else -1
-        is_identified = batch.producer is not None
-        # A deposed leader also refuses all later batches. So all of them are parked here before any is sent again.
-        is_deposed = result.leader_epoch > epoch or (route is not None and route.leader != node.node_id)
-        in_order = batch.request.may_be_resent() or (is_identified and is_deposed)
-        if batch.request.gone or batch.request.acks == 0 or not in_order or (result.in_log and not is_identified):
+        newer_elsewhere = result.leader_epoch > epoch
+        sent = Sent(
+            identified=batch.producer is not None,
+            answered=batch.request.acks != 0,
+            gone=batch.request.gone,
+            alone=batch.request.may_be_resent(),
+            deposed=newer_elsewhere or (route is not None and route.leader != node.node_id),
+            in_log=result.in_log,
+        )
+        if what_follows(Ended.REFUSED, sent) is Then.FAIL:
             self._fail(batch, result)
             return
-        retry_s = RETRY_S_FIRST
-        if result.leader_epoch > epoch:
-            retry_s = RETRY_S_MAX  # a newer image will name the leader
-        elif batch.refused_epoch == epoch:
-            retry_s = min(2 * batch.retry_s, RETRY_S_MAX)
-        batch.refused_epoch, batch.retry_s, batch.retry_at = epoch, retry_s, self._loop.time() + retry_s
+        former_s = batch.retry_s if batch.refused_epoch == epoch else None
+        batch.refused_epoch, batch.retry_s = epoch, pause_s(newer_elsewhere=newer_elsewhere, former_s=former_s)
+        batch.retry_at = self._loop.time() + batch.retry_s
         self._park(batch, result)
 
     def _failed(self, append: InFlightAppend, error: Exception) -> None:
         node = append.node
-        sent = error.sent if isinstance(error, RpcFailure) else True
         if not isinstance(error, RpcFailure):
             log.warning("append failed", extra=fields(node=node.node_id, error=f"{type(error).__name__}: {error}"))
         for batch in append.batches:
@@ -238,13 +230,18 @@ class Appends:
                 self._fail(batch, Appended(error.code, message=error.message))
             elif isinstance(error, ShuttingDown):
                 self._refused(node, batch, Appended(NOT_LEADER_OR_FOLLOWER))
-            elif isinstance(error, DeadlineExceeded) and sent:
-                self._fail(batch, Appended(REQUEST_TIMED_OUT))
-            elif not sent or batch.producer is not None:
-                self._meters.resent_total += sent
-                self._park(batch)
             else:
-                self._fail(batch, Appended(NOT_LEADER_OR_FOLLOWER))
+                self._ended(batch, _end_of(error))
+
+    def _ended(self, batch: Batch, ended: Ended) -> Then:
+        """A try ended without an answer about the batch."""
+        then = what_follows(ended, Sent(identified=batch.producer is not None, answered=batch.request.acks != 0))
+        if then is Then.PARK:
+            self._meters.resent_total += ended is not Ended.UNSENT
+            self._park(batch)
+        elif then is Then.FAIL:
+            self._fail(batch, Appended(REQUEST_TIMED_OUT if ended is Ended.TIMED_OUT else NOT_LEADER_OR_FOLLOWER))
+        return then
 
     # --- appends in flight to replaced leaders ------------------------------------------------------------------------
 
@@ -253,14 +250,14 @@ class Appends:
         the rest."""
         for node in self._nodes.known():
             for request_id, callback in node.client.in_flight():
-                if isinstance(callback, InFlightAppend) and self._take_back(callback, request_id, final=False):
+                if isinstance(callback, InFlightAppend) and self._take_back(callback, request_id, Ended.REPLACED):
                     self._loop.call_later(FORMER_LEADER_TIMEOUT_S, self._abandon, callback, request_id)
 
     def _abandon(self, append: InFlightAppend, request_id: int) -> None:
         if not append.completed:
-            self._take_back(append, request_id, final=True)
+            self._take_back(append, request_id, Ended.ABANDONED)
 
-    def _take_back(self, append: InFlightAppend, request_id: int, *, final: bool) -> bool:
+    def _take_back(self, append: InFlightAppend, request_id: int, ended: Ended) -> bool:
         """Takes batches back from a replaced leader. True: some are left, of which only that leader knows whether they are
         stored."""
         unresolved = False
@@ -271,16 +268,10 @@ class Appends:
             route = topic.partition(batch.partition) if topic is not None else None
             if route is None or route.leader == append.node.node_id:
                 continue
-            resend = batch.producer is not None and batch.request.acks != 0
-            if not resend and not final:
+            append.batches[at] = None  # the answer counts no longer
+            if self._ended(batch, ended) is Then.AWAIT:
+                append.batches[at] = batch
                 unresolved = True
-                continue
-            append.batches[at] = None
-            if resend:
-                self._meters.resent_total += 1
-                self._park(batch)
-            else:
-                self._fail(batch, Appended(NOT_LEADER_OR_FOLLOWER))
         if all(batch is None for batch in append.batches):
             append.completed = True
             append.node.client.cancel(request_id)
@@ -376,6 +367,13 @@ class Appends:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+
+def _end_of(error: Exception) -> Ended:
+    """How a try ended whose node gave no answer, or one that is none."""
+    if isinstance(error, RpcFailure) and not error.sent:
+        return Ended.UNSENT
+    return Ended.TIMED_OUT if isinstance(error, DeadlineExceeded) else Ended.BROKEN
 
 
 def _stored(row: object) -> tuple[int, int, int] | None:

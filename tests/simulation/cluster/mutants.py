@@ -25,6 +25,7 @@ from services.controller.core.elections import leader_election as elections
 from services.controller.core.reassignment import reassignment
 from services.controller.term.fenced_writer import FencedWriter
 from services.gateway.appends.appends import Appends
+from services.gateway.core import resending
 from services.gateway.core.connection_limits import ConnectionLimits
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.peers import file_descriptors
@@ -201,11 +202,11 @@ MUTANTS: dict[str, Bug] = {
     "duplicates are stored": Bug(duplicates_are_stored, range(1, 11)),
     "written counts as durable": Bug(written_counts_as_durable, range(1, 4)),
     "a gateway sends again without a producer id, after a lost connection": Bug(
-        line(Appends._failed, "elif not sent or batch.producer is not None:", "elif True:"),
+        line(resending.is_identified, "batch.identified", "True"),
         range(1, 21),
     ),
     "a gateway sends again without a producer id, after its leader was replaced": Bug(
-        line(Appends._take_back, "batch.producer is not None and batch.request.acks", "batch.request.acks"),
+        line(resending.is_identified_and_answered, "batch.identified and batch.answered", "batch.answered"),
         range(1, 21),
     ),
     "a gateway forgets its returned batches": Bug(

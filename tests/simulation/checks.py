@@ -107,7 +107,9 @@ def check_log(log: Log, disk: SimulatedDisk, partition: PartitionModel, before: 
         partition = before.partition
     held = _recognised(log, partition, found, base)
     if held is None and partition.refused:
-        held = _recognised(log, partition.with_refused(found, base), found, base)
+        contents = (partition.content, *partition.others)
+        models = [partition.with_refused(content, found, base) for content in contents]
+        held = next((held for model in models if (held := _recognised(log, model, found, base)) is not None), None)
         disk.sometimes("a refused append left batches", held is not None)
     if held is None:
         raise Broken(f"{partition} holds bytes that were never appended to it, or were cut off")

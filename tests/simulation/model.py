@@ -92,10 +92,11 @@ class PartitionModel:
         held = self.headers[slot].base_offset if slot < len(self.headers) else offset
         return max(start_offset, min(offset, held, self.end))
 
-    def with_refused(self, found: bytes, first_offset: int) -> "PartitionModel":
+    def with_refused(self, shown: Content, found: bytes, first_offset: int) -> "PartitionModel":
         """As Kafka's, an append that failed may leave whole batches behind the durable ones: this model with those of them that
-        `found` holds. Other strangers are left out, so that they are found to be strangers."""
-        other = PartitionModel(self.topic, self.index, self.topic_id, self.stage, self.named, self.content.copy())
+        `found` holds, behind `shown`, one of its contents. Other strangers are left out, so that they are found to be
+        strangers."""
+        other = PartitionModel(self.topic, self.index, self.topic_id, self.stage, self.named, shown.copy())
         for name in (
             "start_seen",
             "start_said",
@@ -111,7 +112,7 @@ class PartitionModel:
             setattr(other, name, getattr(self, name))
         other.appended, other.markers, other.horizons = list(self.appended), dict(self.markers), dict(self.horizons)
         other._producers = list(self._producers)
-        number = self.content.first_from(first_offset)
+        number = shown.first_from(first_offset)
         for batch in iter_batches(found):
             content, base = bytes(batch.view), batch.header.base_offset
             if number < len(other.headers) and content == other.content.batch(number):

@@ -35,8 +35,8 @@ class Faults:
         self._active: dict[asyncio.Task[None], str] = {}
         self._menu: list[tuple[int, str, Callable[[], Awaitable[None]]]] = [
             (4, "storage killed", self._kill_storage),
-            (4, "storage loses power", self._power_cut),
-            (2, "storage loses power amid a write", self._power_cut_amid),
+            (4, "storage loses power", self.power_cut),
+            (2, "storage loses power amid a write", self.power_cut_amid),
             (2, "storage is told to stop", lambda: self._stop(StorageProcess)),
             (3, "storage paused", self._pause_storage),
             (2, "controller killed", lambda: self._kill(ControllerProcess)),
@@ -126,7 +126,7 @@ class Faults:
         finally:
             process.held_down = False
 
-    async def _power_cut(self) -> None:
+    async def power_cut(self) -> None:
         process = self._some(StorageProcess)
         if process is not None:
             await self._dark(process)
@@ -137,9 +137,10 @@ class Faults:
         try:
             await self._for(0.2, 8.0)
         finally:
-            self.repair(process)
-            process.start()
             process.held_down = False
+            if not process.running:  # else another fault of this host has ended, and switched it on
+                self.repair(process)
+                process.start()
 
     def repair(self, process: Process) -> None:
         """An operator's repair of a failed disk: the host is rebooted, so that the disk and not the page cache counts."""
@@ -147,7 +148,7 @@ class Faults:
             process.disk.unlink(RETIRED_MARK)
             self.world.log_event(f"{process.host}: the mark of the failed disk is removed")
 
-    async def _power_cut_amid(self) -> None:
+    async def power_cut_amid(self) -> None:
         process = self._some(StorageProcess)
         if process is None:
             return

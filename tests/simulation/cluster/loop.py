@@ -150,7 +150,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         life, error = LIFE.get(), context.get("exception")
         if (life is None or not life.dead) and not isinstance(error, Crash):
-            self.failures.append(f"{life.name if life else 'world'}: {context.get('message')}: {error!r}")
+            task = context.get("future")  # an exception that nobody took is found in whatever life collects garbage
+            of = f" of {task.get_coro().__qualname__}" if isinstance(task, asyncio.Task) else ""
+            self.failures.append(f"{life.name if life else 'world'}: {context.get('message')}{of}: {error!r}")
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.call_exception_handler(context)

@@ -50,6 +50,24 @@ def test_time_jumps_and_nobody_sleeps() -> None:
     assert time.monotonic() - began < 2.0
 
 
+def test_an_exception_that_nobody_takes_names_its_coroutine() -> None:
+    async def broken() -> None:
+        raise ValueError
+
+    async def run() -> None:
+        task: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(broken())
+        await asyncio.sleep(1.0)
+        assert task is not None
+        task = None
+
+    loop = new_loop()
+    loop.run(run())
+    loop.close()
+    (failure,) = loop.failures
+    assert failure.startswith("world: Task exception was never retrieved of ")
+    assert failure.endswith("broken: ValueError()")
+
+
 def test_waiting_for_what_never_comes_is_a_deadlock() -> None:
     async def run() -> None:
         await asyncio.get_running_loop().create_future()

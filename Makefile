@@ -76,7 +76,7 @@ test: setup ## units, contracts and one cluster with one client of each kind, ab
 	$(VENV)/python -m tests.support.contained_run -n 4 $(if $(TESTS),$(TESTS),--quick)
 
 test-all: setup ## every test, about twenty minutes: also Java clients, Apache Kafka beside ours, failures of real processes, simulated clusters
-	$(VENV)/python -m tests.support.contained_run -n 2 --quick --rest
+	$(VENV)/python -m tests.support.contained_run -n 3 --quick --rest
 
 deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
 	$(VENV)/python -m tests.support.contained_run -n 2 --deploy $(TESTS)

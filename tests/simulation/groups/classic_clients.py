@@ -168,7 +168,14 @@ class Classic(Client):
         self.in_it, self.owned_in = True, self.generation
         self.own(got)
         if gives_up and self.cooperative:
-            self._later(self.random.random() * 100, self._join)
+            self._later(self.random.random() * 100, self._join_anew)
+
+    def _join_anew(self) -> None:
+        """What it gave up goes to another member then. A heartbeat that is under way delays this, and does not prevent it."""
+        if self.in_it and self.waits is not None:
+            self._later(RETRY_MS, self._join_anew)
+        else:
+            self._join()
 
     def leave(self) -> None:
         if self.member_id and self.instance is None:

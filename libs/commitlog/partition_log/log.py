@@ -544,9 +544,11 @@ class Log:
         if self._broken:
             raise OSError(errno.EIO, self._failure)
         self._failure = f"{self.directory} is closed"
-        if self.active.is_trimmed and self.sync_targets(resume_point=True) is None:
+        if self.active.is_as_opened and self.sync_targets(resume_point=True) is None:
             return None
         self.active.seal(self.log_end_offset)
+        # A resume point of this end may be there, from before the seal: it lacks the time entry that the next start relies on.
+        self._ledger.has_unsaved_state = True
         if self.log_end_offset > self._segments[0].base_offset:
             self._ledger.snapshot(self.log_end_offset, self.producers)
         else:  # an opening makes its indexes anew

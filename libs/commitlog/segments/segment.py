@@ -108,9 +108,10 @@ class Segment(IndexedBatches):
         return files
 
     @property
-    def is_trimmed(self) -> bool:
-        """Whether its index files hold their entries and nothing else."""
-        return all(index is not None and index.is_trimmed for index in (self._offset_index, self._time_index))
+    def is_as_opened(self) -> bool:
+        """Whether nothing was written to it since its opening, and its index files hold their entries and nothing else."""
+        indexes = self._offset_index, self._time_index
+        return self.file.version == 0 and all(index is not None and index.is_trimmed for index in indexes)
 
     @property
     def is_unsynced(self) -> bool:

@@ -81,7 +81,7 @@ test-all: setup ## every test, about twenty minutes: also Java clients, Apache K
 deploy-test: setup ## install, upgrade and migrate in the ways that users do, as root on Linux; long forms need Docker
 	$(VENV)/python -m tests.support.contained_run -n 2 --deploy $(TESTS)
 
-pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters and ten kills of a transform, about six minutes (TESTS=tests/pipeline for all)
+pipeline-test: setup setup-pipeline ## the pipeline on Spark with real clusters and ten kills of a transform, six to eight minutes (TESTS=tests/pipeline for all)
 	$(PIPELINE)/python -m tests.support.contained_run -n 2 --dist loadfile --no-loadscope-reorder --pipeline $(or $(TESTS),tests/pipeline $(addprefix --ignore=,$(PIPELINE_LONG)))
 
 pipeline-chaos: setup setup-pipeline ## kill jobs of the pipeline at every step and compare what comes out: RUNS=100 KINDS=transform,replay SEED=

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 
 import pytest
@@ -389,33 +389,45 @@ async def test_lag_is_measured_by_default_and_only_while_somebody_scrapes(
     running.cancel()
 
 
+async def make_groups(client: RpcClient) -> list[str]:
+    """The names of more groups of the first shard than some turns of a listing look at."""
+    names = [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]
+    for name in names:
+        await commit(client, name, 1)
+    return names
+
+
+def watch_decisions(service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str] | None]:
+    """The names that each decision from now on is about. None: it is about no listing."""
+    decided: list[Sequence[str] | None] = []
+    submit = service.shards.submit
+
+    def watched(index: int, event: RequestEvent, on_result: Callable[..., None]) -> None:
+        decided.append(event.names)
+        submit(index, event, on_result)
+
+    monkeypatch.setattr(service.shards, "submit", watched)
+    return decided
+
+
 async def test_a_long_listing_leaves_turns_to_others(
     node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups that begin, end or change their kind meanwhile are in it once or not at all, all others once."""
     client = owner.gateway()
-    names = [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]
-    for name in names:
-        await commit(client, name, 1)
+    names = await make_groups(client)
     whole = await ask(client, 0, ListGroupsRequest())
     assert sorted(group.group_id for group in whole.groups) == sorted(names)
 
     monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 4)
-    decided: list[int | None] = []
-    submit = service.shards.submit
-
-    def watched(index: int, event: RequestEvent, on_result: Callable[..., None]) -> None:
-        decided.append(len(event.names) if event.names is not None else None)
-        submit(index, event, on_result)
-
-    monkeypatch.setattr(service.shards, "submit", watched)
+    decided = watch_decisions(service, monkeypatch)
     listing = start_request(client, 0, ListGroupsRequest())
     deleted = await ask(client, 0, DeleteGroupsRequest([names[-1]]))
     assert deleted.results[0].error_code == 0
     found = [group.group_id for group in said(await listing, ListGroupsRequest).groups]
     assert len(found) == len(set(found))
     assert set(names[:-1]) <= set(found) <= set(names)
-    assert max(length for length in decided if length is not None) == 4
+    assert max(len(each) for each in decided if each is not None) == 4
     assert decided.index(None) < len(decided) - 2, "the deletion waited for a turn of the listing at most"
 
 
@@ -424,17 +436,9 @@ async def test_long_listings_of_a_shard_have_turns(
 ) -> None:
     """Each holds all names and its answer, so many clients that ask at once would fill the memory."""
     client = owner.gateway()
-    for name in [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]:
-        await commit(client, name, 1)
+    await make_groups(client)
     monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 4)
-    decided: list[object] = []
-    submit = service.shards.submit
-
-    def watched(index: int, event: RequestEvent, on_result: Callable[..., None]) -> None:
-        decided.append(event.names)
-        submit(index, event, on_result)
-
-    monkeypatch.setattr(service.shards, "submit", watched)
+    decided = watch_decisions(service, monkeypatch)
     asked = [start_request(client, 0, ListGroupsRequest()) for _ in range(3)]
     first, *others = [said(await each, ListGroupsRequest) for each in asked]
     assert first.groups
@@ -448,9 +452,7 @@ async def test_a_listing_has_several_decisions_under_way(
 ) -> None:
     """Each may wait for an append: one after the other, those about a million names would take longer than a gateway waits."""
     client = owner.gateway()
-    names = [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]
-    for name in names:
-        await commit(client, name, 1)
+    names = await make_groups(client)
     monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 1)
     held: list[tuple[int, RequestEvent, Callable[..., None]]] = []
     submit = service.shards.submit
@@ -470,19 +472,10 @@ async def test_a_listing_decides_once_about_groups_that_have_members_and_offsets
 ) -> None:
     """They are among the names twice, and each decision waits for appends that are under way."""
     client = owner.gateway()
-    names = [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0][:8]
-    for name in names:
-        await commit(client, name, 1)
+    names = (await make_groups(client))[:8]
     monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 4)
     monkeypatch.setattr(GroupMachine, "names", lambda machine: (names, names))
-    decided: list[object] = []
-    submit = service.shards.submit
-
-    def watched(index: int, event: RequestEvent, on_result: Callable[..., None]) -> None:
-        decided.append(event.names)
-        submit(index, event, on_result)
-
-    monkeypatch.setattr(service.shards, "submit", watched)
+    decided = watch_decisions(service, monkeypatch)
     listed = await ask(client, 0, ListGroupsRequest())
     assert [group.group_id for group in listed.groups] == names
     assert decided == [names[:4], names[4:]]
@@ -492,8 +485,7 @@ async def test_a_listing_whose_groups_have_gone_when_its_turn_comes_is_empty(
     node: StorageCluster, owner: Coordinator, service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = owner.gateway()
-    for name in [name for each in range(60) if shard_of(name := f"g{each}", SHARDS) == 0]:
-        await commit(client, name, 1)
+    await make_groups(client)
     monkeypatch.setattr(client_requests, "LISTED_AT_ONCE", 4)
     some, none = (["g0"] * 5,), ()
     answers = [some, none]

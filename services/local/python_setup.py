@@ -58,12 +58,12 @@ def fingerprint_of(root: Path, python: Path) -> str:
     """Changes when an installation for `python`, of a virtual environment, would: settings of linters, in the same file, do not
     count. Nor does the interpreter that runs this: the next shell may have another one on its PATH."""
     pyproject = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    facts = [pyproject["project"], pyproject["build-system"], pyproject["tool"]["setuptools"], _version(python), str(root)]
+    facts = [pyproject["project"], pyproject["build-system"], pyproject["tool"]["setuptools"], _interpreter_of(python), str(root)]
     constraints = (root / "constraints.txt").read_text(encoding="utf-8")
     return hashlib.sha256((json.dumps(facts, sort_keys=True) + constraints).encode()).hexdigest()
 
 
-def _version(python: Path) -> tuple[str, int] | None:
+def _interpreter_of(python: Path) -> tuple[str, int] | None:
     """The interpreter's own file, and when it was written: an upgrade of the system exchanges it."""
     try:
         file = python.resolve(strict=True)

@@ -105,6 +105,11 @@ class ShardSet(Generic[E, R, S]):
     def owned(self) -> Mapping[int, ShardDriver[E, R, S]]:
         return self._drivers
 
+    @property
+    def serving(self) -> Mapping[int, ShardDriver[E, R, S]]:
+        """The owned shards that are loaded, and decide."""
+        return {index: driver for index, driver in self._drivers.items() if driver.state is State.SERVING}
+
     def readiness(self) -> tuple[bool, str]:
         """Whether all owned shards are served, in words."""
         late = [driver for driver in self._drivers.values() if driver.state is not State.SERVING]

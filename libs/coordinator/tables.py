@@ -5,7 +5,7 @@ is a position in the journal. Committed changes are forgotten; failed ones are r
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final, NoReturn, TypeVar, overload
 
 K = TypeVar("K")
@@ -128,3 +128,12 @@ class Table(dict[K, V]):
     def popitem(self) -> tuple[K, V]:
         key = next(reversed(self))  # dict raises KeyError here, not StopIteration
         return key, self.pop(key)
+
+
+def add_to_count(counts: MutableMapping[Any, int], key: object, by: int) -> None:
+    """Adds `by` to a count. A count of zero has no entry."""
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        counts.pop(key, None)

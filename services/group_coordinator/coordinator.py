@@ -136,7 +136,7 @@ class GroupCoordinator:
 
     def _serving(self) -> list[GroupEventRecorder]:
         """The recorders of the shards that are served."""
-        return [self._recorders[index] for index, driver in self.shards.owned.items() if driver.state is State.SERVING]
+        return [self._recorders[index] for index in self.shards.serving]
 
     def _owner_of(self, shard: int) -> str:
         topic = self.image.topics.get(GROUP_TOPIC)

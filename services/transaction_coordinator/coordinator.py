@@ -68,9 +68,8 @@ class TransactionCoordinator:
 
     def machines(self) -> Iterator[TransactionMachine]:
         """The machines of the shards that this process serves."""
-        for driver in self.shards.owned.values():
-            if driver.state is State.SERVING:
-                yield machine_of(driver.machine)
+        for driver in self.shards.serving.values():
+            yield machine_of(driver.machine)
 
     def findings(self) -> Iterator[Finding]:
         """The transactions that should have ended, among the oldest: what this coordinator could not abort, and what waits for

@@ -16,7 +16,6 @@ from libs.cluster.shard_owners import Owner
 from libs.coordinator.observed_machine import ObservedMachine
 from libs.coordinator.shard_hashing import shard_of
 from libs.coordinator.shard_set import ShardSet
-from libs.coordinator.states import State
 from libs.runtime.admin import NotShown
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.records import OffsetCommitted
@@ -117,13 +116,9 @@ class GroupViews:
         return committed[:at_most], sum(table.size(name) for table in tables for name in table) - min(len(committed), at_most)
 
     def _machines(self) -> Iterator[tuple[int, GroupMachine]]:
-        for index, driver in self._shards.owned.items():
+        for index, driver in self._shards.serving.items():
             observed = driver.machine
-            if (
-                driver.state is State.SERVING
-                and isinstance(observed, ObservedMachine)
-                and isinstance(observed.machine, GroupMachine)
-            ):
+            if isinstance(observed, ObservedMachine) and isinstance(observed.machine, GroupMachine):
                 yield index, observed.machine
 
     def _brief(self, machine: GroupMachine, name: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from libs.coordinator.client_requests import NOT_COORDINATOR, ClientRequests, Co
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
-from libs.coordinator.states import State
 from libs.rpc.call import Call
 from libs.rpc.contracts.coordinators import ASK_GROUPS
 from libs.wire.api_keys import ApiKey
@@ -76,8 +75,8 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
 
     def _names(self, shard: int) -> Sequence[list[str]]:
         """The names of the shard's groups. Empty: it is not served here."""
-        driver = self._shards.owned.get(shard)
-        observed: Any = driver.machine if driver is not None and driver.state is State.SERVING else None
+        driver = self._shards.serving.get(shard)
+        observed: Any = driver.machine if driver is not None else None
         if observed is None or not isinstance(observed.machine, GroupMachine):
             return ()
         return observed.machine.names()

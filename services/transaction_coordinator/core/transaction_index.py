@@ -4,11 +4,11 @@ It changes with each transaction, in tables of the same journal. So no view, met
 transactional ids, and a reverted decision reverts the index.
 """
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from heapq import heapify, heappop
 from typing import Final
 
-from libs.coordinator.tables import Journal, Table
+from libs.coordinator.tables import Journal, Table, add_to_count
 from services.transaction_coordinator.core.states import AT_REST
 from services.transaction_coordinator.core.transaction import Transaction
 
@@ -27,8 +27,9 @@ class TransactionIndex:
         """Notes that one transaction takes the other's place. None: there was none, or there is none any more."""
         was, now = _state(before), _state(after)
         if was != now:
-            _add(self.states, was, -1)
-            _add(self.states, now, 1)
+            for state, by in ((was, -1), (now, 1)):
+                if state is not None:
+                    add_to_count(self.states, state, by)
         began, begins = _second(before), _second(after)
         if began == begins:
             return
@@ -59,13 +60,3 @@ def _second(transaction: Transaction | None) -> int | None:
     if transaction is None or transaction.state in AT_REST:
         return None
     return transaction.started_ms // SECOND_MS
-
-
-def _add(counts: MutableMapping[str, int], state: str | None, by: int) -> None:
-    if state is None:
-        return
-    count = counts.get(state, 0) + by
-    if count:
-        counts[state] = count
-    else:
-        del counts[state]

@@ -13,7 +13,6 @@ from libs.coordinator.client_requests import ClientRequests, Count
 from libs.coordinator.deferred_requests import Write
 from libs.coordinator.pending import Answer
 from libs.coordinator.shard_set import ShardSet
-from libs.coordinator.states import State
 from libs.rpc.call import Call
 from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS
 from libs.runtime.producer_ids import ProducerIds
@@ -132,8 +131,8 @@ class TransactionRequests(ClientRequests[Request, Reply]):
 
     def _ids(self, shard: int) -> Collection[str]:
         """The transactional ids of the shard. Empty: it is not served here."""
-        driver = self._shards.owned.get(shard)
-        if driver is None or driver.state is not State.SERVING:
+        driver = self._shards.serving.get(shard)
+        if driver is None:
             return ()
         observed: Any = driver.machine
         transactions: Collection[str] = observed.machine.transactions

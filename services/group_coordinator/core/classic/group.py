@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from libs.coordinator.tables import Journal, Table
+from libs.coordinator.tables import Journal, Table, add_to_count
 from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.member import Member, PendingMember, from_log
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
 from services.group_coordinator.core.model.records import ClassicGroupChanged
-from services.group_coordinator.core.model.working_copy import WorkingCopy, add
+from services.group_coordinator.core.model.working_copy import WorkingCopy
 
 _NOW: Final = "now"
 
@@ -218,8 +218,8 @@ class Group:
 
     def _count(self, member: Member, by: int) -> None:
         for name, _ in member.protocols:
-            add(self.supporters, name, by)
-        add(self.timeouts, member.rebalance_timeout_ms, by)
+            add_to_count(self.supporters, name, by)
+        add_to_count(self.timeouts, member.rebalance_timeout_ms, by)
 
     def _become(self, fact: Fact, now_ms: int, **also: Any) -> None:
         facts = self.facts

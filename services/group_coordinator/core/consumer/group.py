@@ -8,7 +8,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from libs.coordinator.tables import Journal, Table
+from libs.coordinator.tables import Journal, Table, add_to_count
 from libs.lean_dataclass import dataclass
 from services.group_coordinator.core.consumer import changes, partitions
 from services.group_coordinator.core.consumer.member import LEAVE_GROUP_MEMBER_EPOCH, Member
@@ -16,7 +16,7 @@ from services.group_coordinator.core.consumer.partitions import NONE, Partition,
 from services.group_coordinator.core.consumer.states import State
 from services.group_coordinator.core.model import records
 from services.group_coordinator.core.model.topics_view import TopicView
-from services.group_coordinator.core.model.working_copy import WorkingCopy, add
+from services.group_coordinator.core.model.working_copy import WorkingCopy
 
 _NOW: Final = "now"
 
@@ -256,32 +256,32 @@ class Group:
             pass
         else:
             for topic in before.topics if before is not None else ():
-                add(self.subscriptions, topic, -1)
+                add_to_count(self.subscriptions, topic, -1)
             for topic in after.topics if after is not None else ():
-                add(self.subscriptions, topic, 1)
+                add_to_count(self.subscriptions, topic, 1)
         for table, was, is_now in (
             (self.regex_members, before and before.regex, after and after.regex),
             (self.assignors, before and before.assignor, after and after.assignor),
         ):
             if was != is_now:
                 if was:
-                    add(table, was, -1)
+                    add_to_count(table, was, -1)
                 if is_now:
-                    add(table, is_now, 1)
+                    add_to_count(table, is_now, 1)
         for member, by in ((before, -1), (after, 1)):
             if member is not None and member.classic is not None:
                 for name in {None, *(protocol.name for protocol in member.classic.protocols)}:
-                    add(self.classics, name, by)
+                    add_to_count(self.classics, name, by)
 
     def _resolve(self, regex: str, resolved: Resolved | None) -> None:
         before = self.regexes.get(regex)
         for topic in before.topics if before is not None else ():
-            add(self.subscriptions, topic, -1)
+            add_to_count(self.subscriptions, topic, -1)
         if resolved is None:
             self.regexes.pop(regex, None)
             return
         for topic in resolved.topics:
-            add(self.subscriptions, topic, 1)
+            add_to_count(self.subscriptions, topic, 1)
         self.regexes[regex] = resolved
 
     def _assign(self, assignment_epoch: int) -> None:

@@ -7,8 +7,7 @@ the numbers.
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from libs.coordinator.tables import Journal, Table
-from services.group_coordinator.core.model.working_copy import add
+from libs.coordinator.tables import Journal, Table, add_to_count
 
 SIMPLE: Final = "simple"
 """The kind of a group that only has offsets."""
@@ -39,6 +38,6 @@ class GroupCounts:
 
     def _count(self, group: Counted | None, by: int) -> None:
         if group is not None:
-            add(self.states, (group.kind, group.state.value), by)
+            add_to_count(self.states, (group.kind, group.state.value), by)
             if group.members:
-                add(self.members, group.kind, by * group.members)
+                add_to_count(self.members, group.kind, by * group.members)

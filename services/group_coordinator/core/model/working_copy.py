@@ -1,6 +1,5 @@
 """A working copy of a group: a decision's own records are replayed on it before the group has them."""
 
-from collections.abc import MutableMapping
 from typing import Any
 
 from services.group_coordinator.core.model.overlay import Overlay
@@ -31,12 +30,3 @@ class WorkingCopy:
     @facts.setter
     def facts(self, facts: Any) -> None:
         self._now = facts
-
-
-def add(counts: MutableMapping[Any, int], key: object, by: int) -> None:
-    """Adds `by` to a count. A count of zero has no entry."""
-    count = counts.get(key, 0) + by
-    if count:
-        counts[key] = count
-    else:
-        counts.pop(key, None)

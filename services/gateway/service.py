@@ -64,6 +64,8 @@ T = TypeVar("T")
 NOT_CONTROLLER = int(ErrorCode.NOT_CONTROLLER)
 FOLLOW_CONTROLLER_S = 0.05
 PRODUCER_IDS_S_MAX = 5.0
+LISTINGS_MAX = 4
+"""The listings of groups and transactional ids at a time. Each holds its shards' answers, and a copy of them."""
 
 
 class Gateway:
@@ -85,6 +87,7 @@ class Gateway:
         identity, transport = world.identity, world.transport
         self._identity = identity
         self._clock = world.clock
+        self.listings = asyncio.Semaphore(LISTINGS_MAX)
         self._peers = peers = world.peers
         self._follower = ImageFollower(world.store, peers.newest if peers is not None else None, on_went_back=start_anew(die))
         self.meters = Meters(metrics)

@@ -1,5 +1,6 @@
 """A fake `GatewayState` for handler tests: a real cluster image, and a controller and storage nodes whose answers a test sets."""
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -76,6 +77,7 @@ class FakeGateway:
         self.image = cluster.image()
         self.clock: Clock = SystemClock()
         self.gateway_id = 1
+        self.listings = asyncio.Semaphore()
         self.requests: list[tuple[Any, ...]] = []
         self.waited_for: list[int] = []
         self.on_controller: Callable[[str, Any], Any] = _unexpected

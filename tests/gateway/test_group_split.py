@@ -1,5 +1,6 @@
 """Requests about several groups: split by shard, and answered in the order of the request."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,6 +10,7 @@ from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, delete_groups, describe_groups, list_groups, offset_fetch
 from libs.wire.primitives import Reader
 from services.gateway.exchange.exchange import WrittenBody
+from services.gateway.exchange.request_context import RequestContext
 from services.gateway.handlers import consumer_group_describe as consumer_group_describe_handler
 from services.gateway.handlers import delete_groups as delete_groups_handler
 from services.gateway.handlers import describe_groups as describe_groups_handler
@@ -157,6 +159,43 @@ async def test_a_list_that_would_not_be_whole_is_none(gateway: FakeGateway, erro
     response = await list_groups_handler.handle(gateway, context(5), list_groups.ListGroupsRequest())
     assert isinstance(response, list_groups.ListGroupsResponse)
     assert (response.error_code, response.groups) == (expected, [])
+
+
+class ShardsAnswerWhenTold(FakeGateway):
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.answered = asyncio.Event()
+        self.under_way = 0
+
+    async def ask_coordinator(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, bytes]:
+        self.under_way += 1
+        await self.answered.wait()
+        return await super().ask_coordinator(shard, api_key, body, context)
+
+
+async def turns() -> None:
+    """Turns of the loop in which all that may go on goes on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_listing_beyond_the_most_at_a_time_asks_no_shard_until_another_is_answered() -> None:
+    gateway = ShardsAnswerWhenTold(Cluster(topics={"__consumer_offsets": (1, 2, 3, 1)}, owners={1: "2@1"}))
+    gateway.listings = asyncio.Semaphore(2)
+    listed = listed_by_shard(5)
+    gateway.on_shard = lambda shard, body: (0, listed[shard])
+    listings = [
+        asyncio.create_task(list_groups_handler.handle(gateway, context(5, 2), list_groups.ListGroupsRequest())) for _ in range(5)
+    ]
+    await turns()
+    assert gateway.under_way == 2
+    listings[0].cancel()  # its client went away: the next one begins
+    await turns()
+    assert gateway.under_way == 3
+    gateway.answered.set()
+    answers = await asyncio.gather(*listings[1:])
+    assert all(isinstance(answer, WrittenBody) for answer in answers)
+    assert gateway.under_way == 5
 
 
 # --- by the wire ------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 Handlers see nothing else. Their tests use a fake `GatewayState` over a real `ClusterImage`.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
@@ -64,6 +65,10 @@ class GatewayState(Protocol):
 
     @property
     def gateway_id(self) -> int: ...
+
+    @property
+    def listings(self) -> asyncio.Semaphore:
+        """Held while the groups or transactional ids of whole shards are collected: clients may make a million of them."""
 
     async def controller(self, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         """The reply of the elected controller, whichever process that is by then. Raises RpcError and ControllerUnavailable."""

@@ -21,7 +21,8 @@ from services.gateway.groups.split import ask_all
 async def handle(gateway: GatewayState, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | WrittenBody:
     writer = Writer()
     write_request(writer, request, context.api_version)
-    error, listings = await ask_all(gateway, context, ApiKey.LIST_GROUPS, bytes(writer.buffer))
-    if error:
-        return ListGroupsResponse(error_code=error)
-    return WrittenBody(join(ApiKey.LIST_GROUPS, listings, context.api_version))
+    async with gateway.listings:
+        error, listings = await ask_all(gateway, context, ApiKey.LIST_GROUPS, bytes(writer.buffer))
+        if error:
+            return ListGroupsResponse(error_code=error)
+        return WrittenBody(join(ApiKey.LIST_GROUPS, listings, context.api_version))

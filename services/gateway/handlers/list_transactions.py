@@ -24,8 +24,9 @@ async def handle(
 ) -> ListTransactionsResponse | WrittenBody:
     writer = Writer()
     write_request(writer, request, context.api_version)
-    error, listings = await ask_all(gateway, context, ApiKey.LIST_TRANSACTIONS, bytes(writer.buffer))
-    if error:
-        return ListTransactionsResponse(error_code=error)
-    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
-    return WrittenBody(join(ApiKey.LIST_TRANSACTIONS, listings, context.api_version, unknown))
+    async with gateway.listings:
+        error, listings = await ask_all(gateway, context, ApiKey.LIST_TRANSACTIONS, bytes(writer.buffer))
+        if error:
+            return ListTransactionsResponse(error_code=error)
+        unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
+        return WrittenBody(join(ApiKey.LIST_TRANSACTIONS, listings, context.api_version, unknown))

@@ -18,6 +18,8 @@ from libs.lean_dataclass import dataclass
 
 SHOWN_MAX: Final = 20
 """The most partitions that are named for each fault, and the most groups and transactions that take too long."""
+NAMED_MAX: Final = 3
+"""The most partitions that the sentence names for a fault."""
 REBALANCE: Final = "rebalance"
 TRANSACTION: Final = "transaction"
 MARKERS: Final = "transaction markers"
@@ -267,7 +269,7 @@ def _clauses(faults: Faults) -> Iterator[str]:
         yield f"{_partitions(faults.offline)} offline ({first}: {faults.reasons[first]})"
         is_told = faults.reasons[first].startswith(f"{_nodes(faults.away)} of its in-sync replicas")
     if faults.under_min_isr:
-        yield f"{_partitions(faults.under_min_isr)} below min.insync.replicas"
+        yield f"{_partitions(faults.under_min_isr)} below min.insync.replicas ({_named(faults.under_min_isr)})"
     if faults.under_replicated:
         yield f"{_partitions(faults.under_replicated)} under-replicated"
     if faults.away and not is_told:
@@ -284,6 +286,10 @@ def _clauses(faults: Faults) -> Iterator[str]:
 
 def _partitions(names: tuple[str, ...]) -> str:
     return "1 partition is" if len(names) == 1 else f"{len(names)} partitions are"
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:NAMED_MAX]) + (", …" if len(names) > NAMED_MAX else "")
 
 
 def _failed_directories(counts: Mapping[int, int]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from libs.commitlog.files.durable_files import read_file, replace_file
 from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.model.errors import NO_ROOM
 from libs.commitlog.partition_log.directory import is_retired, stopped_cleanly
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,8 @@ def survived_from(
     """The incarnation since which nothing was lost. It is `incarnation` itself if the former process may have lost something.
 
     Call it once in a process, before the log directories are opened, since opening them removes their marks. The result is on
-    disk when this returns.
+    disk when this returns. A full disk that cannot take it loses the record, so the next process counts as one that may have lost
+    something. Raises OSError for any other failure.
 
     A directory more or less than last time, or one that is retired, counts as a loss, since its history in between is unknown.
     `page_cache_of` gives the identity of the page cache behind a directory (`libs/runtime/page_caches.py`). "" is unknown, and
@@ -35,8 +37,17 @@ def survived_from(
         if lived_on or all(stopped_cleanly(fs, each) for each in paths):
             recorded = last.get("survived_from")
             since = recorded if isinstance(recorded, int) and 0 < recorded <= incarnation else incarnation
-    content = json.dumps({"survived_from": since, "page_caches": page_caches, "directories": paths})
-    replace_file(fs, path, content.encode() + b"\n")
+    record = {"survived_from": since, "page_caches": page_caches, "directories": paths}
+    if record != last:
+        try:
+            replace_file(fs, path, json.dumps(record).encode() + b"\n")
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            forget_survival(fs, data_dir)
+            log.warning(
+                "%s cannot be written (%s), so the next process counts as one that may lack records", path, error.strerror
+            )
     return since
 
 

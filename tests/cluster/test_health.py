@@ -64,8 +64,13 @@ def test_replicas_that_are_not_in_sync_and_the_node_that_is_down_are_named() -> 
 )
 def test_a_partition_below_min_insync_replicas_is_told(isr: tuple[int, ...], configs: dict[str, str], refuses: bool) -> None:
     health = health_of(image(partition(1, isr), **configs))
-    assert ("1 partition is below min.insync.replicas" in health.sentence) == refuses
+    assert ("1 partition is below min.insync.replicas (t-0)" in health.sentence) == refuses
     assert health.verdict is Verdict.DEGRADED
+
+
+def test_the_first_partitions_below_min_insync_replicas_are_named() -> None:
+    health = health_of(image(*[partition(1, (1,))] * 5))
+    assert "5 partitions are below min.insync.replicas (t-0, t-1, t-2, …)" in health.sentence
 
 
 @pytest.mark.parametrize(

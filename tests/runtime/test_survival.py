@@ -1,5 +1,6 @@
 """Since which of its lives a storage node has lost nothing."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.partition_log.directory import LogDirectory
 from libs.runtime.clean_shutdown import forget_survival, survived_from
+from tests.commitlog.harness import FaultyFileSystem
 
 FS = OsFileSystem()
 
@@ -16,6 +18,7 @@ class Node:
 
     def __init__(self, root: Path, *names: str) -> None:
         self._root, self.names = root, names
+        self.disk = FaultyFileSystem()
 
     def paths(self) -> list[str]:
         return [str(self._root / name) for name in self.names]
@@ -32,7 +35,7 @@ class Node:
         of = page_cache if isinstance(page_cache, dict) else dict.fromkeys(self.names, page_cache)
         page_caches = {path: of[name] for name, path in zip(self.names, self.paths(), strict=True)}
         recorded = survived_from(
-            FS, str(self._root), incarnation, page_cache_of=page_caches.__getitem__, directories=self.paths()
+            self.disk, str(self._root), incarnation, page_cache_of=page_caches.__getitem__, directories=self.paths()
         )
         marked = clean if clean is not None else self.names if stops_cleanly else ()
         for name, path in zip(self.names, self.paths(), strict=True):
@@ -112,6 +115,30 @@ def test_a_life_in_which_a_directory_failed_counts_as_lost_whatever_became_of_it
     forget_survival(FS, str(tmp_path))
     assert node.life(11, "boot") == 11
     assert node.life(12, "boot") == 11
+
+
+@pytest.mark.parametrize("operation", ["create", "pwritev"])
+def test_a_full_disk_keeps_a_record_that_holds_on(node: Node, operation: str) -> None:
+    node.life(10, "boot")
+    node.disk.fail(operation, after=0)
+    assert node.life(11, "boot") == 10
+    node.disk.heal()
+    assert node.life(12, "boot") == 10
+
+
+@pytest.mark.parametrize("operation", ["create", "pwritev"])
+def test_a_full_disk_that_cannot_take_the_record_loses_it(node: Node, operation: str) -> None:
+    node.life(10, "boot", stops_cleanly=True)
+    node.disk.fail(operation, after=0)
+    assert node.life(11, "another") == 10
+    node.disk.heal()
+    assert node.life(12, "boot") == 12  # the record of life 10, of the same boot, must not count for this one
+
+
+def test_any_other_failure_to_write_the_record_is_raised(node: Node) -> None:
+    node.disk.fail("pwritev", after=0, error=errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        node.life(10, "boot")
 
 
 @pytest.mark.parametrize(

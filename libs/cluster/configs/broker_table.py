@@ -1,5 +1,5 @@
 """All broker configs. Here are those with an effect: defaults of topic configs, and configs of gateways, storage nodes and
-controllers. The others are in `no_effect_table.py`.
+controllers. The others are in `no_effect.json`.
 
 One thing differs from Kafka: configs of the whole cluster (`num.partitions`, `auto.create.topics.enable`, all of groups, …) can
 be changed while it runs, but only as the cluster-wide default, since no single broker decides them.
@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
-from libs.cluster.configs.no_effect_table import WITHOUT_EFFECT
+from libs.cluster.configs.no_effect import WITHOUT_EFFECT
 from libs.cluster.configs.topic_table import MIB, TOPIC_CONFIGS
 from libs.cluster.configs.values import Check, ConfigDef, ConfigType, at_least, not_zero, one_of
 

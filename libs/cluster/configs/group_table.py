@@ -1,7 +1,7 @@
 """The configs of group coordinators, which are broker configs, and those of single groups (KIP-848, `--entity-type groups`).
 
 Kafka's brokers read the former at their start only. Here they hold for the whole cluster and can be changed while it runs, since
-no single broker decides them. Configs of brokers for share and streams groups, threads and buffers are in `no_effect_table.py`.
+no single broker decides them. Configs of brokers for share and streams groups, threads and buffers are in `no_effect.json`.
 """
 
 from typing import Final

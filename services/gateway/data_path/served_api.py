@@ -19,8 +19,7 @@ _FLEXIBLE_HEAD = struct.Struct(">iib")  # and no tagged fields
 
 
 def data_plane(*_: object) -> Any:
-    """The handler of an API without one. The connection begins Produce and Fetch itself, and `begin` starts relayed requests, all
-    without a task per request."""
+    """The handler of an API without one, whose `begin` begins each request."""
     raise AssertionError("an API without a handler was handled")
 
 

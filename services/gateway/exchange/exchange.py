@@ -6,8 +6,8 @@ from typing import Protocol
 from libs.lean_dataclass import dataclass
 from services.gateway.core.addresses import Addresses
 from services.gateway.core.produced_partitions import ProducedPartitions
-from services.gateway.core.relay_template import RelayTemplate
 from services.gateway.core.session import Turn
+from services.gateway.exchange.connection_templates import ConnectionTemplates
 from services.gateway.exchange.request_context import RequestContext
 
 Buffer = bytes | bytearray | memoryview
@@ -53,6 +53,7 @@ class ClientConnection(Protocol):
 
     broker_id: int
     client_host: str
+    client_id: str
     peer: str
     """The client's end of the connection: host and port."""
     listener: str
@@ -63,14 +64,11 @@ class ClientConnection(Protocol):
     produced: ProducedPartitions
     withheld_hints: int
     """The number of answers that could have carried endpoint hints and did not."""
+    templates: ConnectionTemplates
 
     def finish(self, exchange: "Exchange", answer: Answer) -> None: ...
 
     def close(self, reason: str, detail: str = "") -> None: ...
-
-    def keep_relay_template(self, api_key: int, template: RelayTemplate) -> None:
-        """Keeps a template for the connection's next request of that API."""
-        ...
 
     def is_only_request(self, exchange: "Exchange") -> bool:
         """Whether no other request of this connection, earlier or later, has begun without its answer having left."""
@@ -111,7 +109,7 @@ class Exchange(Turn):
         # Both in loop time. `sent_at` 0.0: no other process was asked.
         self.received_at = received_at
         self.sent_at = 0.0
-        self.on_hang_up: Callable[[], None] | None = None
+        self.on_hang_up: Callable[[], object] | None = None
 
     def context(self) -> RequestContext:
         connection = self.connection

@@ -50,7 +50,7 @@ def _begin(data_path: DataPath, exchange: Exchange, reader: Reader, ahead: Reade
     if ahead.position <= PREFIX_BYTES_MAX:
         body_at, key_end = reader.position, ahead.position
         template = RelayTemplate(reader.view, body_at, key_end, exchange.api_version, exchange.client_id, key)
-        exchange.connection.keep_relay_template(exchange.api_key, template)
+        exchange.connection.templates.relay[exchange.api_key] = template
     _RelayedRequest(data_path, exchange, key, bytes(reader.view[reader.position :])).start()
     return True
 

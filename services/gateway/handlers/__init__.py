@@ -1,8 +1,8 @@
 """The handler of each API that this gateway serves. Versions and codecs stand in the registry, `libs/wire/apis.py`.
 
 Each handler is the module with its API's name. The differences from Kafka are listed in
-`services/gateway/protocol_docs/differences.py`. The connection begins Produce and Fetch itself. This room imports `groups`,
-`fetch`, `produce`, `data_path` and `peers`.
+`services/gateway/protocol_docs/differences.py`. This
+room imports `groups`, `fetch`, `produce`, `data_path` and `peers`.
 """
 
 from typing import Final
@@ -39,6 +39,7 @@ from services.gateway.handlers import (
     describe_transactions,
     elect_leaders,
     end_txn,
+    fetch,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -55,6 +56,7 @@ from services.gateway.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    produce,
     sasl_authenticate,
     sasl_handshake,
     sync_group,
@@ -75,8 +77,8 @@ async def _answer_api_versions(
 
 
 _TABLE: Final = (
-    ServedApi(APIS[ApiKey.PRODUCE]),
-    ServedApi(APIS[ApiKey.FETCH]),
+    ServedApi(APIS[ApiKey.PRODUCE], begin=produce.begin),
+    ServedApi(APIS[ApiKey.FETCH], begin=fetch.begin),
     ServedApi(APIS[ApiKey.ADD_OFFSETS_TO_TXN], add_offsets_to_txn.handle, begin=add_offsets_to_txn.begin),
     ServedApi(APIS[ApiKey.ADD_PARTITIONS_TO_TXN], add_partitions_to_txn.handle, begin=add_partitions_to_txn.begin),
     ServedApi(APIS[ApiKey.ALTER_CONFIGS], alter_configs.handle),

@@ -24,16 +24,18 @@ from services.gateway.fetch import offset_lookups, sequential_fetch_cache
 from services.gateway.fetch.pending_fetch import PendingFetch
 
 
-def begin(data_path: DataPath, exchange: Exchange, reader: Reader, *, wants_template: bool) -> FetchTemplate | None:
-    """Begins a request. The answer may be known before this returns, or long after. Raises ProtocolError.
-
-    Returns the request's template, if `wants_template` and it has one, for `begin_from_template` of the requests that follow.
-    """
+def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
+    """Begins a request, and learns its template for `begin_from_template` of the requests that follow. Raises ProtocolError."""
+    exchange.connection.produced.fetches()
     request = read_fetch(reader, exchange.api_version)
     reader.expect_end()
+    templates = exchange.connection.templates
+    wants_template = templates.wants_fetch
     template = learn(reader.view, exchange.api_version, exchange.client_id, request) if wants_template else None
     PendingFetch(data_path, exchange, request, None).start()
-    return template
+    if wants_template:
+        templates.keep_fetch(template)
+    return True
 
 
 def begin_from_template(data_path: DataPath, exchange: Exchange, template: FetchTemplate, frame: memoryview) -> bool:

@@ -23,16 +23,14 @@ from services.gateway.produce.pending_produce import PendingProduce
 from services.gateway.produce.sole_produce import SoleProduce
 
 
-def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> ProduceTemplate | None:
-    """Begins a request. The answer may be known before this returns, or long after. Raises ProtocolError.
-
-    Returns the request's template, if it has one, for `begin_from_template` of the requests that follow.
-    """
+def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
+    """Begins a request, and learns its template for `begin_from_template` of the requests that follow. Raises ProtocolError."""
     request = read_produce(reader, exchange.api_version)
     reader.expect_end()
     template = learn(reader.view, exchange.api_version, exchange.client_id, request)
     PendingProduce(data_path, exchange, request).start(request)
-    return template
+    exchange.connection.templates.keep_produce(template)
+    return True
 
 
 def begin_from_template(data_path: DataPath, exchange: Exchange, template: ProduceTemplate, frame: memoryview) -> bool:

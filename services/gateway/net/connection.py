@@ -6,41 +6,26 @@ arranges. Whatever a client sends, it can lose its own connection only: each fai
 """
 
 import asyncio
-import logging
 import struct
 from collections.abc import Callable
 from typing import Protocol
 
 from libs.rpc.transport import Stream
-from libs.telemetry.logs import fields
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
-from libs.wire.headers import read_request_header
-from libs.wire.primitives import ProtocolError, Reader
-from libs.wire.response_errors import errors_in
 from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_timeouts import ConnectionTimeouts, TimeoutLimits
-from services.gateway.core.fetch_template import FetchTemplate
 from services.gateway.core.other_protocols import other_protocol
-from services.gateway.core.produce_template import ProduceTemplate
 from services.gateway.core.produced_partitions import ProducedPartitions, ProducerConnections
-from services.gateway.core.relay_template import RelayTemplate
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits
 from services.gateway.data_path.data_path import DataPath
-from services.gateway.data_path.served_api import ServedApi
+from services.gateway.exchange.connection_templates import ConnectionTemplates
 from services.gateway.exchange.exchange import Answer, Exchange, FilePart, drop_answer
-from services.gateway.exchange.request_context import GatewayState
-from services.gateway.groups import relay
-from services.gateway.handlers import SERVED, fetch, produce
 from services.gateway.meters import Meters
-
-log = logging.getLogger(__name__)
+from services.gateway.requests.gate import Gate
 
 PRODUCE = int(ApiKey.PRODUCE)
-FETCH = int(ApiKey.FETCH)
-METADATA = int(ApiKey.METADATA)
-LEAVE_GROUP = int(ApiKey.LEAVE_GROUP)
 
 COPIED_BYTES_MAX = 65_536
 """The largest request that is copied out of its receive chunk before it waits. The chunk is larger, and would be held otherwise.
@@ -55,10 +40,6 @@ OUTPUT_BYTES_MAX = 256 * 1024
 UNREAD = ("unread", "unread-answers")
 """The reasons for which a connection is closed at once, and its answers are dropped."""
 
-TEMPLATE_MISSES_MAX = 8
-"""After so many requests that do not match, the template is learnt anew. A producer to many topics would otherwise pay for
-learning one with each request."""
-
 _API_KEY = struct.Struct(">h")
 
 
@@ -66,8 +47,8 @@ class SharedByConnections(Protocol):
     """The part of the process that all client connections share: settings, budgets, counters, the data path."""
 
     config: GatewayConfig
-    gateway: GatewayState
     data_path: DataPath
+    gate: Gate
     loop: asyncio.AbstractEventLoop
     chunks: ChunkPool
     requests: "RequestBudget[Connection]"
@@ -127,19 +108,15 @@ class Connection:
     __slots__ = (
         "_catching_up",
         "_connections",
-        "_fetch_template",
+        "_gate",
         "_has_unread",
         "_loop",
         "_paused",
-        "_produce_template",
         "_pumping",
         "_reader",
-        "_relay_templates",
         "_requests",
         "_session",
         "_stream",
-        "_task",
-        "_template_misses",
         "_timeouts",
         "_waits_for_room_since",
         "broker_id",
@@ -157,27 +134,24 @@ class Connection:
         "produced",
         "software_name",
         "software_version",
+        "templates",
         "withheld_hints",
     )
 
     def __init__(self, connections: SharedByConnections, stream: Stream, broker_id: int, listener: str) -> None:
         self._connections = connections
+        self._gate = connections.gate
         self._loop = connections.loop
         self._stream = stream
         self._requests = connections.requests
         self._reader = FrameReader(connections.config.frame_bytes_max, chunk_size=connections.chunk_size, pool=connections.chunks)
         self._session: Session[Exchange] = Session(connections.session_limits, connections.requests)
-        self._produce_template: ProduceTemplate | None = None
-        self._fetch_template: FetchTemplate | None = None
-        self._relay_templates: dict[int, RelayTemplate] = {}
-        self._template_misses = 0
         self._timeouts = ConnectionTimeouts(connections.timeout_limits)
         self._paused = False
         self._waits_for_room_since = 0.0
         self._has_unread = False  # much of it: it counts in the budget
         self._pumping = False
         self._catching_up = False
-        self._task: asyncio.Task[None] | None = None
         self.broker_id = broker_id
         self.peer = stream.peer
         self.client_host = host_of(stream.peer)
@@ -188,6 +162,7 @@ class Connection:
         self.known_addresses = connections.data_path.routes.addresses
         self.produced = ProducedPartitions(broker_id, connections.producers)
         self.withheld_hints = 0
+        self.templates = ConnectionTemplates()
         self.closed = False
         self.leaving = False
         self.draining = False
@@ -254,101 +229,9 @@ class Connection:
         api_key = _API_KEY.unpack_from(frame)[0] if len(frame) >= 2 else -1
         exchange = Exchange(self, frame, api_key, now, api_key == PRODUCE)
         if self._session.arrive(exchange):
-            self._begin(exchange)
+            self._gate.begin(exchange)
         elif len(frame) <= COPIED_BYTES_MAX:
             exchange.frame = memoryview(bytes(frame))
-
-    def _begin(self, exchange: Exchange) -> None:
-        frame, exchange.frame = exchange.frame, None
-        assert frame is not None, "a request begins once"
-        try:
-            if self._begin_from_template(exchange, frame):
-                return
-            reader = Reader(frame)
-            header = read_request_header(reader)
-            served = SERVED.get(header.api_key)
-            if served is None:
-                self.close("api", f"{header.api_key.name} is not served")
-                return
-            exchange.api_version = version = header.api_version
-            exchange.correlation_id = header.correlation_id
-            exchange.client_id = self.client_id = header.client_id
-            api = served.api
-            if not api.min_version <= version <= api.max_version and header.api_key is not ApiKey.API_VERSIONS:
-                self.close("version", f"{header.api_key.name} version {version}")
-            elif exchange.api_key == PRODUCE:
-                learnt = produce.begin(self._connections.data_path, exchange, reader)
-                if self._produce_template is None or (learnt is not None and self._template_misses >= TEMPLATE_MISSES_MAX):
-                    self._produce_template, self._template_misses = learnt, 0
-            elif exchange.api_key == FETCH:
-                self.produced.fetches()
-                wants_template = self._fetch_template is None or self._template_misses >= TEMPLATE_MISSES_MAX
-                template = fetch.begin(self._connections.data_path, exchange, reader, wants_template=wants_template)
-                if wants_template:
-                    self._fetch_template, self._template_misses = template, 0
-            elif not served.begin(self._connections.data_path, exchange, reader):
-                reader.elements_left = api.elements_max
-                request = api.read_request(reader, version)
-                reader.expect_end()
-                answer = served.at_once(self._connections.data_path, exchange, request)
-                if answer is not None:
-                    self.finish(exchange, self._written(served, exchange, answer))
-                    return
-
-                def by_handler() -> None:
-                    self._task = self._loop.create_task(self._handle(served, exchange, request))
-
-                if not served.ask_leader(self._connections.data_path, exchange, request, by_handler):
-                    by_handler()
-        except ProtocolError as error:
-            self.close("malformed", str(error))
-        except Exception:
-            log.exception(
-                "request failed", extra=fields(api=exchange.api_key, version=exchange.api_version, peer=self._stream.peer)
-            )
-            self.close("internal", "unexpected exception")
-
-    def _begin_from_template(self, exchange: Exchange, frame: memoryview) -> bool:
-        """Begins a request that repeats an earlier one, without parsing it. False: it does not, and was not begun."""
-        data_path = self._connections.data_path
-        if exchange.api_key == PRODUCE and self._produce_template is not None:
-            if produce.begin_from_template(data_path, exchange, self._produce_template, frame):
-                return True
-            self._template_misses += 1
-        elif exchange.api_key == FETCH and self._fetch_template is not None:
-            if fetch.begin_from_template(data_path, exchange, self._fetch_template, frame):
-                return True
-            self._template_misses += 1
-        else:
-            relay_template = self._relay_templates.get(exchange.api_key)
-            return relay_template is not None and relay.begin_from_template(data_path, exchange, relay_template, frame)
-        return False
-
-    def _written(self, served: ServedApi, exchange: Exchange, response: object) -> bytes | bytearray:
-        """The frame of a handler's response, whose errors are counted."""
-        for error in errors_in(response):
-            self._connections.meters.failed(exchange.api_key, error)
-        return served.written(exchange.api_version, exchange.correlation_id, response)
-
-    async def _handle(self, served: ServedApi, exchange: Exchange, request: object) -> None:
-        context = exchange.context()
-        try:
-            response = await served.handle(self._connections.gateway, context, request)
-            self.software_name, self.software_version = context.software_name, context.software_version
-            written = self._written(served, exchange, response)
-            if exchange.api_key == METADATA:
-                self.known_addresses = self._connections.data_path.routes.addresses
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            # Kafka has no error that fits every response. Each client knows how to handle a lost connection.
-            log.exception(
-                "request failed", extra=fields(api=served.api.name, version=exchange.api_version, peer=self._stream.peer)
-            )
-            self.close("internal", "unexpected exception")
-            return
-        self._task = None
-        self.finish(exchange, written)
 
     def finish(self, exchange: Exchange, answer: Answer) -> None:
         if self.closed:
@@ -364,9 +247,6 @@ class Connection:
             self._stream.flush()  # no other answer can follow in this turn
         if not self._pumping:
             self._resume_output()
-
-    def keep_relay_template(self, api_key: int, template: RelayTemplate) -> None:
-        self._relay_templates[api_key] = template
 
     def is_only_request(self, exchange: Exchange) -> bool:
         return self._session.is_only_request(exchange)
@@ -398,7 +278,7 @@ class Connection:
         try:
             while not self.closed and (exchange := session.begin_next()) is not None:
                 began_any = True
-                self._begin(exchange)
+                self._gate.begin(exchange)
                 session.output_blocked = stream.pending_bytes > OUTPUT_BYTES_MAX
         finally:
             self._pumping = False
@@ -580,18 +460,14 @@ class Connection:
         self.produced.end()
         self._reader.close()  # at once, and not at the next garbage collection
         self._connections.ended(self, reason)
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
         for exchange in self._session.outstanding():
             if exchange.answered:
                 drop_answer(exchange.answer)
             elif exchange.on_hang_up is not None:
                 hang_up, exchange.on_hang_up = exchange.on_hang_up, None
                 hang_up()
-            elif exchange.api_key == LEAVE_GROUP and exchange.frame is not None:
-                # A LeaveGroup behind a JoinGroup that waits. Without it the group would wait for this member's session to end.
-                self._begin(exchange)
+            elif exchange.frame is not None:
+                self._gate.client_gone(exchange)
         self._session.end()
         self._requests.ended(self)
         if self._requests.waiting:

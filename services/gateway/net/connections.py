@@ -20,6 +20,7 @@ from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import GatewayState
 from services.gateway.meters import Meters
 from services.gateway.net.connection import Connection, Refused, host_of
+from services.gateway.requests.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ class Connections:
         self, config: GatewayConfig, gateway: GatewayState, data_path: DataPath, meters: Meters, limits: ConnectionLimits
     ) -> None:
         self.config = config
-        self.gateway = gateway
         self.data_path = data_path
+        self.gate = Gate(gateway, data_path)
         self.loop = asyncio.get_running_loop()
         self.chunks = ChunkPool()
         self.session_limits = SessionLimits(config.connection_requests_max, config.connection_bytes_max)

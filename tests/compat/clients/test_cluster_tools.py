@@ -71,7 +71,7 @@ def test_the_configs_tool_changes_log_levels_of_one_gateway_at_run_time(pairs: L
         of_broker = ("--entity-type", "broker-loggers", "--entity-name", str(broker))
         return run_tool("kafka-configs", "--bootstrap-server", pairs.bootstrap, *of_broker, *arguments, check=check)
 
-    name = "services.gateway.net.connection"
+    name = "services.gateway.net.connections"
     described = loggers("--describe").text
     assert described.startswith("Dynamic configs for broker-logger 1 are:\n")
     for logger in ("root", "services.gateway", name):

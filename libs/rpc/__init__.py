@@ -1,1 +1,2 @@
-"""msgpack RPC between services: envelope, client, server, streams, and the contracts of each service in `contracts/`."""
+"""Streams, and msgpack RPC between services over them. Its rooms, from high to low: `client` and `server`, `messages`,
+`transport`, `files`. `contracts` says what each service is asked, and imports none of them."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import CONTROLLER
-from libs.rpc.client import Hello, Response, RpcClient
+from libs.rpc.client.rpc_client import Hello, Response, RpcClient
 from libs.rpc.contracts.controller import FINDINGS_MAX, HEARTBEAT, Finding, Heartbeat, HeartbeatReply
 from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
-from libs.rpc.errors import ContractError, DeadlineExceeded, RpcFailure
-from libs.rpc.schema import pack, unpack
-from libs.rpc.transport import Transport
+from libs.rpc.messages.errors import ContractError, DeadlineExceeded, RpcFailure
+from libs.rpc.messages.schema import pack, unpack
+from libs.rpc.transport.transport import Transport
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable
 
-from libs.rpc.event_loop import EventLoop
+from libs.rpc.transport.event_loop import EventLoop
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)

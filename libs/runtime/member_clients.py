@@ -6,8 +6,8 @@ from collections.abc import Callable
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.shard_owners import Owner
-from libs.rpc.client import Hello, RpcClient
-from libs.rpc.transport import Transport
+from libs.rpc.client.rpc_client import Hello, RpcClient
+from libs.rpc.transport.transport import Transport
 
 
 class MemberClients:

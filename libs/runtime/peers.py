@@ -14,12 +14,12 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.member_addresses import address_of
 from libs.cluster.peer_image import image_of, lines_of
-from libs.rpc.client import Hello, RpcClient
+from libs.rpc.client.rpc_client import Hello, RpcClient
 from libs.rpc.contracts.peers import IMAGE, IMAGE_AT, ImageAt
-from libs.rpc.errors import ContractError, RpcFailure
-from libs.rpc.schema import unpack
-from libs.rpc.server import Accept, Call
-from libs.rpc.transport import Transport
+from libs.rpc.messages.errors import ContractError, RpcFailure
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.rpc_server import Accept, Call
+from libs.rpc.transport.transport import Transport
 from libs.runtime.address_book import AddressBook, book_of
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode

@@ -24,9 +24,9 @@ from libs.commitlog.files.durable_files import make_directory
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.model.errors import DirectoryLocked
 from libs.lean_dataclass import dataclass
-from libs.rpc.server import Hello
-from libs.rpc.socket_transport import SocketTransport
-from libs.rpc.transport import Transport
+from libs.rpc.server.rpc_server import Hello
+from libs.rpc.transport.socket_transport import SocketTransport
+from libs.rpc.transport.transport import Transport
 from libs.runtime.address_book import AddressBook
 from libs.runtime.admin import AdminServer, Lookup
 from libs.runtime.config import load_or_exit

@@ -9,7 +9,7 @@ from libs.cluster.membership import Membership, Superseded
 from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
 from libs.host_port import with_port
-from libs.rpc.server import RpcServer
+from libs.rpc.server.rpc_server import RpcServer
 from libs.runtime.service_config import ServiceConfig
 
 

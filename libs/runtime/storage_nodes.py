@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from libs.cluster.records import STORAGE
-from libs.rpc.client import Hello
-from libs.rpc.transport import Transport
+from libs.rpc.client.rpc_client import Hello
+from libs.rpc.transport.transport import Transport
 from libs.runtime.member_clients import MemberClients
 
 

@@ -7,12 +7,12 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import TRANSACTION_COORDINATOR
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import TRANSACTION_TOPIC
-from libs.coordinator.shard_hashing import shard_of
-from libs.rpc.client import Hello, Response
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.rpc.client.rpc_client import Hello, Response
 from libs.rpc.contracts.transactions import ADD_PARTITIONS, AddPartitions, PartitionsAdded
-from libs.rpc.errors import ContractError, RpcFailure
-from libs.rpc.schema import pack, unpack
-from libs.rpc.transport import Transport
+from libs.rpc.messages.errors import ContractError, RpcFailure
+from libs.rpc.messages.schema import pack, unpack
+from libs.rpc.transport.transport import Transport
 from libs.runtime.member_clients import MemberClients
 from libs.wire.errors import ErrorCode
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from libs.cluster.store import StoreUnavailable
 from libs.cluster.transactions import TransactionTooLarge
 from libs.rpc.contracts import controller as contract
-from libs.rpc.schema import unpack
-from libs.rpc.server import Accept, Call
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.rpc_server import Accept, Call
 from libs.wire.errors import ErrorCode
 from services.controller.administration.administration import NOT_CONTROLLER, OUTCOME_UNKNOWN, Administration
 from services.controller.administration.audit_log import log_changes

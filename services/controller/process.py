@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from libs.cluster.election import Election
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import NO_MARK, STORAGE, ElectedController
-from libs.rpc.client import RpcClient
-from libs.rpc.server import Hello, RpcServer
+from libs.rpc.client.rpc_client import RpcClient
+from libs.rpc.server.rpc_server import Hello, RpcServer
 from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.peers import ImageLending

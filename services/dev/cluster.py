@@ -24,7 +24,7 @@ from libs.cluster.records import (
 )
 from libs.cluster.store import Put
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.admin import Lookup
 from libs.runtime.children import ChildProcesses
 from libs.runtime.identity import host_id, next_incarnation, own_version

@@ -1,7 +1,7 @@
 """Settings of a gateway. Environment variables are `PENSTOCK_` and the field's name in capitals."""
 
 from libs.lean_dataclass import dataclass
-from libs.rpc.transport import KERNELS_CHOICE
+from libs.rpc.transport.transport import KERNELS_CHOICE
 from libs.runtime.service_config import PORT_MAX, ServiceConfig, host_problem
 
 

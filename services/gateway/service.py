@@ -15,11 +15,11 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import GATEWAY, STORAGE, Listener
 from libs.host_port import without_brackets
-from libs.rpc.client import Hello, Response, RpcClient
+from libs.rpc.client.rpc_client import Hello, Response, RpcClient
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
-from libs.rpc.errors import ContractError, DeadlineExceeded, Overloaded, RpcError, RpcFailure
-from libs.rpc.schema import unpack
-from libs.rpc.server import RpcServer
+from libs.rpc.messages.errors import ContractError, DeadlineExceeded, Overloaded, RpcError, RpcFailure
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.rpc_server import RpcServer
 from libs.runtime.peers import ImageLending
 from libs.runtime.process import Environment, refuse_newer_cluster
 from libs.runtime.producer_ids import ProducerIds

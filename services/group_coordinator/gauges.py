@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator import unwritable
+from libs.coordinator.shards import unwritable_decisions
 from libs.telemetry.definitions import GaugeDefinition
 from services.group_coordinator.coordinator import GroupCoordinator
 from services.group_coordinator.telemetry.meters import NAME
@@ -43,7 +43,7 @@ SHARDS = GaugeDefinition(
     otherwise="A shard that stays `claiming` or `loading`: its partition has no leader. Look at the storage nodes.",
 )
 
-UNWRITABLE = unwritable.definition(NAME, GROUP_TOPIC)
+UNWRITABLE = unwritable_decisions.definition(NAME, GROUP_TOPIC)
 
 
 class Gauges(Collector):

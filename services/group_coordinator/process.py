@@ -1,11 +1,12 @@
-"""A whole group coordinator process, over the environment that it is given. `libs/coordinator/process.py` says how it runs."""
+"""A whole group coordinator process, over the environment that it is given. `libs/coordinator/process/process.py` says how it
+runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from libs.cluster.image import ClusterImage
-from libs.coordinator import process
-from libs.rpc.server import Accept
+from libs.coordinator.process import process
+from libs.rpc.server.rpc_server import Accept
 from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.process import Environment
 from libs.transactions.transaction_coordinators import TransactionCoordinators

@@ -11,7 +11,7 @@ from libs.cluster.records import STORAGE
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.children import ChildProcesses
 from libs.runtime.identity import IncarnationDamaged, own_version
 from libs.runtime.lifecycle import CannotRun, Lifecycle, descriptors_max, run

@@ -8,7 +8,7 @@ from libs.cluster.store import MetadataStore
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.open_files import OpenFiles
 from libs.lean_dataclass import dataclass
-from libs.rpc.transport import Transport
+from libs.rpc.transport.transport import Transport
 from libs.runtime.children import Children
 from libs.runtime.process import Identity
 from libs.telemetry.metrics import Metrics

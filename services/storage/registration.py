@@ -11,11 +11,11 @@ from libs.cluster.configs.definitions import without_secrets
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE, Member
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.storage import LOG_ENDS, LogEnds
-from libs.rpc.errors import RpcFailure
-from libs.rpc.schema import pack
-from libs.rpc.server import Accept, Hello, RpcServer
+from libs.rpc.messages.errors import RpcFailure
+from libs.rpc.messages.schema import pack
+from libs.rpc.server.rpc_server import Accept, Hello, RpcServer
 from libs.runtime.clean_shutdown import forget_survival, survived_from
 from libs.runtime.metadata_marks import MetadataMarks
 from libs.runtime.peers import ImageLending

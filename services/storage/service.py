@@ -19,7 +19,7 @@ from libs.cluster.records import STORAGE
 from libs.commitlog.files.sync import run_round
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.segments.segment import FileRegistry
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.log_layout import LOG_LAYOUT
 from libs.rpc.contracts.ownership import CLAIM
 from libs.rpc.contracts.storage import (

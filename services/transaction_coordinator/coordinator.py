@@ -15,12 +15,12 @@ from libs.cluster.health import MARKERS, TRANSACTION
 from libs.cluster.image import ClusterImage
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import TRANSACTION_TOPIC
-from libs.coordinator.findings import LOOKED_AT_MAX, MARGIN_MS, finding
-from libs.coordinator.observed_machine import ObservedMachine
-from libs.coordinator.pending import Answer
-from libs.coordinator.shard_set import ShardSet
-from libs.coordinator.states import State
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.observed_machine import ObservedMachine
+from libs.coordinator.core.pending import Answer
+from libs.coordinator.core.states import State
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.process.findings import LOOKED_AT_MAX, MARGIN_MS, finding
+from libs.coordinator.shards.shard_set import ShardSet
 from libs.rpc.contracts.controller import Finding
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes

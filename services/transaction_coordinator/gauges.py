@@ -10,8 +10,8 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from libs.cluster.topic_names import TRANSACTION_TOPIC
-from libs.coordinator import unwritable
-from libs.coordinator.findings import LOOKED_AT_MAX
+from libs.coordinator.process.findings import LOOKED_AT_MAX
+from libs.coordinator.shards import unwritable_decisions
 from libs.telemetry.definitions import GaugeDefinition
 from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.core.states import AT_REST
@@ -43,7 +43,7 @@ SHARDS = GaugeDefinition(
     otherwise="A shard that stays `claiming` or `loading`: its partition has no leader. Look at the storage nodes.",
 )
 
-UNWRITABLE = unwritable.definition(NAME, TRANSACTION_TOPIC)
+UNWRITABLE = unwritable_decisions.definition(NAME, TRANSACTION_TOPIC)
 
 
 def open_transactions(coordinator: TransactionCoordinator, now_ms: int) -> dict[str, Any]:

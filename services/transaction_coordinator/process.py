@@ -1,13 +1,13 @@
-"""A whole transaction coordinator process, over the environment that it is given (`libs/coordinator/process.py`)."""
+"""A whole transaction coordinator process, over the environment that it is given (`libs/coordinator/process/process.py`)."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GROUP_COORDINATOR
-from libs.coordinator import process
+from libs.coordinator.process import process
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
-from libs.rpc.schema import unpack
-from libs.rpc.server import Accept
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.rpc_server import Accept
 from libs.runtime.lifecycle import Lifecycle
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.process import Environment

@@ -5,7 +5,7 @@ from typing import Final
 from libs.cluster.image import ClusterImage
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from tests.bench import group_frames as frames
 from tests.bench import load
 from tests.bench.sides import Side

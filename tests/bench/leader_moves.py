@@ -25,7 +25,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import STORAGE, Member, PartitionState
 from libs.cluster.store import Delete, Put
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.controller import (
     ALTER_PARTITIONS,
     CREATE_TOPICS,
@@ -36,10 +36,10 @@ from libs.rpc.contracts.controller import (
     NewTopic,
     TopicsReply,
 )
-from libs.rpc.envelope import Hello
-from libs.rpc.errors import RpcFailure
-from libs.rpc.schema import pack, unpack
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.envelope import Hello
+from libs.rpc.messages.errors import RpcFailure
+from libs.rpc.messages.schema import pack, unpack
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
 from tests.support.ports import reserve_ports
 

@@ -9,7 +9,7 @@ from libs.cluster.health import MARKERS, REBALANCE, SHOWN_MAX, LongRunning
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from libs.rpc.contracts.controller import FINDING_NAME_LENGTH_MAX, FINDINGS_MAX, Finding, Heartbeat
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.schema import pack, unpack
 from services.controller.core.failure_detection.findings import KEPT_MS, ReportedFindings
 from services.controller.core.failure_detection.liveness import Process
 from services.controller.failure_detection.failure_detector import FailureDetector

@@ -17,7 +17,7 @@ from libs.cluster import keys
 from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.membership import Membership
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.controller import (
     ALLOCATE_PRODUCER_IDS,
     CREATE_TOPICS,
@@ -30,10 +30,10 @@ from libs.rpc.contracts.controller import (
     TopicRef,
     TopicsReply,
 )
-from libs.rpc.envelope import Hello
-from libs.rpc.errors import RpcError
-from libs.rpc.schema import unpack
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.envelope import Hello
+from libs.rpc.messages.errors import RpcError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
 from tests.cluster.conftest import EtcdServer
 from tests.controller.images import storage

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.store import Put
 from libs.rpc.contracts.controller import ALTER_CONFIGS, AlterConfigs
-from libs.rpc.schema import pack
+from libs.rpc.messages.schema import pack
 from libs.wire.errors import ErrorCode
 from services.controller.api import methods
 from tests.cluster.conftest import run_virtually

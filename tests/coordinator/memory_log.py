@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from libs.coordinator.internal_log import Cancel, Claimed, Read, Refused, Stored, Unknown
-from libs.coordinator.shard import Fence, PlannedAppend
+from libs.coordinator.core.shard import Fence, PlannedAppend
+from libs.coordinator.log.internal_log import Cancel, Claimed, Read, Refused, Stored, Unknown
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
 

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.shard import BATCH_BYTES_MAX, Shard
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.shard import BATCH_BYTES_MAX, Shard
+from libs.coordinator.core.tables import Journal
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 

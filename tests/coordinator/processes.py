@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from libs.clock import SystemClock
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.shard_owners import Owner
-from libs.coordinator.shard_set import ShardSet
-from libs.coordinator.states import State
-from libs.rpc.client import Hello, RpcClient
-from libs.rpc.socket_transport import SocketTransport
+from libs.coordinator.core.states import State
+from libs.coordinator.shards.shard_set import ShardSet
+from libs.rpc.client.rpc_client import Hello, RpcClient
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.lifecycle import Lifecycle
 from libs.runtime.peers import Peers
 from libs.runtime.process import Environment, Identity

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.shard import Fence, PlannedAppend, Shard
-from libs.coordinator.states import State
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.shard import Fence, PlannedAppend, Shard
+from libs.coordinator.core.states import State
 from libs.wire.errors import ErrorCode
 from tests.coordinator.shelf import NEVER, Add, Event, Fail, Put, Read, Recorded, Remove, Shelf, Wait, replayed
 

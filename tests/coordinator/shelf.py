@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from libs.coordinator.decisions import Decision, Expired, KeyValue
-from libs.coordinator.tables import Journal, Table
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, Expired, KeyValue
+from libs.coordinator.core.tables import Journal, Table
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 
 NEVER = -1

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from libs.coordinator.driver import ShardDriver
-from libs.coordinator.pending import Answer
-from libs.coordinator.shard_set import ShardSet
+from libs.coordinator.core.pending import Answer
+from libs.coordinator.shards.driver import ShardDriver
+from libs.coordinator.shards.shard_set import ShardSet
 
 Answered = asyncio.Future[Answer[Any, Any]]
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from libs.clock import SystemClock, WallMs
-from libs.coordinator.driver import ShardDriver
-from libs.coordinator.internal_log import Refused, Unknown
-from libs.coordinator.states import State
-from libs.coordinator.steady_time import SteadyTime
+from libs.coordinator.core.states import State
+from libs.coordinator.log.internal_log import Refused, Unknown
+from libs.coordinator.shards.driver import ShardDriver
+from libs.coordinator.shards.steady_time import SteadyTime
 from libs.wire.errors import ErrorCode
 from tests.coordinator.memory_log import Partition
 from tests.coordinator.shelf import Add, Event, Fail, Put, Read, Recorded, Remove, Shelf, Wait

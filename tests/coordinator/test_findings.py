@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from libs.coordinator.findings import LOOK_S, Findings, finding
+from libs.coordinator.process.findings import LOOK_S, Findings, finding
 from libs.rpc.contracts.controller import FINDING_NAME_LENGTH_MAX, FINDINGS_MAX, Finding
 
 

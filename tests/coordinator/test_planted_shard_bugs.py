@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from libs.coordinator import pending, shard
-from libs.coordinator.pending import Pending
-from libs.coordinator.shard import PlannedAppend, Shard
-from libs.coordinator.states import State
-from libs.coordinator.tables import Journal
-from libs.coordinator.timers import Timers
+from libs.coordinator.core import pending, shard
+from libs.coordinator.core.pending import Pending
+from libs.coordinator.core.shard import PlannedAppend, Shard
+from libs.coordinator.core.states import State
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.timers import Timers
 from tests.coordinator.shard_model import Leader, ShardMachine, random_run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -113,7 +113,7 @@ def nothing_is_forgotten_before_it_is_committed_but_all_after(patch: pytest.Monk
 
 
 def a_removal_is_not_noted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("libs.coordinator.tables.Table.pop", dict.pop)
+    patch.setattr("libs.coordinator.core.tables.Table.pop", dict.pop)
 
 
 class LeaderWithoutOwnerEpochs(Leader):

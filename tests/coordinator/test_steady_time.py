@@ -1,7 +1,7 @@
 """Sessions do not end together because somebody set the clock."""
 
 from libs.clock import SystemClock, WallMs
-from libs.coordinator.steady_time import SteadyTime
+from libs.coordinator.shards.steady_time import SteadyTime
 
 
 class Hand(SystemClock):

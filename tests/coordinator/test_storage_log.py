@@ -11,14 +11,14 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState, Replica
 from libs.cluster.store import WatchBatch, WatchEvent
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.internal_log import Refused, Stored, Unknown
-from libs.coordinator.shard import Fence, PlannedAppend
-from libs.coordinator.storage_log import ANSWER_S_MAX, APPEND_MS_MAX, IN_LOG, StorageLog, _on_response
-from libs.rpc.client import OnReply, Response
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.shard import Fence, PlannedAppend
+from libs.coordinator.log.internal_log import Refused, Stored, Unknown
+from libs.coordinator.log.storage_log import ANSWER_S_MAX, APPEND_MS_MAX, IN_LOG, StorageLog, _on_response
+from libs.rpc.client.rpc_client import OnReply, Response
 from libs.rpc.contracts.storage import Append, Appended, AppendPartition, AppendReply
-from libs.rpc.envelope import EMPTY
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.envelope import EMPTY
+from libs.rpc.messages.schema import pack, unpack
 
 TOPIC_ID = bytes(15) + b"\1"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.coordinator.tables import Journal, Table
-from libs.coordinator.timers import RETRY_MS, Timers
-from libs.coordinator.write_errors import client_error
+from libs.coordinator.core.tables import Journal, Table
+from libs.coordinator.core.timers import RETRY_MS, Timers
+from libs.coordinator.core.write_errors import client_error
 from libs.wire.errors import ErrorCode
 
 Change = Callable[[Table[str, int]], object]

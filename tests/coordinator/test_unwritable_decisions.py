@@ -8,16 +8,17 @@ from typing import Any, TypeAlias
 import pytest
 
 from libs.clock import SystemClock
-from libs.coordinator.decisions import Decision, Expired
-from libs.coordinator.driver import ShardDriver
-from libs.coordinator.internal_log import Refused
-from libs.coordinator.pending import Group, Marks
-from libs.coordinator.shard import UNWRITABLE_RETRY_MS
-from libs.coordinator.states import State
-from libs.coordinator.steady_time import SteadyTime
-from libs.coordinator.tables import Journal
-from libs.coordinator.timers import RETRY_MS
-from libs.coordinator.unwritable import TooLarge, UnwritableDecisions
+from libs.coordinator.core.decisions import Decision, Expired
+from libs.coordinator.core.pending import Group, Marks
+from libs.coordinator.core.shard import UNWRITABLE_RETRY_MS
+from libs.coordinator.core.states import State
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.timers import RETRY_MS
+from libs.coordinator.core.unwritable import TooLarge
+from libs.coordinator.log.internal_log import Refused
+from libs.coordinator.shards.driver import ShardDriver
+from libs.coordinator.shards.steady_time import SteadyTime
+from libs.coordinator.shards.unwritable_decisions import UnwritableDecisions
 from libs.wire.errors import ErrorCode
 from tests.coordinator.memory_log import Partition
 from tests.coordinator.one_shard import CoordinatorRequest, OneShard
@@ -153,7 +154,7 @@ async def driver(partition: Partition, told: UnwritableDecisions) -> AsyncIterat
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     found = []
     for record in caplog.records:
-        if record.name == "libs.coordinator.unwritable":
+        if record.name == "libs.coordinator.shards.unwritable_decisions":
             found.append((record.message, str(record.__dict__["fields"].get("event", ""))))
     return found
 

@@ -15,7 +15,7 @@ from libs.cluster.codec import encode
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import GATEWAY, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import Outcome, Put
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.peers import Peers
 from libs.runtime.process import Environment, Identity
 from libs.telemetry.metrics import Metrics

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask, AskReply
-from libs.rpc.schema import unpack
-from libs.rpc.server import Call, Hello, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.rpc_server import Call, Hello, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 
 
 @dataclass

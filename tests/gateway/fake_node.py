@@ -22,9 +22,9 @@ from libs.rpc.contracts.storage import (
     OpenFile,
     OpenFileReply,
 )
-from libs.rpc.schema import unpack
-from libs.rpc.server import Call, Hello, Peer, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.rpc_server import Call, Hello, Peer, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
 
 

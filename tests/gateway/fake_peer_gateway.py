@@ -4,8 +4,8 @@ from libs.cluster import keys
 from libs.cluster.records import GATEWAY, Listener, Member
 from libs.cluster.store import Delete
 from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
-from libs.rpc.server import Call, Hello, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.server.rpc_server import Call, Hello, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from tests.gateway.conftest import HOST_ID, Rig
 from tests.support.ports import LAST
 

@@ -61,7 +61,7 @@ async def test_loggers_are_described_as_kafka_describes_its_own() -> None:
     assert (config.name, config.value, config.config_source, config.config_type) == (LOGGER, "WARN", 6, 0)
     assert (config.read_only, config.is_sensitive, config.synonyms, config.documentation) == (False, False, [], None)
     everything = {each.name for each in (await describe("2", None)).configs}
-    assert {"root", "services.gateway", "libs.rpc.server", LOGGER, OTHER} <= everything
+    assert {"root", "services.gateway", "libs.rpc.server.rpc_server", LOGGER, OTHER} <= everything
     assert (await describe("2", ["no.such.logger"])).configs == []
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.page_cache import has_all_pages, warm
-from libs.rpc.passed_files import OsPassedFiles
+from libs.rpc.files.page_cache import has_all_pages, warm
+from libs.rpc.files.passed_files import OsPassedFiles
 from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers.file_descriptors import OpenedFile
 from tests.gateway.backlogs import batch_at, fill, whole

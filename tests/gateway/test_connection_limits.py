@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from libs.rpc.transport import Receiver, Stream
+from libs.rpc.transport.transport import Receiver, Stream
 from services.gateway.core.connection_limits import (
     DESCRIPTORS_PER_FILE,
     MAX_CONNECTIONS,
@@ -90,7 +90,7 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[Stream]:
         return accept(connections, stream, broker_id)
 
     monkeypatch.setattr(Connections, "accept", noted)
-    monkeypatch.setattr("libs.rpc.socket_stream.CLOSE_TIMEOUT_S", 600.0)
+    monkeypatch.setattr("libs.rpc.transport.socket_stream.CLOSE_TIMEOUT_S", 600.0)
     return accepted
 
 

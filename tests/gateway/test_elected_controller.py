@@ -8,9 +8,9 @@ from libs.cluster import keys
 from libs.cluster.records import ElectedController, Member
 from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, TopicsReply
 from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
-from libs.rpc.errors import RpcError
-from libs.rpc.server import Call, Hello, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.errors import RpcError
+from libs.rpc.server.rpc_server import Call, Hello, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange.request_context import ControllerUnavailable
 from tests.gateway.conftest import HOST_ID, Rig

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import libs.rpc.socket_stream as socket_stream
+import libs.rpc.transport.socket_stream as socket_stream
 from libs.cluster import features, keys
 from libs.rpc.contracts.storage import Fetched
-from libs.rpc.descriptors import Ancillary, close_all, received_descriptors
+from libs.rpc.transport.descriptors import Ancillary, close_all, received_descriptors
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.fetch.pending_fetch import PendingFetch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.rpc.errors import RpcError
+from libs.rpc.messages.errors import RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.init_producer_id import InitProducerIdRequest
 from services.gateway.exchange.request_context import ControllerUnavailable

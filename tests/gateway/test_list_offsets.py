@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
-from libs.rpc.errors import RpcError
+from libs.rpc.messages.errors import RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_offsets import (
     ListOffsetsPartition as Wanted,

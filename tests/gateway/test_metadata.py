@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from libs.rpc.contracts.controller import CreateInternalTopic, CreateTopics, NewTopic, TopicResult, TopicsReply
-from libs.rpc.errors import DeadlineExceeded, RpcError
+from libs.rpc.messages.errors import DeadlineExceeded, RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataTopic, RequestedTopic, write_response
 from libs.wire.primitives import Writer

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.socket_stream import SocketStream
-from libs.rpc.transport import KERNELS_CHOICE
+from libs.rpc.transport.socket_stream import SocketStream
+from libs.rpc.transport.transport import KERNELS_CHOICE
 from tests.gateway.conftest import Rig
 
 KERNEL_ADDS = 2
@@ -29,7 +29,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.append(connected.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
         return SocketStream(connected, **how)
 
-    monkeypatch.setattr("libs.rpc.socket_transport.SocketStream", made)
+    monkeypatch.setattr("libs.rpc.transport.socket_transport.SocketStream", made)
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
-from libs.rpc.passed_files import OsPassedFiles
+from libs.rpc.files.passed_files import OsPassedFiles
 from services.gateway.core.sequential_reads import BATCHES_MAX, HEADER, end_of_batches
 from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers.file_descriptors import OpenedFile
@@ -63,7 +63,7 @@ async def test_an_answer_that_has_left_stands_when_its_file_cannot_be_mapped(rig
     await rig.start(sendfile_bytes_min=0)
     written = fill(rig, 60)
     client = await rig.client(1)
-    monkeypatch.setattr("libs.rpc.passed_files.mmap.mmap", refuse)
+    monkeypatch.setattr("libs.rpc.files.passed_files.mmap.mmap", refuse)
     assert await read_all(client, 120) == b"".join(written)
     assert rig.gateway is not None
     assert not rig.gateway.data_path.files.in_use
@@ -88,7 +88,7 @@ def test_a_file_that_is_cut_under_its_mapping_is_the_leaders_to_tell_of(tmp_path
 
 
 def test_an_older_kernel_reads_the_headers_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.rpc.passed_files.MADV_POPULATE_READ", 12345)
+    monkeypatch.setattr("libs.rpc.files.passed_files.MADV_POPULATE_READ", 12345)
     file = file_of(tmp_path / "log", 40)
     size = os.path.getsize(tmp_path / "log")
     assert sequential_fetch_cache.end_in_file(file, 0, size) == (80, size)

@@ -15,7 +15,7 @@ from libs.rpc.contracts.controller import (
     TopicResult,
     TopicsReply,
 )
-from libs.rpc.errors import Disconnected, RpcError
+from libs.rpc.messages.errors import Disconnected, RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import create_partitions as partitions_wire
 from libs.wire.messages import create_topics as create_wire

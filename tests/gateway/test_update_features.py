@@ -3,7 +3,7 @@
 import pytest
 
 from libs.rpc.contracts.controller import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply
-from libs.rpc.errors import RpcError
+from libs.rpc.messages.errors import RpcError
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from libs.coordinator.decisions import Decision, Expired, KeyValue
-from libs.coordinator.tables import Journal, Table
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, Expired, KeyValue
+from libs.coordinator.core.tables import Journal, Table
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.messages.describe_groups import DescribeGroupsResponse
 from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse

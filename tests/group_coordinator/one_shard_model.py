@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from libs.coordinator.states import State as Life
+from libs.coordinator.core.states import State as Life
 from tests.group_coordinator.one_shard import OneShard
 
 

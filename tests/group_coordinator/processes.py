@@ -9,10 +9,10 @@ from libs.cluster import keys
 from libs.cluster.codec import decode, encode
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, Member
-from libs.rpc.client import Response, RpcClient
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask
 from libs.rpc.contracts.coordinators import AskReply as Answered
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.runtime.peers import Peers
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages import (

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from libs.coordinator.observed_machine import ObservedMachine
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.observed_machine import ObservedMachine
+from libs.coordinator.core.tables import Journal
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest

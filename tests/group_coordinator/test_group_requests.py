@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.coordinator.client_requests import SUCCESS, _fields
+from libs.coordinator.requests.client_requests import SUCCESS, _fields
 from libs.rpc.contracts.coordinators import Ask, AskReply
-from libs.rpc.envelope import pack_body
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.envelope import pack_body
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import pack, unpack
 
 INTS = st.integers(-(1 << 63), (1 << 63) - 1)
 ASKS = st.builds(Ask, INTS, INTS, INTS, st.text(max_size=5), st.text(max_size=5), INTS)

@@ -14,10 +14,10 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, PartitionState, Replica
 from libs.cluster.shard_owners import Owner
-from libs.coordinator import client_requests
-from libs.coordinator.shard_hashing import shard_of
-from libs.coordinator.tables import Journal
-from libs.rpc.client import RpcClient
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.requests import client_requests
+from libs.rpc.client.rpc_client import RpcClient
 from libs.runtime.admin import NotShown
 from libs.wire.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, write_assignment
 from libs.wire.errors import ErrorCode

@@ -10,8 +10,8 @@ import pytest
 from libs.clock import SystemClock, WallMs
 from libs.cluster import keys
 from libs.cluster.image_follower import ImageFollower
-from libs.rpc.client import Hello
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.client.rpc_client import Hello
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.storage_nodes import StorageNodes
 from libs.wire.record_batches.batch_layout import Codec
 from libs.wire.record_batches.records import Record, build_batch

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from libs.coordinator.decisions import Expired
+from libs.coordinator.core.decisions import Expired
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.list_groups import ListGroupsRequest

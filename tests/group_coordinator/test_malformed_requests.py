@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.coordinator.malformed_requests import EVERY_S, PEERS_MAX, MalformedRequestLog
+from libs.coordinator.requests.malformed_requests import EVERY_S, PEERS_MAX, MalformedRequestLog
 
 
 class LogLines:

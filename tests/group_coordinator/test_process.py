@@ -11,12 +11,12 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.membership import Superseded
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.commitlog.files.filesystem import OsFileSystem
-from libs.coordinator.shard_handover import has_successors
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.coordinator.process.shard_handover import has_successors
 from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask
 from libs.rpc.contracts.coordinators import AskReply as Answered
-from libs.rpc.schema import unpack
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.address_book import AddressBook
 from libs.runtime.peers import Peers
 from libs.wire.api_keys import ApiKey

@@ -12,12 +12,12 @@ from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator.shard_hashing import shard_of
-from libs.rpc.client import Hello, RpcClient
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.rpc.client.rpc_client import Hello, RpcClient
 from libs.rpc.contracts.controller import CREATE_INTERNAL_TOPIC, CreateInternalTopic, TopicsReply
-from libs.rpc.errors import RpcFailure
-from libs.rpc.schema import pack, unpack
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.errors import RpcFailure
+from libs.rpc.messages.schema import pack, unpack
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -10,11 +10,11 @@ import pytest
 from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.records import GATEWAY
-from libs.coordinator import deferred_requests
-from libs.rpc.client import Response
+from libs.coordinator.requests import deferred_requests
+from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask, AskReply
-from libs.rpc.schema import unpack
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.process import Environment, Identity
 from libs.telemetry.metrics import Metrics
 from libs.wire.api_keys import ApiKey

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from libs.coordinator.decisions import Decision, Expired, KeyValue
-from libs.coordinator.findings import LOOKED_AT_MAX, MARGIN_MS
-from libs.coordinator.observed_machine import ObservedMachine
-from libs.coordinator.tables import Journal
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, Expired, KeyValue
+from libs.coordinator.core.observed_machine import ObservedMachine
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.timers import TimerKey
+from libs.coordinator.process.findings import LOOKED_AT_MAX, MARGIN_MS
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.core.model.group_events import (

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask
 from libs.rpc.contracts.storage import AppendReply
 from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, AddPartitions, Marker, WriteMarkers
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.schema import pack, unpack
 from libs.transactions import question
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.client import RpcClient
-from libs.rpc.envelope import Hello, Introduction
-from libs.rpc.server import Accept, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.client.rpc_client import RpcClient
+from libs.rpc.messages.envelope import Hello, Introduction
+from libs.rpc.server.rpc_server import Accept, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 
 
 @pytest.fixture

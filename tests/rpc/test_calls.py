@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.client import Response
+from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import OPEN_FILE, Appended, AppendReply, OpenFile
-from libs.rpc.envelope import Hello
-from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure, ShuttingDown
-from libs.rpc.schema import unpack
-from libs.rpc.server import Call
+from libs.rpc.messages.envelope import Hello
+from libs.rpc.messages.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure, ShuttingDown
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.rpc_server import Call
 from tests.rpc.conftest import Network
 from tests.support.polling import until
 

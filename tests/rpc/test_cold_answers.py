@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import libs.rpc.disk_readers as disk_readers
-import libs.rpc.socket_stream as socket_stream
-from libs.rpc.client import RpcClient
-from libs.rpc.errors import KAFKA_STORAGE_ERROR, RpcError
-from libs.rpc.server import Call, RpcServer
+import libs.rpc.files.disk_readers as disk_readers
+import libs.rpc.transport.socket_stream as socket_stream
+from libs.rpc.client.rpc_client import RpcClient
+from libs.rpc.messages.errors import KAFKA_STORAGE_ERROR, RpcError
+from libs.rpc.server.rpc_server import Call, RpcServer
 from tests.rpc.conftest import Network
 from tests.support.polling import until
 

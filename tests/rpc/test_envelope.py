@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.rpc.envelope import Hello, Kind, pack_body, pack_frame, pack_hello, read_hello, unpack_frame
-from libs.rpc.errors import EnvelopeError
+from libs.rpc.messages.envelope import Hello, Kind, pack_body, pack_frame, pack_hello, read_hello, unpack_frame
+from libs.rpc.messages.errors import EnvelopeError
 
 HELLO = Hello("storage", 3, 17, "0.1", 1, "cluster-a")
 

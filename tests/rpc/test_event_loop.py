@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.event_loop import EARLY_SENDS_MAX, EventLoop, outbox_of
+from libs.rpc.transport.event_loop import EARLY_SENDS_MAX, EventLoop, outbox_of
 
 
 def run(body: Callable[[], Any]) -> Any:

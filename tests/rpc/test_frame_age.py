@@ -1,6 +1,6 @@
 """The time for which a frame waited, though the clocks of the two ends share no origin."""
 
-from libs.rpc.frame_age import FrameAge
+from libs.rpc.server.frame_age import FrameAge
 
 
 def test_the_quickest_frame_is_the_measure_of_the_others() -> None:

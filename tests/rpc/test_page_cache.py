@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.rpc.page_cache import has_all_pages, is_cached, warm
+from libs.rpc.files.page_cache import has_all_pages, is_cached, warm
 
 PIECE = 1 << 18
 

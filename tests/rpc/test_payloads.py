@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from libs.rpc.envelope import Kind, pack_body, pack_frame
-from libs.rpc.errors import KAFKA_STORAGE_ERROR, Disconnected, RpcError
-from libs.rpc.server import Call
+from libs.rpc.messages.envelope import Kind, pack_body, pack_frame
+from libs.rpc.messages.errors import KAFKA_STORAGE_ERROR, Disconnected, RpcError
+from libs.rpc.server.rpc_server import Call
 from tests.rpc.conftest import Network
 from tests.support.polling import until
 

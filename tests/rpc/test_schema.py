@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.rpc.contracts import controller, storage
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import pack, unpack
 
 CONTRACTS = [
     value

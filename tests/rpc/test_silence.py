@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from libs.rpc import client_connection, server_connection
-from libs.rpc.envelope import Hello, Kind, pack_body, pack_frame, pack_hello, unpack_frame
-from libs.rpc.errors import Disconnected
-from libs.rpc.server import Call
-from libs.rpc.silence import PING, SILENCE_S, Finding, Silence, looks_in
-from libs.rpc.transport import Stream
+from libs.rpc.client import client_connection
+from libs.rpc.client.silence import PING, Finding, Silence, looks_in
+from libs.rpc.messages.envelope import Hello, Kind, pack_body, pack_frame, pack_hello, unpack_frame
+from libs.rpc.messages.errors import Disconnected
+from libs.rpc.server import server_connection
+from libs.rpc.server.rpc_server import Call
+from libs.rpc.transport.transport import SILENCE_S, Stream
 from libs.wire.frames import FrameReader
 from tests.rpc.conftest import Network
 from tests.support.polling import until

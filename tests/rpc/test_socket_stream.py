@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import libs.rpc.disk_readers as disk_readers
-import libs.rpc.socket_stream as socket_stream
-from libs.rpc.descriptors import MAX_DESCRIPTORS
-from libs.rpc.socket_stream import SocketStream
-from libs.rpc.socket_transport import SocketTransport, parse_address
-from libs.rpc.transport import Stream
+import libs.rpc.files.disk_readers as disk_readers
+import libs.rpc.transport.socket_stream as socket_stream
+from libs.rpc.transport.descriptors import MAX_DESCRIPTORS
+from libs.rpc.transport.socket_stream import SocketStream
+from libs.rpc.transport.socket_transport import SocketTransport, parse_address
+from libs.rpc.transport.transport import Stream
 from tests.support.polling import until
 
 
@@ -524,7 +524,7 @@ async def test_accepting_goes_on_after_the_process_ran_out_of_descriptors(
 ) -> None:
     import resource
 
-    import libs.rpc.socket_transport as module
+    import libs.rpc.transport.socket_transport as module
 
     monkeypatch.setattr(module, "OUT_OF_DESCRIPTORS_PAUSE_S", 0.05)
     owners: list[Owner] = []

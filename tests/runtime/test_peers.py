@@ -15,11 +15,11 @@ from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import GATEWAY, STORAGE, Member, NodeRecord
 from libs.cluster.store import Delete, KeyValue, Operation, Outcome, Put, RangeResult
 from libs.commitlog.files.filesystem import OsFileSystem
-from libs.rpc.call import Call
 from libs.rpc.contracts.peers import IMAGE, IMAGE_AT, ImageAt
-from libs.rpc.envelope import Hello
-from libs.rpc.server import Accept, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.envelope import Hello
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import Accept, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime import peers as peers_module
 from libs.runtime.address_book import Address, AddressBook, Book
 from libs.runtime.peers import ImageLending, Peers

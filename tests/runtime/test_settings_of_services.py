@@ -10,8 +10,8 @@ import pytest
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_store import MemoryStore
-from libs.rpc.server import RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.server.rpc_server import RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime import process
 from libs.runtime.process import Identity
 from libs.runtime.registration import Registration

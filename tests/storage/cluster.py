@@ -17,7 +17,7 @@ from libs.cluster.shard_owners import Owner
 from libs.cluster.store import Delete, Outcome, Put
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.files.open_files import OpenFiles
-from libs.rpc.client import Response, RpcClient
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.storage import (
     APPEND,
     DELETE_RECORDS,
@@ -40,9 +40,9 @@ from libs.rpc.contracts.storage import (
     ListOffsetsPartition,
     ListOffsetsReply,
 )
-from libs.rpc.schema import unpack
-from libs.rpc.server import Hello
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.rpc_server import Hello
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.children import Children, InlineChildren
 from libs.runtime.process import Identity
 from libs.telemetry.metrics import Metrics

@@ -7,7 +7,6 @@ from typing import Any
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import CONTROLLER, ElectedController, InSync, Member
-from libs.rpc.call import Call
 from libs.rpc.contracts.controller import (
     ALTER_PARTITIONS,
     WITHDRAW,
@@ -18,9 +17,10 @@ from libs.rpc.contracts.controller import (
     Withdraw,
     WithdrawReply,
 )
-from libs.rpc.schema import unpack
-from libs.rpc.server import Hello, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import Hello, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from tests.storage.cluster import StorageCluster
 from tests.storage.fake_follower import image, show
 

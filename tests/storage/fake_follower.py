@@ -7,11 +7,11 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, ConfigOverrides, InSync, Member, PartitionState, Replica, Topic
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.replication import PROGRESS, PULL, MadeDurable, Progress, Pull, Pulled, PulledFrom, PullReply
-from libs.rpc.schema import pack, unpack
-from libs.rpc.server import Hello
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import pack, unpack
+from libs.rpc.server.rpc_server import Hello
+from libs.rpc.transport.socket_transport import SocketTransport
 from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster
 from tests.support.polling import until
 

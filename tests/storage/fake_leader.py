@@ -10,11 +10,11 @@ from typing import Any
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, Member, PartitionState, Replica
-from libs.rpc.call import Call
 from libs.rpc.contracts.replication import PROGRESS, PULL, MadeDurable, Progress, Pull, Pulled, PulledFrom, PullReply
-from libs.rpc.schema import unpack
-from libs.rpc.server import Hello, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import Hello, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.record_batches.batches import BatchHeader, patch
 from tests.storage.cluster import NODE_ID, StorageCluster, batch
 

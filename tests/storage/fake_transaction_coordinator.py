@@ -9,11 +9,11 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import TRANSACTION_COORDINATOR, InSync, Member, PartitionState, Replica, Topic
 from libs.cluster.topic_names import TRANSACTION_TOPIC
-from libs.rpc.call import Call
 from libs.rpc.contracts.transactions import ADD_PARTITIONS, AddPartitions, PartitionsAdded
-from libs.rpc.schema import unpack
-from libs.rpc.server import Hello, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import Hello, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from tests.storage.cluster import NODE_ID, StorageCluster
 
 TOPIC_ID = (0x7A).to_bytes(16, "big")

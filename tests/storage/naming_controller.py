@@ -8,11 +8,11 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER, ElectedController, Member
 from libs.cluster.store import ModRevisionIs, Put
-from libs.rpc.call import Call
 from libs.rpc.contracts.controller import ASSIGN_DIRS, WITHDRAW, AssignDirs, AssignDirsReply, Withdraw, WithdrawReply
-from libs.rpc.schema import unpack
-from libs.rpc.server import Hello, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import Hello, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from services.controller.core.directories.replica_directories import assign_dirs
 from services.controller.core.model.refusal import Refused
 from tests.storage.cluster import StorageCluster

@@ -5,10 +5,10 @@ import asyncio
 from libs.clock import SystemClock, WallMs
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.shard_owners import Owner
-from libs.coordinator.shard_set import ShardSet
-from libs.coordinator.states import State
-from libs.rpc.client import Hello
-from libs.rpc.socket_transport import SocketTransport
+from libs.coordinator.core.states import State
+from libs.coordinator.shards.shard_set import ShardSet
+from libs.rpc.client.rpc_client import Hello
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.storage_nodes import StorageNodes
 from tests.coordinator.shelf import Event, Recorded, Shelf
 from tests.coordinator.submissions import submit_to_shard

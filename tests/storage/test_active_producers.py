@@ -10,7 +10,7 @@ from libs.rpc.contracts.storage import (
     DescribeProducersReply,
     PartitionProducers,
 )
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.replication.leader import active_producers
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of

@@ -13,7 +13,7 @@ from crc32c import crc32c
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
-from libs.rpc.client import Response
+from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import Appended
 from libs.runtime.children import ChildProcesses
 from libs.wire.errors import ErrorCode

@@ -14,7 +14,7 @@ from libs.clock import SystemClock
 from libs.commitlog.model.config import LogConfig
 from libs.rpc.contracts.log_layout import LOG_LAYOUT, LogLayoutReply, LogLayoutRequest
 from libs.rpc.contracts.storage import FETCH, OPEN_FILE, Fetch, FetchPartition, OpenFile, OpenFileReply
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import iter_batches
 from services.storage.disks import disk_reads

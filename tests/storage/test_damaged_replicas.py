@@ -9,11 +9,11 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ElectedController, Member, Topic
-from libs.rpc.call import Call
 from libs.rpc.contracts.controller import WITHDRAW, Withdraw, WithdrawReply
-from libs.rpc.schema import unpack
-from libs.rpc.server import Hello, RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import Hello, RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import StorageCluster, batch
 from tests.storage.three_nodes import Nodes, nodes

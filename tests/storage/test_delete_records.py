@@ -11,7 +11,7 @@ from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
 from libs.commitlog.partition_log.directory import LOG_START_OFFSETS
 from libs.rpc.contracts.storage import DELETE_RECORDS, DeletedRecords, DeleteRecords, DeleteRecordsPartition, DeleteRecordsReply
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, directory, partition_of
 from tests.storage.held_disk import HeldDisk

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from libs.rpc.errors import RpcError
-from libs.rpc.socket_stream import SocketStream
+from libs.rpc.messages.errors import RpcError
+from libs.rpc.transport.socket_stream import SocketStream
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchHeader
 from services.storage.replication.follower.leader_files import LeaderFiles

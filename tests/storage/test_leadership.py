@@ -183,7 +183,7 @@ async def test_a_clean_stop_is_remembered_and_nothing_is_read_again(cluster: Sto
 
 async def test_calls_that_are_not_what_they_should_be_are_refused(cluster: StorageCluster) -> None:
     from libs.rpc.contracts.storage import APPEND, FETCH, LIST_OFFSETS
-    from libs.rpc.errors import RpcError
+    from libs.rpc.messages.errors import RpcError
 
     assert cluster.client is not None
     bodies = {

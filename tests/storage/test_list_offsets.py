@@ -13,7 +13,7 @@ from libs.commitlog.model.config import LogConfig
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.segments.timestamp_search import HeaderWalk
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
 from services.storage.threads.offload import ThreadOffload

@@ -24,7 +24,7 @@ from libs.commitlog.opening.aborted_transactions import AbortedTransactions
 from libs.commitlog.partition_log.directory import CLEANED_OFFSETS
 from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.runtime.children import ChildDied, InlineChildren
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch, iter_records

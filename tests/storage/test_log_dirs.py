@@ -1,7 +1,7 @@
 """The description of a node's log directories."""
 
 from libs.rpc.contracts.storage import DESCRIBE_LOG_DIRS, DescribeLogDirs, LogDir, LogDirsReply
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of
 from tests.support.polling import until

@@ -13,7 +13,7 @@ from libs.rpc.contracts.storage import (
     LogEnds,
     LogEndsReply,
 )
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of
 from tests.storage.held_disk import HeldDisk

@@ -8,7 +8,7 @@ import pytest
 from libs.commitlog.model.config import LogConfig
 from libs.rpc.contracts.log_layout import LOG_LAYOUT, UNKNOWN_TIMESTAMP, LogLayoutReply, LogLayoutRequest
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.fetch import log_layout
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of

@@ -7,8 +7,8 @@ from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
-from libs.rpc.errors import RpcError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import RpcError
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.keyed_batches import TransactionalBatch, build_keyed_batch
 from libs.wire.record_batches.markers import Marker, marker_record

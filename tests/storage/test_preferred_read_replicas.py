@@ -9,7 +9,7 @@ import pytest
 
 from libs.cluster.configs.broker_table import RACK_AWARE
 from libs.rpc.contracts.storage import FETCH, Fetch, Fetched, FetchPartition, FetchReply
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import batch
 from tests.storage.three_nodes import Nodes, nodes

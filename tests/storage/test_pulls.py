@@ -9,7 +9,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
-from libs.rpc.errors import RpcError
+from libs.rpc.messages.errors import RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchHeader
 from services.storage.partition.partition import Key

@@ -21,7 +21,7 @@ from libs.rpc.contracts.storage import (
     OpenFile,
     OpenFileReply,
 )
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch, iter_records
 from services.storage.disks.disks import Disk

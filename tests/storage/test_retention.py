@@ -14,7 +14,7 @@ from libs.commitlog.files.filesystem import Buffer
 from libs.commitlog.files.reserved_file import RESERVE_SUFFIX
 from libs.commitlog.partition_log.directory import LOG_START_OFFSETS
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import NODE_ID, StorageCluster, directory, partition_of
 from tests.storage.held_disk import HeldDisk

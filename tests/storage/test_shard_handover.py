@@ -9,10 +9,10 @@ from libs.cluster.codec import encode
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import STORAGE, Member
 from libs.cluster.shard_owners import Owner
-from libs.coordinator.shard_hashing import java_hash, shard_of
-from libs.coordinator.states import State
-from libs.rpc.client import Hello
-from libs.rpc.socket_transport import SocketTransport
+from libs.coordinator.core.shard_hashing import java_hash, shard_of
+from libs.coordinator.core.states import State
+from libs.rpc.client.rpc_client import Hello
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.storage_nodes import StorageNodes
 from tests.coordinator.shelf import Add, Put, Read
 from tests.coordinator.submissions import submit_to_shard

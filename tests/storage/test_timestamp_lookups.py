@@ -9,7 +9,7 @@ import pytest
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.segments.timestamp_search import BATCHES_MAX
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.runtime.children import ChildProcesses
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import Codec

@@ -14,7 +14,7 @@ from libs.cluster.codec import encode
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import Topic
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until

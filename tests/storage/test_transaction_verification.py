@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from libs.rpc.client import Response
+from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
 from libs.rpc.contracts.transactions import WRITE_MARKERS, Marker, WriteMarkers
-from libs.rpc.errors import DeadlineExceeded
+from libs.rpc.messages.errors import DeadlineExceeded
 from libs.transactions import question
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch

@@ -13,7 +13,7 @@ from libs.rpc.contracts.storage import (
     ListOffsetsPartition,
     ListOffsetsReply,
 )
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.fetch import reading
 from services.storage.partition import partition as partition_module

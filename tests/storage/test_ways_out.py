@@ -17,10 +17,10 @@ from libs.commitlog import __main__ as commitlog
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import DirectoryOwnerMismatch
 from libs.commitlog.partition_log.directory import STRAY_SUFFIX, LogDirectory
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.controller import UNCLEAN, DeleteTopics, ElectLeaders, NewTopic, TopicRef
-from libs.rpc.server import Hello
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.server.rpc_server import Hello
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
 from services.controller.core.elections.doubt import in_doubt
 from services.controller.elections.log_end_survey import LogSurvey

@@ -14,7 +14,7 @@ from libs.rpc.contracts.storage import (
     DescribeLogDirs,
     LogDirsReply,
 )
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.record_batches.batches import iter_batches
 from libs.wire.record_batches.records import iter_records
 from services.storage.disks.disks import Disk

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import iter_batches

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.client import Response, RpcClient
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.storage import AppendReply
 from libs.rpc.contracts.transactions import ADD_PARTITIONS, WRITE_MARKERS
-from libs.rpc.errors import DeadlineExceeded
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import DeadlineExceeded
+from libs.rpc.messages.schema import unpack
 from tests.support.polling import until
 
 

@@ -12,16 +12,16 @@ from libs.cluster.codec import encode
 from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ElectedController, Member
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.rpc.call import Call
-from libs.rpc.client import Hello, RpcClient
+from libs.rpc.client.rpc_client import Hello, RpcClient
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, HEARTBEAT, Heartbeat, HeartbeatReply, ProducerIdBlock
 from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS, Ask
 from libs.rpc.contracts.coordinators import AskReply as Answered
 from libs.rpc.contracts.storage import Appended, AppendReply
 from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, Marker, WriteMarkers
-from libs.rpc.schema import unpack
-from libs.rpc.server import RpcServer
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import RpcServer
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages import add_offsets_to_txn, add_partitions_to_txn, end_txn, init_producer_id, list_transactions
 from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

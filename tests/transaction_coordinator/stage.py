@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import count
 from typing import Any
 
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.tables import Journal
 from services.transaction_coordinator.core.requests import (
     PRODUCER_ID_NEEDED,
     AddPartitions,

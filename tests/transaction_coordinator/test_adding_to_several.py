@@ -3,7 +3,7 @@
 import pytest
 
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -8,8 +8,8 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import MetadataHistory, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
-from libs.rpc.client import Hello
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.client.rpc_client import Hello
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
 from services.transaction_coordinator.core.states import State

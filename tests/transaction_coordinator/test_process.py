@@ -10,17 +10,17 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.health import MARKERS, TRANSACTION
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator import client_requests
-from libs.coordinator.internal_log import Cancel, Unknown
-from libs.coordinator.internal_log import Refused as LogRefused
-from libs.coordinator.shard import PlannedAppend
-from libs.coordinator.shard_hashing import shard_of
-from libs.coordinator.storage_log import StorageLog
-from libs.rpc.client import Response, RpcClient
+from libs.coordinator.core.shard import PlannedAppend
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.coordinator.log.internal_log import Cancel, Unknown
+from libs.coordinator.log.internal_log import Refused as LogRefused
+from libs.coordinator.log.storage_log import StorageLog
+from libs.coordinator.requests import client_requests
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.contracts.transactions import ADD_PARTITIONS, WRITE_MARKERS, AddPartitions, PartitionsAdded
 from libs.rpc.contracts.transactions import Marker as WantedMarker
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_transactions import ListTransactionsRequest
 from libs.wire.record_batches.markers import Marker

@@ -8,10 +8,10 @@ from typing import Final, Protocol
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE, InSync
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.storage import LOG_ENDS, LogEnds, LogEndsReply
-from libs.rpc.errors import RpcFailure
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.errors import RpcFailure
+from libs.rpc.messages.schema import pack, unpack
 from services.controller.core.elections.leader_election import ReplicaLogEnd
 
 log = logging.getLogger(__name__)

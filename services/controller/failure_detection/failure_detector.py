@@ -14,11 +14,11 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
-from libs.rpc.call import Call, Peer
+from libs.rpc.client.probe import refuses
 from libs.rpc.contracts.controller import Heartbeat, HeartbeatReply
-from libs.rpc.probe import refuses
-from libs.rpc.schema import unpack
-from libs.rpc.transport import Transport
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call, Peer
+from libs.rpc.transport.transport import Transport
 from libs.telemetry.logs import fields
 from services.controller.core.failure_detection.findings import ReportedFindings
 from services.controller.core.failure_detection.liveness import Liveness, Process, State

@@ -6,9 +6,9 @@ import itertools
 import logging
 from collections.abc import Sequence
 
-from libs.rpc.client import Response
+from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import APPEND, Appended
-from libs.rpc.errors import (
+from libs.rpc.messages.errors import (
     ContractError,
     DeadlineExceeded,
     Disconnected,
@@ -17,7 +17,7 @@ from libs.rpc.errors import (
     RpcFailure,
     ShuttingDown,
 )
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.runtime.parked_queues import COPIED_BYTES_MAX, ParkedQueues
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from libs.rpc.client import Response
+from libs.rpc.client.rpc_client import Response
 from services.gateway.appends.batch import Batch
 from services.gateway.peers.storage_nodes import StorageNode
 

@@ -6,7 +6,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR, PartitionState
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from libs.rpc.contracts.coordinators import ASK_GROUPS, ASK_TRANSACTIONS
 
 NO_BROKER = -1

@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from libs.rpc.client import Response
+from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import FETCH, Fetched, FetchReply
-from libs.rpc.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
+from libs.rpc.messages.schema import unpack
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchRequest

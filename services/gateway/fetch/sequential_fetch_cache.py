@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from libs.rpc.contracts.storage import Fetched
-from libs.rpc.passed_files import PassedFiles
+from libs.rpc.files.passed_files import PassedFiles
 from libs.wire.record_batches.batch_layout import LENGTH_END
 from services.gateway.core.fetch_template import FetchTemplate
 from services.gateway.core.routing import TopicRoute

@@ -9,10 +9,10 @@ A lookup by timestamp is not left to it once the leader has received it (`servic
 import asyncio
 from collections.abc import Callable
 
-from libs.rpc.client import Response, RpcClient
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListOffsetsReply
-from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure
+from libs.rpc.messages.schema import unpack
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode

@@ -11,7 +11,7 @@ remembered for existing partitions only, and not for topics that do not exist ye
 
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.storage import ALTER_LOG_DIRS, AlterLogDirs, AlterLogDirsReply
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

@@ -9,7 +9,7 @@ Differences from Kafka: on the bootstrap port, which is no broker, any broker is
 
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.storage import DESCRIBE_LOG_DIRS, DescribeLogDirs, LogDir, LogDirsReply
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

@@ -8,7 +8,7 @@ other the coordinator of the transactional id decides, and its answer is relayed
 
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.image import ClusterImage
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.wire.api_keys import ApiKey, is_flexible
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

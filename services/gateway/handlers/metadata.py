@@ -28,7 +28,7 @@ from libs.rpc.contracts.controller import (
     NewTopic,
     TopicsReply,
 )
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.metadata import (
     MetadataBroker,

@@ -15,7 +15,7 @@ from typing import Final
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.contracts.storage import Appended, AppendReply
 from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, WRITE_MARKERS, Marker, WriteMarkers
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.write_txn_markers import (
     WritableTxnMarker,

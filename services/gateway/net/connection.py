@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
-from libs.rpc.transport import Stream
+from libs.rpc.transport.transport import Stream
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
 from services.gateway.config import GatewayConfig

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple
 
-from libs.rpc.transport import Receiver, Stream
+from libs.rpc.transport.transport import Receiver, Stream
 from libs.runtime.memory import give_back_memory
 from libs.telemetry.limited_lines import LimitedLines
 from libs.wire.frames import ChunkPool

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from libs.host_port import with_port
-from libs.rpc.transport import Listener, Receiver, Stream, Transport
+from libs.rpc.transport.transport import Listener, Receiver, Stream, Transport
 from libs.telemetry.logs import fields
 from services.gateway.core.addresses import BOOTSTRAP
 

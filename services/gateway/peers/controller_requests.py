@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Protocol, TypeVar
 
-from libs.rpc.errors import RpcError, RpcFailure
+from libs.rpc.messages.errors import RpcError, RpcFailure
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
 

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from libs.rpc.client import Response, RpcClient
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.coordinators import AskReply
-from libs.rpc.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
+from libs.rpc.messages.schema import pack, unpack
 from libs.telemetry.logs import fields
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS, Api

@@ -12,9 +12,9 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import Member
 from libs.cluster.shard_owners import Owner
-from libs.rpc.client import Hello, RpcClient
-from libs.rpc.errors import RpcFailure
-from libs.rpc.transport import Transport
+from libs.rpc.client.rpc_client import Hello, RpcClient
+from libs.rpc.messages.errors import RpcFailure
+from libs.rpc.transport.transport import Transport
 from libs.telemetry.logs import fields
 from services.gateway.core.coordinator_shards import CoordinatorKind, CoordinatorShards
 from services.gateway.peers.coordinator_request import Coordinator, CoordinatorQuery, CoordinatorRequest, OnResult

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
-from libs.rpc.passed_files import Mapping, OsPassedFiles, PassedFiles
-from libs.rpc.schema import unpack
+from libs.rpc.files.passed_files import Mapping, OsPassedFiles, PassedFiles
+from libs.rpc.messages.schema import unpack
 from libs.telemetry.limited_lines import LimitedLines
 from services.gateway.peers.storage_nodes import StorageNode
 

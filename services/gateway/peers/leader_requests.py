@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from libs.lean_dataclass import dataclass
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange.request_context import GatewayState, NodeUnavailable
 

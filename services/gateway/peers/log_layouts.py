@@ -9,10 +9,10 @@ from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
 
-from libs.rpc.client import Response
+from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.log_layout import LOG_LAYOUT, LogLayoutReply, SegmentLayout
-from libs.rpc.errors import ContractError, Disconnected, Overloaded
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError, Disconnected, Overloaded
+from libs.rpc.messages.schema import unpack
 from services.gateway.core.routing import PartitionRoute
 from services.gateway.core.sequential_reads import FRESH_S
 from services.gateway.peers.storage_nodes import Nodes, StorageNode

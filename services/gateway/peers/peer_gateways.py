@@ -11,11 +11,11 @@ from collections.abc import Callable
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import GATEWAY, Member
-from libs.rpc.client import Hello, RpcClient
+from libs.rpc.client.probe import refuses
+from libs.rpc.client.rpc_client import Hello, RpcClient
 from libs.rpc.contracts.peers import IMAGE_AT
-from libs.rpc.errors import DeadlineExceeded, RpcError, RpcFailure
-from libs.rpc.probe import refuses
-from libs.rpc.transport import Transport
+from libs.rpc.messages.errors import DeadlineExceeded, RpcError, RpcFailure
+from libs.rpc.transport.transport import Transport
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE, Member
-from libs.rpc.client import Hello, RpcClient
-from libs.rpc.errors import RpcFailure
-from libs.rpc.transport import Transport
+from libs.rpc.client.rpc_client import Hello, RpcClient
+from libs.rpc.messages.errors import RpcFailure
+from libs.rpc.transport.transport import Transport
 from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 

@@ -7,9 +7,9 @@ of either protocol goes to the part with its group, and may convert the group to
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
-from libs.coordinator.decisions import Decision, Expired, KeyValue
-from libs.coordinator.tables import Journal
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, Expired, KeyValue
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from libs.wire.messages.delete_groups import DeleteGroupsRequest

@@ -13,9 +13,9 @@ from typing import Any, Final
 from libs.clock import Clock
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.cluster.shard_owners import Owner
-from libs.coordinator.observed_machine import ObservedMachine
-from libs.coordinator.shard_hashing import shard_of
-from libs.coordinator.shard_set import ShardSet
+from libs.coordinator.core.observed_machine import ObservedMachine
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.coordinator.shards.shard_set import ShardSet
 from libs.runtime.admin import NotShown
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.records import OffsetCommitted

@@ -7,7 +7,7 @@ the shard it is the time of the load.
 from collections.abc import Callable
 from typing import Any
 
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.timers import TimerKey
 
 Deadlines = Callable[[TimerKey], int | None]
 """The deadline of a timer of the group's shard, in ms. None: it is not set."""

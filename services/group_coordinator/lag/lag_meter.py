@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from libs.clock import Clock
 from libs.cluster.image import ClusterImage
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.storage import (
     FETCH,
     LIST_OFFSETS,
@@ -29,8 +29,8 @@ from libs.rpc.contracts.storage import (
     ListOffsetsPartition,
     ListOffsetsReply,
 )
-from libs.rpc.errors import ContractError, RpcFailure
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.errors import ContractError, RpcFailure
+from libs.rpc.messages.schema import pack, unpack
 from libs.runtime.storage_nodes import StorageNodes
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import NO_UUID

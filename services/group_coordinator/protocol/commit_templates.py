@@ -10,7 +10,7 @@ from copy import copy
 from functools import partial
 from typing import Final
 
-from libs.coordinator.deferred_requests import Write
+from libs.coordinator.requests.deferred_requests import Write
 from libs.wire.api_keys import ApiKey, first_flexible
 from libs.wire.apis import GROUP_APIS, Api
 from libs.wire.messages.offset_commit import (

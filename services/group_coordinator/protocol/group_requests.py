@@ -6,13 +6,13 @@ from itertools import chain
 from random import Random
 from typing import Any
 
-from libs.coordinator import client_requests
-from libs.coordinator.client_requests import NOT_COORDINATOR, ClientRequests, Count
-from libs.coordinator.deferred_requests import Write
-from libs.coordinator.pending import Answer
-from libs.coordinator.shard_set import ShardSet
-from libs.rpc.call import Call
+from libs.coordinator.core.pending import Answer
+from libs.coordinator.requests import client_requests
+from libs.coordinator.requests.client_requests import NOT_COORDINATOR, ClientRequests, Count
+from libs.coordinator.requests.deferred_requests import Write
+from libs.coordinator.shards.shard_set import ShardSet
 from libs.rpc.contracts.coordinators import ASK_GROUPS
+from libs.rpc.server.call import Call
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import GROUP_APIS, Api
 from libs.wire.messages.list_groups import ListGroupsRequest

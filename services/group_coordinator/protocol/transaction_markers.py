@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator.pending import Answer
-from libs.coordinator.shard_set import ShardSet
-from libs.rpc.call import Call
+from libs.coordinator.core.pending import Answer
+from libs.coordinator.shards.shard_set import ShardSet
 from libs.rpc.contracts.storage import Appended, AppendReply
 from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, Marker, WriteMarkers
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
-from libs.rpc.server import Accept
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import Accept
 from libs.transactions.marker_numbers import MarkerNumbers
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.model.requests import MarkerReply, Reply, RequestEvent, TransactionMarker

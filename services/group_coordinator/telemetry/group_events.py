@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final, assert_never
 
 from libs.cluster.health import REBALANCE
-from libs.coordinator.findings import LOOKED_AT_MAX, MARGIN_MS, finding
+from libs.coordinator.process.findings import LOOKED_AT_MAX, MARGIN_MS, finding
 from libs.rpc.contracts.controller import Finding
 from services.group_coordinator.core.model.group_events import (
     CLASSIC,

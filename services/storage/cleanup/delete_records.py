@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from libs.commitlog.model.errors import OffsetOutOfRange
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import DeletedRecords, DeleteRecords, DeleteRecordsPartition, DeleteRecordsReply
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.controller import ASSIGN_DIRS, AssignDirs
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 from services.storage.core.replication.leadership import assigned_directory, hosts

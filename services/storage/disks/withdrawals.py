@@ -12,7 +12,7 @@ from collections.abc import Callable
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState
 from libs.rpc.contracts.controller import WITHDRAW, Withdraw
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 from services.storage.core.replication.leadership import hosts

@@ -8,10 +8,10 @@ import asyncio
 from functools import partial
 
 from libs.commitlog.segments.reading import Slice
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import Fetch
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.parked_fetches import ParkedFetches
 from services.storage.core.produce.admission import Refusal

@@ -7,10 +7,10 @@ from typing import Any
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.page_cache import FIRST_ATTEMPT, ColdRead, NotInPageCache
 from libs.commitlog.segments.segment import FileRegistry
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import OpenFile, OpenFileReply
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.disks.disk_reads import DiskReads, TooManyReads
 

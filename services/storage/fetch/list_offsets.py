@@ -10,10 +10,10 @@ from libs.commitlog.model.errors import LogDamaged, WouldBlock
 from libs.commitlog.partition_log.log import TimestampAndOffset, TimestampSearch
 from libs.commitlog.segments.timestamp_search import SearchStep
 from libs.lean_dataclass import dataclass
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.lookup_turns import TooManyLookups
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch

@@ -9,10 +9,10 @@ from libs.commitlog.model.errors import LogDamaged
 from libs.commitlog.segments.index import IndexEntries
 from libs.commitlog.segments.segment import Segment
 from libs.commitlog.segments.segment_file import FileRegistry
-from libs.rpc.call import Call
 from libs.rpc.contracts.log_layout import UNKNOWN_TIMESTAMP, LogLayoutReply, LogLayoutRequest, SegmentLayout
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.disks.disk_reads import DiskReads, TooManyReads

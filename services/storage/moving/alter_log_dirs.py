@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import AlterLogDirs, AlterLogDirsReply
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.core.replication.leadership import hosts
 from services.storage.disks.disks import Disk, Disks

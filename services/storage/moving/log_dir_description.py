@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 from libs.commitlog.files.filesystem import FileSystem
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import DescribeLogDirs, LogDir, LogDirsReply, LogInDir
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.disks.disks import Disk, Disks
 from services.storage.moving.moves import Moves

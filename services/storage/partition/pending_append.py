@@ -1,7 +1,7 @@
 """One Append call, and the answers of its partitions. It is answered once, when the last of them is settled."""
 
-from libs.rpc.call import Call
-from libs.rpc.envelope import EMPTY
+from libs.rpc.messages.envelope import EMPTY
+from libs.rpc.server.call import Call
 from services.storage.partition.append_answers import Answer
 
 

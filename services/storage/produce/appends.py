@@ -25,8 +25,8 @@ from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.commitlog.model.errors import LogWriteError
 from libs.commitlog.partition_log.log import BatchMeta
 from libs.commitlog.producers.producer_state import Duplicate
-from libs.rpc.call import Call
-from libs.rpc.envelope import EMPTY
+from libs.rpc.messages.envelope import EMPTY
+from libs.rpc.server.call import Call
 from libs.runtime.children import Children
 from libs.telemetry.logs import fields
 from libs.transactions.marker_numbers import MarkerNumbers

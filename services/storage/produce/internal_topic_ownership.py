@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from libs.cluster.topic_names import INTERNAL_TOPICS
-from libs.rpc.call import Call
 from libs.rpc.contracts.ownership import Claim, Claimed
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError
 from services.storage.core.produce.admission import Refusal

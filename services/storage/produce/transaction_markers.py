@@ -1,11 +1,11 @@
 """`storage.write_markers`: coordinators end transactions in the partitions that this node leads."""
 
 from libs.cluster.topic_names import INTERNAL_TOPICS
-from libs.rpc.call import Call
 from libs.rpc.contracts.transactions import Marker as Wanted
 from libs.rpc.contracts.transactions import WriteMarkers
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.markers import Marker, build_marker

@@ -6,8 +6,8 @@ Brokers verify for older clients that a partition was added (KIP-890, part 1), a
 from collections.abc import Mapping
 from typing import Final
 
-from libs.coordinator.decisions import Decision
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.decisions import Decided, answered, decided, refusal
 from services.transaction_coordinator.core.requests import (

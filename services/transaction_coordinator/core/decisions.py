@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.requests import PartitionsReply, ProducerReply, Reply, WriteMarkers
 from services.transaction_coordinator.core.states import PREPARED

@@ -11,8 +11,8 @@ import struct
 from itertools import groupby
 from typing import Final
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.record_writer import RecordWriter
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.record_writer import RecordWriter
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.transaction_coordinator.core.states import BY_NUMBER, State
 from services.transaction_coordinator.core.transaction import (

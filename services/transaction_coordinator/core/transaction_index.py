@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop
 from typing import Final
 
-from libs.coordinator.tables import Journal, Table, add_to_count
+from libs.coordinator.core.tables import Journal, Table, add_to_count
 from services.transaction_coordinator.core.states import AT_REST
 from services.transaction_coordinator.core.transaction import Transaction
 

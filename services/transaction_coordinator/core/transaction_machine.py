@@ -5,11 +5,11 @@ from itertools import islice
 from typing import Final, assert_never
 
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator.decisions import Decision, Expired, KeyValue
-from libs.coordinator.pending import RECORD_OVERHEAD
-from libs.coordinator.shard_hashing import shard_of
-from libs.coordinator.tables import Journal, Table
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, Expired, KeyValue
+from libs.coordinator.core.pending import RECORD_OVERHEAD
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.coordinator.core.tables import Journal, Table
+from libs.coordinator.core.timers import TimerKey
 from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.keyed_batches import TransactionalBatch

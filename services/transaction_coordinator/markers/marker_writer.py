@@ -25,11 +25,11 @@ from libs.cluster.records import PartitionState
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.lean_dataclass import dataclass
-from libs.rpc.client import Response, RpcClient
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.storage import AppendReply
 from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, WRITE_MARKERS, Marker, WriteMarkers
-from libs.rpc.errors import ContractError, RpcFailure
-from libs.rpc.schema import pack, unpack
+from libs.rpc.messages.errors import ContractError, RpcFailure
+from libs.rpc.messages.schema import pack, unpack
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
 from libs.telemetry.limited_lines import LimitedLines

@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any
 
 from libs.cluster.image import ClusterImage
-from libs.coordinator.pending import Answer
-from libs.coordinator.shard_hashing import shard_of
-from libs.coordinator.shard_set import ShardSet
-from libs.rpc.call import Call
+from libs.coordinator.core.pending import Answer
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.coordinator.shards.shard_set import ShardSet
 from libs.rpc.contracts.transactions import ADD_PARTITIONS, PartitionsAdded
 from libs.rpc.contracts.transactions import AddPartitions as Asked
-from libs.rpc.schema import unpack
-from libs.rpc.server import Accept
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
+from libs.rpc.server.rpc_server import Accept
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.requests import AddPartitions, PartitionsReply, Reply, Request, VerifyPartitions
 from services.transaction_coordinator.core.transaction import TRANSACTION_VERSION_2, Producer

@@ -8,13 +8,13 @@ from typing import Any
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS
-from libs.coordinator import client_requests
-from libs.coordinator.client_requests import ClientRequests, Count
-from libs.coordinator.deferred_requests import Write
-from libs.coordinator.pending import Answer
-from libs.coordinator.shard_set import ShardSet
-from libs.rpc.call import Call
+from libs.coordinator.core.pending import Answer
+from libs.coordinator.requests import client_requests
+from libs.coordinator.requests.client_requests import ClientRequests, Count
+from libs.coordinator.requests.deferred_requests import Write
+from libs.coordinator.shards.shard_set import ShardSet
 from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS
+from libs.rpc.server.call import Call
 from libs.runtime.producer_ids import ProducerIds
 from libs.telemetry.logs import fields
 from libs.wire.apis import TRANSACTION_APIS, Api

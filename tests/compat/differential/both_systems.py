@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from tests.compat.differential.comparison import Path, differences, normalise
 from tests.compat.differential.scenario import Fields, Scenario, Step, World
 from tests.compat.differential.scenarios.config_bounds import GROUP

@@ -14,7 +14,7 @@ from itertools import count
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from libs.coordinator.states import State as Life
+from libs.coordinator.core.states import State as Life
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic.classic_groups import STRANDED
 from services.group_coordinator.core.classic.group import Group

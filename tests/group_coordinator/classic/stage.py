@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from libs.coordinator.decisions import Decision, Expired, KeyValue
-from libs.coordinator.tables import Journal
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, Expired, KeyValue
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

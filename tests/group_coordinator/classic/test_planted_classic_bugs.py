@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from services.group_coordinator.core.classic import changes, expiries, joins, rebalances, syncs
 from services.group_coordinator.core.classic import classic_groups as part

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header

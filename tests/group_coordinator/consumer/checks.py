@@ -4,8 +4,8 @@ from collections import Counter, deque
 from dataclasses import fields
 from typing import Any
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.tables import Journal
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import revocation_key, session_key
 from services.group_coordinator.core.consumer.partitions import each

@@ -13,7 +13,7 @@ from itertools import combinations, count
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from libs.coordinator.states import State as Life
+from libs.coordinator.core.states import State as Life
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.consumer.states import State
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from libs.coordinator.decisions import Decision, Expired, KeyValue
-from libs.coordinator.tables import Journal
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, Expired, KeyValue
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.core.consumer.consumer_groups import Consumer

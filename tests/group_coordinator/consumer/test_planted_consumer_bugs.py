@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from services.group_coordinator.core.consumer import expiries, heartbeats, leaves, reconciliation, subscriptions, target
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import GroupDecision

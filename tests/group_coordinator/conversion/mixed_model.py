@@ -7,7 +7,7 @@ are refused, or lost with nobody knowing; owners fail, and the next knows what t
 
 from random import Random
 
-from libs.coordinator.states import State as Life
+from libs.coordinator.core.states import State as Life
 from services.group_coordinator.core.classic.states import State as ClassicState
 from services.group_coordinator.core.consumer import partitions
 from services.group_coordinator.core.consumer.group_decision import session_key

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.tables import Journal
 from libs.wire.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

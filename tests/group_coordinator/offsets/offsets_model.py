@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.shard import Shard
-from libs.coordinator.states import State as Life
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.shard import Shard
+from libs.coordinator.core.states import State as Life
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.tables import Journal
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetPending, OffsetRemoved, TransactionEnded
 from services.group_coordinator.core.offsets.offset_table import OffsetTable
 from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.tables import Journal
 from libs.wire.consumer_protocol import PROTOCOL_TYPE
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescribedGroup

@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.coordinator.decisions import KeyValue
+from libs.coordinator.core.decisions import KeyValue
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from services.group_coordinator.core.model.records import OffsetCommitted

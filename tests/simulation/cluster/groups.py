@@ -8,8 +8,8 @@ from libs.cluster import keys
 from libs.cluster.codec import decode
 from libs.cluster.records import PartitionState, Topic
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator.shard_hashing import shard_of
-from libs.coordinator.states import State
+from libs.coordinator.core.shard_hashing import shard_of
+from libs.coordinator.core.states import State
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
 from tests.simulation.cluster import kafka_client, kafka_groups

@@ -7,7 +7,7 @@ import asyncio
 import struct
 from collections.abc import Sequence
 
-from libs.rpc.transport import Stream
+from libs.rpc.transport.transport import Stream
 from libs.wire.api_keys import ApiKey
 from libs.wire.headers import RequestHeader, write_request_header
 from libs.wire.primitives import Writer

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from crc32c import crc32c
 
-from libs.rpc.transport import Stream
+from libs.rpc.transport.transport import Stream
 from libs.wire.api_keys import ApiKey
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
 from libs.wire.messages import create_topics, delete_topics, incremental_alter_configs, init_producer_id, list_offsets

@@ -15,10 +15,10 @@ from libs.commitlog.files.page_cache import NonblockingLookup
 from libs.commitlog.model.errors import DirectoryDamaged
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.producers.producer_state import FRESH, NO_OFFSET, ProducerState
-from libs.coordinator.client_requests import ClientRequests
-from libs.coordinator.driver import ShardDriver
-from libs.coordinator.shard import Shard
-from libs.rpc.client_connection import ClientConnection
+from libs.coordinator.core.shard import Shard
+from libs.coordinator.requests.client_requests import ClientRequests
+from libs.coordinator.shards.driver import ShardDriver
+from libs.rpc.client.client_connection import ClientConnection
 from libs.rpc.contracts.replication import Pulled, PulledFrom
 from libs.runtime.identity import IncarnationDamaged
 from services.controller.core.elections import leader_election as elections

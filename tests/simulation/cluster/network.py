@@ -13,9 +13,8 @@ from collections.abc import Callable
 from contextvars import copy_context
 from random import Random
 
-from libs.rpc.passed_files import PassedFiles
-from libs.rpc.silence import SILENCE_S
-from libs.rpc.transport import KERNELS_CHOICE, Receiver, Stream
+from libs.rpc.files.passed_files import PassedFiles
+from libs.rpc.transport.transport import KERNELS_CHOICE, SILENCE_S, Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
 from tests.simulation.cluster.passed_files import SimulatedPassedFiles
 from tests.simulation.cluster.stream import SimulatedStream

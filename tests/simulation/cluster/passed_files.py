@@ -1,4 +1,5 @@
-"""Files that storage nodes pass to a gateway on their kernel: the page cache's inodes themselves, behind `libs.rpc.passed_files`.
+"""Files that storage nodes pass to a gateway on their kernel: the page cache's inodes themselves, behind
+`libs.rpc.files.passed_files`.
 
 What the kernel does with the page cache is drawn: now and then it lacks a range, which is there again a moment later.
 """
@@ -8,7 +9,7 @@ import os
 from collections.abc import Sequence
 from random import Random
 
-from libs.rpc.passed_files import Mapping
+from libs.rpc.files.passed_files import Mapping
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.inodes import SimFile
 

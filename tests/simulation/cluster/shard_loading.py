@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 from libs.cluster.configs.group_settings import own_group_values
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.tables import Journal
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
 from libs.wire.messages.list_groups import ListGroupsRequest

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, NamedTuple
 
-from libs.rpc.socket_stream import LOW_WATER
-from libs.rpc.transport import Buffer, Receiver
+from libs.rpc.transport.socket_stream import LOW_WATER
+from libs.rpc.transport.transport import Buffer, Receiver
 from tests.simulation.cluster.loop import LIFE
 from tests.simulation.cluster.passed_files import SimulatedPassedFiles
 from tests.simulation.disk import SimulatedDisk
@@ -60,7 +60,7 @@ What = bytes | _Message | Exception
 
 
 class SimulatedStream:
-    """One end of a connection; `other` is the other. See `libs.rpc.transport.Stream`."""
+    """One end of a connection; `other` is the other. See `libs.rpc.transport.transport.Stream`."""
 
     is_unix = False
     peer_uid: int | None = None

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from libs.rpc.transport import Receiver, Stream
+from libs.rpc.transport.transport import Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
 from tests.simulation.cluster.network import Network, SimulatedTransport
 from tests.simulation.disk import SimulatedDisk

@@ -11,7 +11,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import GROUP_COORDINATOR, STORAGE, PartitionState
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.coordinator.states import State
+from libs.coordinator.core.states import State
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource, CreateInternalTopic
 from services.controller.core.shards.shard_ownership import CALM_S
 from services.controller.core.topics.alter_configs import SET

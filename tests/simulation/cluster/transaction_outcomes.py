@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from libs.cluster.topic_names import TRANSACTION_TOPIC
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from libs.wire.record_batches.batches import BatchHeader, iter_batches
 from libs.wire.record_batches.markers import read_marker
 from libs.wire.record_batches.records import iter_records

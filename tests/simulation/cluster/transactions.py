@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from libs.cluster.records import PartitionState
 from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
-from libs.coordinator.states import State
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.states import State
+from libs.coordinator.core.tables import Journal
 from services.transaction_coordinator.coordinator import machine_of
 from services.transaction_coordinator.core.states import PREPARED
 from services.transaction_coordinator.core.states import State as TransactionState

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.coordinator.decisions import KeyValue
+from libs.coordinator.core.decisions import KeyValue
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from libs.wire.messages.delete_groups import DeleteGroupsResponse
 from libs.wire.messages.join_group import JoinGroupResponse

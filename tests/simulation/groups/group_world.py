@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from libs.coordinator.tables import Journal
+from libs.coordinator.core.tables import Journal
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.classic_settings import ClassicSettings
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings

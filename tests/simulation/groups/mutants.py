@@ -3,10 +3,10 @@
 `python -m tests.simulation.planted groups` prints the number of seeds that each takes.
 """
 
-from libs.coordinator.pending import Pending
-from libs.coordinator.shard import Shard
-from libs.coordinator.tables import Table
-from libs.coordinator.timers import Timers
+from libs.coordinator.core.pending import Pending
+from libs.coordinator.core.shard import Shard
+from libs.coordinator.core.tables import Table
+from libs.coordinator.core.timers import Timers
 from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.classic import joins, rebalances, syncs
 from services.group_coordinator.core.classic.classic_groups import Classic

@@ -7,9 +7,9 @@ committed by the next one.
 from collections.abc import Callable
 from typing import Any
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.internal_log import Claimed, Refused, Stored
-from libs.coordinator.shard import Fence, PlannedAppend
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.shard import Fence, PlannedAppend
+from libs.coordinator.log.internal_log import Claimed, Refused, Stored
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.ownership import Ownership, Standing
 from tests.simulation.groups.simulator import Simulator

@@ -6,12 +6,12 @@ What it asks of the log is late, or lost in either direction. It hears late who 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.internal_log import Claimed, Refused, Stored
-from libs.coordinator.shard import Shard
-from libs.coordinator.states import State
-from libs.coordinator.tables import Journal
-from libs.coordinator.write_errors import NOT_COORDINATOR
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.shard import Shard
+from libs.coordinator.core.states import State
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.write_errors import NOT_COORDINATOR
+from libs.coordinator.log.internal_log import Claimed, Refused, Stored
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.requests import RequestEvent
 from tests.simulation.groups.partition import Partition

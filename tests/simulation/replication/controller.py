@@ -8,7 +8,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.partition_table import TopicPartitions, Versions
 from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica, Topic
 from libs.rpc.contracts.controller import AlterPartitionsReply
-from libs.rpc.errors import RpcError
+from libs.rpc.messages.errors import RpcError
 from services.controller.core.elections import leader_election as elections
 from services.controller.core.model.refusal import Refused
 from services.controller.core.model.replica_health import LiveNode, live_nodes

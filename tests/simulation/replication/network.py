@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from libs.rpc.client_connection import Response
-from libs.rpc.errors import Disconnected, RpcError
-from libs.rpc.schema import pack
+from libs.rpc.client.client_connection import Response
+from libs.rpc.messages.errors import Disconnected, RpcError
+from libs.rpc.messages.schema import pack
 from tests.simulation.replication.simulator import NO_PROCESS, Simulator
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Network:
 
 
 class Call:
-    """The receiver's end: the part of `libs.rpc.call.Call` that services use."""
+    """The receiver's end: the part of `libs.rpc.server.call.Call` that services use."""
 
     __slots__ = ("_answer", "_on_cancel", "body", "cancelled", "payload")
 

@@ -2,8 +2,8 @@
 
 from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.producers.transactions import UnstableTransactions
-from libs.coordinator.pending import Pending
-from libs.coordinator.shard import Shard
+from libs.coordinator.core.pending import Pending
+from libs.coordinator.core.shard import Shard
 from libs.transactions.marker_numbers import MarkerNumbers
 from services.storage.produce.appends import Appends
 from services.storage.produce.transaction_markers import TransactionMarkers

@@ -15,9 +15,9 @@ import msgpack
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Member
 from libs.cluster.shard_owners import Owner
-from libs.rpc.call import pack_any
-from libs.rpc.client_connection import Response
-from libs.rpc.errors import DeadlineExceeded, Disconnected
+from libs.rpc.client.client_connection import Response
+from libs.rpc.messages.envelope import pack_any
+from libs.rpc.messages.errors import DeadlineExceeded, Disconnected
 from libs.wire.errors import ErrorCode
 from tests.simulation.cluster.loop import Life
 from tests.simulation.replication import network as replication

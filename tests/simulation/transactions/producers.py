@@ -8,7 +8,7 @@ from libs.cluster.records import STORAGE, TRANSACTION_COORDINATOR
 from libs.cluster.shard_owners import Owner
 from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS
 from libs.rpc.contracts.storage import APPEND
-from libs.rpc.errors import RpcFailure
+from libs.rpc.messages.errors import RpcFailure
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import add_partitions_to_txn, end_txn, init_producer_id

@@ -11,7 +11,7 @@ from libs.commitlog.model.errors import LogWriteError
 from libs.rpc.contracts.ownership import CLAIM
 from libs.rpc.contracts.storage import APPEND, FETCH, Fetch, Fetched, FetchReply
 from libs.rpc.contracts.transactions import WRITE_MARKERS
-from libs.rpc.schema import unpack
+from libs.rpc.messages.schema import unpack
 from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.wire.errors import ErrorCode
 from services.storage.core.effects import EffectHandlers

@@ -8,7 +8,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.partition_table import TopicPartitions, Versions
 from libs.cluster.records import STORAGE, TRANSACTION_COORDINATOR, InSync, Member, PartitionState, Replica, Topic
 from libs.cluster.topic_names import TRANSACTION_TOPIC
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from services.storage.partition.partition import Key
 from tests.simulation.replication.simulator import NO_PROCESS, Simulator
 from tests.simulation.transactions.checks import DATA, Checks

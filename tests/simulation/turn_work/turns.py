@@ -13,7 +13,7 @@ from libs.cluster.store import WatchBatch, WatchEvent
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.partition_log.log import BatchMeta, Log
 from libs.commitlog.producers.producer_entries import FIRST
-from libs.coordinator.decisions import Expired
+from libs.coordinator.core.decisions import Expired
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.list_groups import ListGroupsRequest

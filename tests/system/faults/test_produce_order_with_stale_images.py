@@ -13,7 +13,7 @@ from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import GATEWAY, Topic
-from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.process import Environment, Identity
 from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode

@@ -17,7 +17,12 @@ from typing import Any
 import msgpack
 
 from libs.cluster import codec, records
-from libs.rpc import contracts, schema
+from libs.rpc import contracts
+
+try:
+    from libs.rpc.messages import schema
+except ModuleNotFoundError:  # where older versions have it
+    from libs.rpc import schema  # type: ignore[attr-defined, no-redef]
 
 FULL, LEAST = True, False
 SCALARS: dict[Any, Any] = {int: 7, str: "seven", bytes: b"\x07", bool: True, float: 0.5}

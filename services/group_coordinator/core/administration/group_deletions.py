@@ -7,9 +7,9 @@ member joins meanwhile, the group stays, and the caller gets NON_EMPTY_GROUP.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from libs.coordinator.decisions import Decision
-from libs.coordinator.tables import Journal, Table
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision
+from libs.coordinator.core.tables import Journal, Table
+from libs.coordinator.core.timers import TimerKey
 from libs.lean_dataclass import dataclass
 from libs.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from services.group_coordinator.core.kinds.group_kind import Kind

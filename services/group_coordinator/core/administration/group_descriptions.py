@@ -7,7 +7,7 @@ DescribeGroups reports a missing group as an error from version 6 on (KIP-1043).
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, describe_groups
 from libs.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse

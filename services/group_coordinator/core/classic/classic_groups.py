@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from libs.coordinator.decisions import Decision, ParkKey
-from libs.coordinator.tables import Journal, Table
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, ParkKey
+from libs.coordinator.core.tables import Journal, Table
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_groups import DescribedGroup
 from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -1,6 +1,6 @@
 """Timeouts in a classic group: of sessions, of joins and of syncs."""
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from services.group_coordinator.core.classic.group_decision import Decided, GroupDecision, joins_key, syncs_key
 from services.group_coordinator.core.classic.rebalances import (
     complete_if_all_joined,

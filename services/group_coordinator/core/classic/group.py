@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from libs.coordinator.tables import Journal, Table, add_to_count
+from libs.coordinator.core.tables import Journal, Table, add_to_count
 from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes

@@ -2,8 +2,8 @@
 
 from typing import Any, TypeAlias
 
-from libs.coordinator.decisions import Decision, ParkKey
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision, ParkKey
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from libs.wire.messages.sync_group import SyncGroupResponse

@@ -1,6 +1,6 @@
 """JoinGroup (KIP-394: member ids first; KIP-345: static members; KIP-814: leaders that skip the assignment)."""
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.join_group import JoinGroupRequest

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from libs.coordinator.decisions import Decision
-from libs.coordinator.tables import Journal, Table
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision
+from libs.coordinator.core.tables import Journal, Table
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_describe import DescribedGroup
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -1,6 +1,6 @@
 """Timeouts in a consumer group: of sessions, and of the revocation of partitions."""
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from services.group_coordinator.core.consumer.group_decision import Decided, GroupDecision, session_ms
 from services.group_coordinator.core.consumer.leaves import fence
 from services.group_coordinator.core.model import reasons

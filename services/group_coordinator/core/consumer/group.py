@@ -8,7 +8,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from libs.coordinator.tables import Journal, Table, add_to_count
+from libs.coordinator.core.tables import Journal, Table, add_to_count
 from libs.lean_dataclass import dataclass
 from services.group_coordinator.core.consumer import changes, partitions
 from services.group_coordinator.core.consumer.member import LEAVE_GROUP_MEMBER_EPOCH, Member

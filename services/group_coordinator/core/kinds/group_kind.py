@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, describe_groups
 from libs.wire.messages.offset_commit import OffsetCommitRequest

@@ -15,8 +15,8 @@ Then no client knows that it leads, and none watches the topics.
 from collections.abc import Sequence
 from typing import Final
 
-from libs.coordinator.tables import Journal
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.consumer_protocol import PROTOCOL_TYPE
 from services.group_coordinator.core.classic import changes, rebalances
 from services.group_coordinator.core.classic.group import Group as ClassicGroup

@@ -6,7 +6,7 @@ timeout for that. The log does not keep this: the next owner tells the members a
 
 from typing import NamedTuple
 
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.timers import TimerKey
 from libs.lean_dataclass import dataclass
 
 PART = "mixed"

@@ -7,9 +7,9 @@ converted.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from libs.coordinator.decisions import Decision
-from libs.coordinator.tables import Journal, Table
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision
+from libs.coordinator.core.tables import Journal, Table
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

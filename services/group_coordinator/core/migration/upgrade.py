@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from libs.coordinator.decisions import ParkKey
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import ParkKey
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.consumer_protocol import PROTOCOL_TYPE, TopicPartition, read_assignment, read_subscription
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.sync_group import SyncGroupResponse

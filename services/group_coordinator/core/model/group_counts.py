@@ -7,7 +7,7 @@ the numbers.
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from libs.coordinator.tables import Journal, Table, add_to_count
+from libs.coordinator.core.tables import Journal, Table, add_to_count
 
 SIMPLE: Final = "simple"
 """The kind of a group that only has offsets."""

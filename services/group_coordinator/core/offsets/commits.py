@@ -10,7 +10,7 @@ even negative ones, as in Kafka: only the client interprets them.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_commit import (
     OffsetCommitRequest,

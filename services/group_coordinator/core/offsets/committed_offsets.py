@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from libs.coordinator.decisions import Decision
-from libs.coordinator.tables import Journal
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.decisions import Decision
+from libs.coordinator.core.tables import Journal
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.messages.offset_commit import OffsetCommitRequest
 from libs.wire.messages.offset_delete import OffsetDeleteRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from libs.cluster.metadata_history import is_surely_deleted
-from libs.coordinator.pending import RECORD_OVERHEAD
-from libs.coordinator.timers import TimerKey
+from libs.coordinator.core.pending import RECORD_OVERHEAD
+from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.kinds.group_kind import SINCE_COMMIT, Kind
 from services.group_coordinator.core.model.group_events import NOTHING_LEFT, GroupDeleted, GroupEvent, OffsetsExpired

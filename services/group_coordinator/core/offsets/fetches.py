@@ -9,7 +9,7 @@ A missing group has committed nothing, which is no error. `require_stable` asks 
 from collections.abc import Iterable
 from typing import Any
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_fetch import (
     OffsetFetchRequest,

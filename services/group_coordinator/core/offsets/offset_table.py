@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from sys import intern
 
-from libs.coordinator.tables import Journal, Table
+from libs.coordinator.core.tables import Journal, Table
 from libs.wire.primitives import NO_UUID
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetRemoved
 from services.group_coordinator.core.model.topics_view import TopicsView

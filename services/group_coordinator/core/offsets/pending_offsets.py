@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from sys import intern
 from typing import NamedTuple
 
-from libs.coordinator.tables import Journal, Table
+from libs.coordinator.core.tables import Journal, Table
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetPending, TransactionEnded
 
 

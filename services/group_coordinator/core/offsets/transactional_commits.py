@@ -7,7 +7,7 @@ Whoever asks for a decision has learnt from the transaction coordinator that the
 
 from typing import Any, Final
 
-from libs.coordinator.decisions import Decision
+from libs.coordinator.core.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_commit import (
     OffsetCommitRequest,

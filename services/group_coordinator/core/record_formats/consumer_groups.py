@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from libs.coordinator.record_writer import RecordWriter
+from libs.coordinator.core.record_writer import RecordWriter
 from libs.wire.primitives import Reader, Writer
 from services.group_coordinator.core.model.records import (
     ClassicMemberMetadata,

@@ -6,7 +6,7 @@ Version 3 added the leader epoch, version 4 compact encodings and the topic's id
 import struct
 from typing import Final
 
-from libs.coordinator.decisions import KeyValue
+from libs.coordinator.core.decisions import KeyValue
 from libs.wire.primitives import NO_UUID, Reader, Writer
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetRemoved
 from services.group_coordinator.core.record_formats.record_kind import Kind

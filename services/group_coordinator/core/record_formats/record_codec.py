@@ -7,8 +7,8 @@ batches have committed offsets alone, and control batches have markers.
 import struct
 from typing import Final
 
-from libs.coordinator.decisions import KeyValue
-from libs.coordinator.record_writer import RecordWriter
+from libs.coordinator.core.decisions import KeyValue
+from libs.coordinator.core.record_writer import RecordWriter
 from libs.wire.primitives import ProtocolError, Reader
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from libs.wire.record_batches.markers import Marker, marker_in, marker_record

@@ -12,10 +12,10 @@ from functools import partial
 
 from libs.cluster.backoff import Backoff
 from libs.lean_dataclass import dataclass
-from libs.rpc.client import Response, RpcClient
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.replication import PROGRESS, PULL, MadeDurable, Progress, Pull, Pulled, PulledFrom, PullReply
-from libs.rpc.errors import ContractError, RpcError, RpcFailure
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError, RpcError, RpcFailure
+from libs.rpc.messages.schema import unpack
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.replication.follower.following import Event, State

@@ -10,7 +10,7 @@ from typing import Any
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE
-from libs.rpc.client import RpcClient
+from libs.rpc.client.rpc_client import RpcClient
 from libs.runtime.process import Identity
 from libs.telemetry.log_burst import LogBurst
 from libs.telemetry.logs import fields

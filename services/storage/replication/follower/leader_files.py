@@ -14,11 +14,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 
-from libs.rpc.client import Response, RpcClient
+from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.storage import OPEN_FILE, FileRange, OpenFile, OpenFileReply
-from libs.rpc.descriptors import close_all
-from libs.rpc.errors import ContractError, RpcFailure
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError, RpcFailure
+from libs.rpc.messages.schema import unpack
+from libs.rpc.transport.descriptors import close_all
 
 FILES_MAX = 128
 IDLE_S = 30.0

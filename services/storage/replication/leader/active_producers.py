@@ -8,10 +8,10 @@ from itertools import chain, islice
 from typing import Final
 
 from libs.commitlog.producers.producer_state import ProducerEntry
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import ActiveProducer, DescribeProducers, DescribeProducersReply, PartitionProducers
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.partition.partition import Key

@@ -1,9 +1,9 @@
 """OffsetForLeaderEpoch: where an epoch ends in the leader's log (KIP-101, KIP-320)."""
 
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import EndOfEpoch, EndOfEpochReply, EpochEnd, EpochPartition
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch
 from services.storage.partition.partition_table import PartitionTable

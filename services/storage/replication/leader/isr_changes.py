@@ -16,8 +16,8 @@ from functools import partial
 
 from libs.cluster.records import STORAGE, InSync
 from libs.rpc.contracts.controller import ALTER_PARTITIONS, AlteredPartition, AlterPartitions, AlterPartitionsReply, NewIsr
-from libs.rpc.errors import ContractError, RpcFailure
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError, RpcFailure
+from libs.rpc.messages.schema import unpack
 from libs.runtime.controllers import Controllers
 from libs.telemetry.log_burst import LogBurst
 from libs.telemetry.logs import fields

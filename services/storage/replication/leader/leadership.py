@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from libs.rpc.contracts.replication import PROGRESS, PULL
 from libs.rpc.contracts.storage import DESCRIBE_PRODUCERS, END_OF_EPOCH, LOG_ENDS
-from libs.rpc.server import Accept
+from libs.rpc.server.rpc_server import Accept
 from libs.runtime.controllers import Controllers
 from services.storage.config import BrokerConfigs
 from services.storage.core.replication.leader.follower_progress import LagLimits

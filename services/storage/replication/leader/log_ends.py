@@ -1,9 +1,9 @@
 """LogEnds: what a replica here holds, leader or not. The controller asks before an election that may lose records."""
 
-from libs.rpc.call import Call
 from libs.rpc.contracts.storage import LogEnd, LogEnds, LogEndsReply
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.partition.partition import Key
 from services.storage.partition.partition_table import PartitionTable

@@ -20,10 +20,10 @@ from functools import partial
 from libs.cluster.records import STORAGE
 from libs.commitlog.files.page_cache import NotInPageCache
 from libs.commitlog.model.errors import LogDamaged, OffsetOutOfRange
-from libs.rpc.call import Call
 from libs.rpc.contracts.replication import INLINE_BYTES_MAX, Progress, Pull
-from libs.rpc.errors import ContractError
-from libs.rpc.schema import unpack
+from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import unpack
+from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.fetch_rules import Divergence, diverges, refuse_offset
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch

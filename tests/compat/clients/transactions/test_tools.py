@@ -6,7 +6,7 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.core.shard_hashing import shard_of
 from tests.compat.clients.admin import Admin
 from tests.compat.clients.transactions.transactional import read, transactional
 from tests.compat.kafka.tools import run_tool

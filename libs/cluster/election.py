@@ -1,18 +1,18 @@
-"""The election of the one controller that writes.
+"""The election of one process among those of a role: of the controller that writes, of the quota manager that grants.
 
-The winner holds the election key, which it created under its own lease. All its writes are guarded by that key's create revision,
-so a deposed controller's write fails however late it arrives. Everything else here only serves to notice changes soon.
+The winner holds the election key, which it created under its own lease. A controller's writes are guarded by that key's create
+revision, so a deposed one's write fails however late it arrives. Everything else here only serves to notice changes soon.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
-from libs.cluster import keys
 from libs.cluster.backoff import Backoff
-from libs.cluster.codec import encode
+from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.lease import HeldLease, grant
-from libs.cluster.records import ElectedController
+from libs.cluster.records import Elected
 from libs.cluster.scoped_watch import scoped_watch
 from libs.cluster.store import (
     CreateRevisionIs,
@@ -96,8 +96,11 @@ class Leadership:
 class Election:
     """A candidate that may be elected many times, one term after the other."""
 
-    def __init__(self, store: MetadataStore, candidate: ElectedController, ttl_s: int) -> None:
+    def __init__(self, store: MetadataStore, key: str, candidate: Elected, ttl_s: int) -> None:
+        """`key`: the role's election key (`libs/cluster/keys.py`)."""
         self._store = store
+        self._key = key
+        self._candidate = candidate
         self._value = encode(candidate)
         self._ttl_s = ttl_s
 
@@ -106,8 +109,8 @@ class Election:
         backoff = Backoff()
         while True:
             try:
-                listed = await self._store.range(keys.CONTROLLER)
-                record = next((item for item in listed.items if item.key == keys.CONTROLLER), None)
+                listed = await self._store.range(self._key)
+                record = next((item for item in listed.items if item.key == self._key), None)
                 if record is None:
                     leadership = await self._attempt()
                     if leadership is not None:
@@ -124,6 +127,17 @@ class Election:
                 log.info("campaign waits", extra={"fields": {"reason": str(error)}})
             await asyncio.sleep(backoff.next_s())
 
+    async def delete_former(self) -> None:
+        """Deletes an election of this process's former incarnation, which is dead, so that its lease need not be waited for. Best
+        effort."""
+        with contextlib.suppress(StoreUnavailable, RecordError):
+            stored = await self._store.get(self._key)
+            incumbent = decode(Elected, stored.value) if stored is not None else None
+            if stored is None or incumbent is None or incumbent.node_id != self._candidate.node_id:
+                return
+            if incumbent.incarnation < self._candidate.incarnation:
+                await self._store.txn([CreateRevisionIs(stored.key, stored.create_revision)], [Delete(stored.key)])
+
     async def _attempt(self) -> Leadership | None:
         lost: list[str] = []
         on_lost: list[Callable[[str], None]] = [lost.append]
@@ -137,7 +151,7 @@ class Election:
         if not created or lost:
             await self._store.revoke_lease(lease.lease_id)
             return None
-        leadership = Leadership(self._store, CreateRevisionIs(keys.CONTROLLER, created))
+        leadership = Leadership(self._store, CreateRevisionIs(self._key, created))
         on_lost[0] = leadership.lose
         leadership.hold(lease)
         log.info("elected", extra={"fields": {"create_revision": created}})
@@ -147,15 +161,13 @@ class Election:
         """The election key's create revision, 0 when somebody else was faster or our lease ran out."""
         backoff = Backoff()
         while lease.held:
-            result = await self._store.txn(
-                [CreateRevisionIs(keys.CONTROLLER, 0)], [Put(keys.CONTROLLER, self._value, lease.lease_id)]
-            )
+            result = await self._store.txn([CreateRevisionIs(self._key, 0)], [Put(self._key, self._value, lease.lease_id)])
             if result.outcome is Outcome.OK:
                 return result.revision
             # After UNKNOWN the transaction may be applied at any time. Repeating it under the same lease is harmless: only one
             # can create the key.
             try:
-                record = await self._store.get(keys.CONTROLLER)
+                record = await self._store.get(self._key)
             except StoreUnavailable:
                 record = None
             if record is not None:

@@ -10,7 +10,7 @@ from libs.cluster.partition_table import TopicPartitions, TopicPartitionsEdit, V
 from libs.cluster.records import (
     NO_HISTORY,
     ConfigOverrides,
-    ElectedController,
+    Elected,
     Member,
     MetadataHistory,
     NodeRecord,
@@ -56,6 +56,7 @@ class ImageEdit:
         self._history = image.history
         self._next_producer_id = image.next_producer_id
         self._controller = image.controller
+        self._quota_manager = image.quota_manager
         self._topics = _Draft(image.topics)
         self._topics_by_id = _Draft(image.topics_by_id)
         self._nodes = _Draft(image.nodes)
@@ -106,6 +107,7 @@ class ImageEdit:
             history=self._history,
             next_producer_id=self._next_producer_id,
             controller=self._controller,
+            quota_manager=self._quota_manager,
             topics=self._topics.map,
             topics_by_id=self._topics_by_id.map,
             nodes=self._nodes.map,
@@ -128,7 +130,9 @@ class ImageEdit:
             case ("nodes", node_id):
                 self._nodes.writable()[int(node_id)] = decode(NodeRecord, value)
             case ("election", "controller"):
-                self._controller = decode(ElectedController, value)
+                self._controller = decode(Elected, value)
+            case ("election", "quota_manager"):
+                self._quota_manager = decode(Elected, value)
             case ("cluster_id",):
                 self._cluster_id = decode(str, value)
             case ("feature_level",):
@@ -159,6 +163,8 @@ class ImageEdit:
                 self._nodes.drop(int(node_id))
             case ("election", "controller"):
                 self._controller = None
+            case ("election", "quota_manager"):
+                self._quota_manager = None
             case ("cluster_id",):
                 self._cluster_id = ""
             case ("feature_level",):

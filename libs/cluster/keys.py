@@ -12,6 +12,7 @@ FEATURE_LEVEL = PREFIX + "feature_level"
 PRODUCER_IDS = PREFIX + "producer_ids"
 HISTORY = PREFIX + "history"
 CONTROLLER = PREFIX + "election/controller"
+QUOTA_MANAGER = PREFIX + "election/quota_manager"
 DELETIONS = PREFIX + "deletions"
 """A key that each deletion by the controller writes. Its mod revision tells whether an absent key may have existed in between."""
 

@@ -11,6 +11,7 @@ from libs.lean_dataclass import dataclass
 
 STORAGE, GATEWAY, CONTROLLER = "storage", "gateway", "controller"
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group_coordinator", "transaction_coordinator"
+QUOTA_MANAGER = "quota_manager"
 """The roles of members. Readers pass over roles that they do not know, since later versions may add some."""
 
 
@@ -174,8 +175,9 @@ class ConfigOverrides:
 
 
 @dataclass(frozen=True, slots=True)
-class ElectedController:
-    """Key: `election/controller`, under the winner's lease. Its create revision guards each of the winner's writes."""
+class Elected:
+    """The process that is elected among those of its role. Keys: `election/controller` and `election/quota_manager`, under the
+    winner's lease. The key's create revision guards each of the winner's writes."""
 
     node_id: int
     incarnation: int

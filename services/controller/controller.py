@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from libs.clock import Clock
-from libs.cluster import keys
-from libs.cluster.codec import RecordError, decode
 from libs.cluster.election import Election, Leadership
 from libs.cluster.features import FEATURE_LEVEL
 from libs.cluster.health import LongRunning
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import NO_MARK, STORAGE, ElectedController, MetadataMark
-from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, StoreUnavailable
+from libs.cluster.records import NO_MARK, STORAGE, Elected, MetadataMark
+from libs.cluster.store import MetadataStore, StoreUnavailable
 from libs.rpc.contracts.controller import (
     AlterReassignments,
     AlterReassignmentsReply,
@@ -69,7 +67,7 @@ class Candidacy:
     """What a controller campaigns with."""
 
     election: Election
-    candidate: ElectedController
+    candidate: Elected
     """The value that it writes under the election key."""
 
 
@@ -180,7 +178,7 @@ class Controller:
         unsubscribe = self._follower.subscribe(self._image_changed)
         self._member_log.begin(self.image)
         try:
-            await self._delete_former_election()
+            await self._election.delete_former()
             while True:
                 leadership = await self._campaign()
                 try:
@@ -292,17 +290,6 @@ class Controller:
             "shards": shards(image),
             "uncommitted": [topic_id.hex() for topic_id in image.uncommitted_topic_ids()],
         }
-
-    async def _delete_former_election(self) -> None:
-        """Deletes an election of this controller's former incarnation, which is dead, so that its lease need not be waited for.
-        Best effort."""
-        with contextlib.suppress(StoreUnavailable, RecordError):
-            stored = await self._store.get(keys.CONTROLLER)
-            incumbent = decode(ElectedController, stored.value) if stored is not None else None
-            if stored is None or incumbent is None or incumbent.node_id != self._candidate.node_id:
-                return
-            if incumbent.incarnation < self._candidate.incarnation:
-                await self._store.txn([CreateRevisionIs(stored.key, stored.create_revision)], [Delete(stored.key)])
 
     def active_term(self) -> Term:
         """The term of this controller while it is the active one. Raises NotElected otherwise."""

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from libs.cluster import keys
 from libs.cluster.election import Election
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import NO_MARK, STORAGE, ElectedController
+from libs.cluster.records import NO_MARK, STORAGE, Elected
 from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.server.rpc_server import Hello, RpcServer
 from libs.runtime.controllers import Controllers
@@ -37,7 +38,7 @@ async def serve(
     on_went_back = start_anew(lifecycle.stop, environment.marks)
     follower = ImageFollower(store, peers.newest if peers is not None else None, on_went_back=on_went_back)
     lifecycle.on_stop(follower.close)
-    candidate = ElectedController(config.node_id, identity.incarnation)
+    candidate = Elected(config.node_id, identity.incarnation)
 
     def hello() -> Hello:
         return identity.hello(follower.image)
@@ -51,7 +52,7 @@ async def serve(
     controller = Controller(
         store,
         follower,
-        Candidacy(Election(store, candidate, config.election_ttl_s), candidate),
+        Candidacy(Election(store, keys.CONTROLLER, candidate, config.election_ttl_s), candidate),
         Administration(environment.random, Limits(partitions_per_request=config.request_partitions_max)),
         environment.random,
         LogSurvey(connect, identity.host_id),

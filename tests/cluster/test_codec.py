@@ -12,7 +12,7 @@ from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.records import (
     ConfigOverrides,
-    ElectedController,
+    Elected,
     InSync,
     Listener,
     Member,
@@ -39,7 +39,7 @@ records = st.one_of(
     partitions,
     st.builds(Topic, texts, texts, numbers, st.booleans()),
     st.builds(ConfigOverrides, st.dictionaries(texts, texts)),
-    st.builds(ElectedController, numbers, numbers),
+    st.builds(Elected, numbers, numbers),
     st.builds(NodeRecord, numbers, st.lists(texts).map(tuple), texts),
     st.builds(
         Member,
@@ -69,7 +69,7 @@ def test_a_partition_state_stays_readable_by_people() -> None:
 
 def test_fields_of_a_later_version_are_ignored_and_those_of_an_earlier_one_defaulted() -> None:
     later = {"node_id": 1, "incarnation": 2, "mood": {"deep": [1]}}
-    assert decode(ElectedController, json.dumps(later).encode()) == ElectedController(1, 2)
+    assert decode(Elected, json.dumps(later).encode()) == Elected(1, 2)
     assert decode(NodeRecord, b'{"node_id":3}') == NodeRecord(3)
     longer = b'{"replicas":[[1,"aa","new"]],"leader":1,"leader_incarnation":5,"leader_epoch":2,"partition_epoch":3,"isr":[]}'
     assert decode(PartitionState, longer).replicas == (Replica(1, "aa"),)
@@ -91,7 +91,7 @@ def test_fields_of_a_later_version_are_ignored_and_those_of_an_earlier_one_defau
 )
 def test_a_value_that_is_not_the_record_is_refused_with_its_reason(value: bytes, complaint: str) -> None:
     with pytest.raises(RecordError, match=complaint):
-        decode(ElectedController, value)
+        decode(Elected, value)
 
 
 def test_a_complaint_names_the_way_to_the_field() -> None:

@@ -13,7 +13,7 @@ from libs.cluster.image import ClusterImage, PartitionChange
 from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.records import (
     ConfigOverrides,
-    ElectedController,
+    Elected,
     InSync,
     Member,
     NodeRecord,
@@ -59,7 +59,7 @@ writes = st.one_of(
         st.sampled_from(["t0", ""]),
         st.sampled_from(["1", "2"]),
     ),
-    st.builds(lambda node: put(keys.CONTROLLER, ElectedController(node, 1)), st.integers(1, 2)),
+    st.builds(lambda node: put(keys.CONTROLLER, Elected(node, 1)), st.integers(1, 2)),
     st.sampled_from(
         [put(keys.CLUSTER_ID, "abc"), put(keys.FEATURE_LEVEL, 2), put(keys.feature("f"), 1), put(keys.PRODUCER_IDS, 1000)]
     ),
@@ -153,7 +153,7 @@ def test_an_image_answers_what_its_keys_say() -> None:
         put(keys.member("storage", 4), Member("storage", 4, 9, "h")),
         put(keys.config("broker", ""), ConfigOverrides({"a": "b"})),
         put(keys.node(4), NodeRecord(4)),
-        put(keys.CONTROLLER, ElectedController(1, 2)),
+        put(keys.CONTROLLER, Elected(1, 2)),
     )
     assert (image.cluster_id, image.feature_level, image.revision) == ("abc", 3, 2)
     assert image.topics["t0"] is image.topics_by_id[IDS[0]]
@@ -163,7 +163,7 @@ def test_an_image_answers_what_its_keys_say() -> None:
     assert image.overrides("broker", "") == {"a": "b"}
     assert image.overrides("topic", "t0") == {}
     assert image.nodes == {4: NodeRecord(4)}
-    assert image.controller == ElectedController(1, 2)
+    assert image.controller == Elected(1, 2)
 
 
 def test_partitions_are_as_many_as_the_topic_says_with_none_for_what_is_missing() -> None:

@@ -12,7 +12,7 @@ from libs.cluster.peer_image import lasting_lines_of
 from libs.cluster.records import (
     STORAGE,
     ConfigOverrides,
-    ElectedController,
+    Elected,
     HistoryEntry,
     Member,
     MetadataHistory,
@@ -39,7 +39,7 @@ LASTING = {
     keys.topic("t"): encode(Topic("t", TOPIC_ID.hex(), 1)),
 }
 LEASED = {
-    keys.CONTROLLER: encode(ElectedController(2, 5)),
+    keys.CONTROLLER: encode(Elected(2, 5)),
     keys.member(STORAGE, 1): encode(Member(STORAGE, 1, 77, "host")),
 }
 LATER = {keys.PREFIX + "quotas/a/b": b'{"of":"a later version"}'}

@@ -10,7 +10,7 @@ from libs.clock import Clock, SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ConfigOverrides, ElectedController, InSync, Member, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.records import ConfigOverrides, Elected, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from services.gateway.core.coordinator_shards import GROUPS, TRANSACTIONS, CoordinatorShards
@@ -50,7 +50,7 @@ class Cluster:
         for node_id in self.controllers:
             records[keys.member("controller", node_id)] = Member("controller", node_id, 1, "host")
         if self.elected >= 0:
-            records[keys.CONTROLLER] = ElectedController(self.elected, 1)
+            records[keys.CONTROLLER] = Elected(self.elected, 1)
         for name, leaders in self.topics.items():
             topic_id = topic_id_of(name)
             records[keys.topic(name)] = Topic(name, topic_id.hex(), len(leaders), name.startswith("__"))

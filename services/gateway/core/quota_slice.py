@@ -1,0 +1,76 @@
+"""What a gateway may still spend of one entity's quota: its slice. The quota manager grants it (`services/quota_manager/core`).
+
+Requests are carried out first and paid for afterwards (KIP-219), so a slice may be negative: a debt.
+"""
+
+from typing import Final
+
+from libs.rpc.contracts.quotas import GRANT_S, Entity, Need
+
+SLICE_S: Final = 0.1
+"""A whole slice, in seconds of the entity's rate. Below half of it a gateway asks for more."""
+RETURN_S: Final = 0.2
+"""The time after which tokens that nobody uses go back to the manager, for other gateways."""
+
+
+class QuotaSlice:
+    """The slice of one entity at this gateway. Times are seconds of one clock that never goes back."""
+
+    __slots__ = ("_entity", "_filled_at", "_granted_until", "owed_elsewhere", "rate", "tokens", "used_at")
+
+    def __init__(self, entity: Entity, rate: float, now: float) -> None:
+        """`rate`: the entity's limit in the whole cluster, in tokens a second."""
+        self._entity = entity
+        self.rate = rate
+        self.tokens = 0.0
+        self.owed_elsewhere = 0.0
+        """What the entity owes at other gateways, by the manager's last answer."""
+        self.used_at = now
+        self._granted_until = now
+        self._filled_at = now
+
+    def spend(self, tokens: float, now: float) -> float:
+        """Takes tokens, into debt if need be. Returns the seconds until the debt will be paid; 0.0: there is none."""
+        self._drop_old(now)
+        self.used_at = now
+        self.tokens -= tokens
+        return self.wait_s(now)
+
+    def wait_s(self, now: float) -> float:
+        """The seconds until the debt will be paid, if nobody spends meanwhile. 0.0: there is none."""
+        self._drop_old(now)
+        return (self.owed_elsewhere - self.tokens) / self.rate if self.tokens < 0.0 else 0.0
+
+    def granted(self, tokens: float, owed_elsewhere: float, asked_at: float) -> None:
+        """Adds what the manager granted to an ask that left at `asked_at`."""
+        self.tokens += tokens
+        self.owed_elsewhere = owed_elsewhere
+        self._granted_until = max(self._granted_until, asked_at + GRANT_S)
+
+    def take_need(self, now: float) -> Need | None:
+        """What to tell the manager now. Tokens that go back are taken from the slice. None: it has enough."""
+        self._drop_old(now)
+        whole = SLICE_S * self.rate
+        if self.tokens < 0.0:
+            return Need(self._entity, whole, -self.tokens)
+        if now - self.used_at > RETURN_S:
+            if not self.tokens:
+                return None
+            returned, self.tokens = self.tokens, 0.0
+            return Need(self._entity, returned=returned)
+        return Need(self._entity, whole - self.tokens) if self.tokens < whole / 2 else None
+
+    def fill_alone(self, gateways: int, since: float, now: float) -> None:
+        """Fills it at rate / `gateways` for the time from `since` to `now`, in which the manager was silent."""
+        start = max(self._filled_at, since)
+        if now > start:
+            part = self.rate / gateways
+            whole = SLICE_S * part
+            if self.tokens < whole:
+                self.tokens = min(whole, self.tokens + part * (now - start))
+                self._granted_until = now + GRANT_S
+            self._filled_at = now
+
+    def _drop_old(self, now: float) -> None:
+        if self.tokens > 0.0 and now > self._granted_until:
+            self.tokens = 0.0

@@ -1,0 +1,86 @@
+"""The ledger of the quota manager: a token bucket for each entity, dealt out to gateways in slices.
+
+A gateway carries requests out first and pays for them afterwards (KIP-219), so it may be in debt. It asks for what it owes, and
+for a slice in hand. What the ledger grants over a time T is at most rate x T + depth, whoever asks how often:
+
+- A bucket begins empty, and a debt is never written into it. A manager that takes over mints no tokens, and the debts, which the
+  gateways keep, outlive it.
+- Buckets fill for `RegisteredGateways.filled_s` only: without the part of gateways that may spend it by themselves.
+- Debts come first. What other gateways owe for an entity is spared from a slice, so a client that comes by another gateway still
+  owes what it spent.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from libs.rpc.contracts.quotas import GRANT_S, Entity, Grant, Need
+from services.quota_manager.core.token_bucket import TokenBucket
+
+BURST_S: Final = 0.5
+"""The depth of a bucket, in seconds of its rate."""
+
+
+class _Account:
+    """An entity's bucket, and the debts that gateways told of lately."""
+
+    __slots__ = ("bucket", "debts", "used_at")
+
+    def __init__(self, bucket: TokenBucket, now: float) -> None:
+        self.bucket = bucket
+        self.debts: dict[int, tuple[float, float]] = {}  # by gateway: its debt, and when it told so
+        self.used_at = now
+
+    def owed_elsewhere(self, gateway: int, now: float) -> float:
+        return sum(debt for other, (debt, told_at) in self.debts.items() if other != gateway and now - told_at <= GRANT_S)
+
+
+class Ledger:
+    """The accounts of one manager's term. `rate_of` gives an entity's limit in tokens a second; None: it has none.
+
+    Two times go in: `now`, in seconds of a clock that never goes back, and `filled_s`, for which buckets have filled.
+    """
+
+    def __init__(self, rate_of: Callable[[Entity], float | None]) -> None:
+        self._rate_of = rate_of
+        self._accounts: dict[Entity, _Account] = {}
+
+    def __len__(self) -> int:
+        return len(self._accounts)
+
+    def grant(self, gateway: int, needs: Sequence[Need], now: float, filled_s: float) -> list[Grant]:
+        """A grant for each need, in order."""
+        return [self._grant(gateway, need, now, filled_s) for need in needs]
+
+    def _grant(self, gateway: int, need: Need, now: float, filled_s: float) -> Grant:
+        rate, account = self._rate_of(need.entity), self._accounts.get(need.entity)
+        if rate is None:
+            if account is not None:
+                del self._accounts[need.entity]
+            return Grant(0.0, limited=False)
+        if account is None:
+            account = self._accounts[need.entity] = _Account(TokenBucket(rate, rate * BURST_S, filled_s), now)
+        bucket = account.bucket
+        if bucket.rate != rate:
+            bucket.change(rate, rate * BURST_S, filled_s)
+        bucket.fill(filled_s)
+        bucket.give_back(need.returned)
+        account.used_at = now
+        owed = account.owed_elsewhere(gateway, now)
+        repaid = bucket.take(need.debt)
+        if repaid < need.debt:
+            account.debts[gateway] = (need.debt - repaid, now)
+            return Grant(repaid, owed)
+        account.debts.pop(gateway, None)
+        return Grant(repaid + bucket.take(need.wanted, spared=owed), owed)
+
+    def forget_unused(self, now: float, looked_at_max: int) -> None:
+        """Looks at so many accounts, the longest unlooked-at first, and drops those that nobody has used for `UNUSED_S`."""
+        for _ in range(min(looked_at_max, len(self._accounts))):
+            entity = next(iter(self._accounts))
+            account = self._accounts.pop(entity)
+            if now - account.used_at < UNUSED_S:
+                self._accounts[entity] = account
+
+
+UNUSED_S: Final = 10.0
+"""The time after which an account of an entity that nobody used may go. The next one begins with an empty bucket."""

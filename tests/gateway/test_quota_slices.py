@@ -1,0 +1,146 @@
+"""The slices of a gateway: what it may spend, and when it asks for more. The rate is 100 tokens a second, so a slice is 10."""
+
+import pytest
+
+from libs.rpc.contracts.quotas import GRANT_S, Ask, Entity, Grant, Need
+from services.gateway.core.quota_slices import ANSWER_S_MAX, ASK_EVERY_S, CALL_EVERY_S, UNUSED_S, QuotaSlices
+
+RATE = 100.0
+TENANT: Entity = (0, "tenant", "")
+OWES: Entity = (0, "owes", "")
+
+
+def slices(gateways: int = 1) -> QuotaSlices:
+    return QuotaSlices(0.0, gateways)
+
+
+def asked(those: QuotaSlices, now: float) -> Ask:
+    ask = those.next_ask(now)
+    assert ask is not None
+    return ask
+
+
+def granted(those: QuotaSlices, tokens: float, now: float, owed_elsewhere: float = 0.0) -> Ask:
+    """An ask whose only need is granted so many tokens at once."""
+    ask = asked(those, now)
+    those.answered(ask, [Grant(tokens, owed_elsewhere)], now)
+    return ask
+
+
+def test_a_request_is_carried_out_first_and_owed() -> None:
+    those = slices()
+    assert those.spend(TENANT, RATE, 50.0, 0.0) == pytest.approx(0.5)
+    assert asked(those, 0.0).needs == (Need(TENANT, 10.0, 50.0, 0.0),)
+
+
+def test_what_was_granted_is_spent_without_a_wait() -> None:
+    those = slices()
+    those.spend(TENANT, RATE, 1.0, 0.0)
+    granted(those, 11.0, 0.0)
+    assert those.spend(TENANT, RATE, 10.0, 0.1) == 0.0
+    assert those.spend(TENANT, RATE, 5.0, 0.1) == pytest.approx(0.05)
+
+
+def test_a_slice_is_asked_for_again_below_its_half() -> None:
+    those = slices()
+    those.spend(TENANT, RATE, 0.0, 0.0)
+    granted(those, 10.0, 0.0)
+    those.spend(TENANT, RATE, 4.0, 0.1)
+    assert those.next_ask(0.1) is None
+    those.spend(TENANT, RATE, 2.0, 0.1)
+    assert asked(those, 0.1).needs == (Need(TENANT, 6.0, 0.0, 0.0),)
+
+
+def test_what_is_owed_elsewhere_is_waited_for_too() -> None:
+    those = slices()
+    those.spend(TENANT, RATE, 10.0, 0.0)
+    granted(those, 0.0, 0.0, owed_elsewhere=30.0)
+    assert those.wait_s(TENANT, 0.0) == pytest.approx(0.4)
+
+
+def test_tokens_that_nobody_uses_go_back_and_are_gone_here() -> None:
+    those = slices()
+    those.spend(TENANT, RATE, 0.0, 0.0)
+    granted(those, 10.0, 0.0)
+    assert asked(those, CALL_EVERY_S).needs == (Need(TENANT, 0.0, 0.0, 10.0),)
+    assert those.spend(TENANT, RATE, 5.0, CALL_EVERY_S) == pytest.approx(0.05)
+
+
+def test_tokens_are_gone_a_grant_s_life_after_they_were_asked_for() -> None:
+    those = slices(gateways=1_000_000)  # alone it gets next to nothing
+    those.spend(TENANT, RATE, 0.0, 0.0)
+    granted(those, 10.0, 0.0)
+    assert those.spend(TENANT, RATE, 1.0, GRANT_S) == 0.0
+    assert those.spend(TENANT, RATE, 1.0, GRANT_S + 0.01) == pytest.approx(0.01, rel=0.01)
+
+
+def test_asks_are_apart_and_one_at_a_time() -> None:
+    those = slices()
+    those.spend(TENANT, RATE, 50.0, 0.0)
+    first = asked(those, 0.0)
+    assert those.next_ask(ASK_EVERY_S) is None
+    those.answered(first, [Grant(5.0, 0.0)], ASK_EVERY_S)
+    assert asked(those, ASK_EVERY_S).confirmed == first.number
+
+
+def test_an_answer_that_comes_late_counts_for_nothing() -> None:
+    those = slices(gateways=1_000_000)  # alone it gets next to nothing
+    those.spend(TENANT, RATE, 50.0, 0.0)
+    late = asked(those, 0.0)
+    second = asked(those, ANSWER_S_MAX)
+    assert (second.number, second.confirmed) == (late.number + 1, 0)
+    those.answered(late, [Grant(50.0, 0.0)], ANSWER_S_MAX)
+    assert those.wait_s(TENANT, ANSWER_S_MAX) == pytest.approx(0.5, rel=0.01)
+
+
+def test_an_ask_that_failed_is_asked_again_soon() -> None:
+    those = slices()
+    those.spend(TENANT, RATE, 50.0, 0.0)
+    those.failed(asked(those, 0.0))
+    assert those.next_ask(ASK_EVERY_S / 2) is None
+    assert asked(those, ASK_EVERY_S).confirmed == 0
+
+
+def test_a_gateway_without_load_calls_now_and_then() -> None:
+    those = slices()
+    those.answered(asked(those, 0.0), [], 0.0)
+    assert those.next_ask(CALL_EVERY_S - 0.01) is None
+    assert asked(those, CALL_EVERY_S).needs == ()
+
+
+def test_alone_a_gateway_spends_its_part_of_the_limit() -> None:
+    those = slices(gateways=4)
+    those.spend(TENANT, RATE, 30.0, 0.0)
+    granted(those, 0.0, 0.0)
+    assert not those.is_alone(GRANT_S)
+    assert those.wait_s(TENANT, GRANT_S) == pytest.approx(0.3)
+    assert those.is_alone(GRANT_S + 0.4)
+    assert those.wait_s(TENANT, GRANT_S + 0.4) == pytest.approx(0.2)  # 25 a second repaid 10 of 30
+    assert those.wait_s(TENANT, GRANT_S + 9.0) == 0.0
+    assert those.spend(TENANT, RATE, 2.5, GRANT_S + 9.0) == 0.0  # a tenth of a second of its part is in hand
+    assert those.spend(TENANT, RATE, 1.0, GRANT_S + 9.0) > 0.0
+
+
+def test_an_answer_ends_the_time_alone() -> None:
+    those = slices(gateways=4)
+    those.spend(TENANT, RATE, 30.0, 0.0)
+    granted(those, 0.0, 0.0)
+    granted(those, 0.0, GRANT_S + 0.4)
+    assert those.wait_s(TENANT, GRANT_S + 1.0) == pytest.approx(0.2)
+
+
+def test_a_new_limit_counts_at_once() -> None:
+    those = slices()
+    those.spend(TENANT, RATE, 50.0, 0.0)
+    assert those.spend(TENANT, 10 * RATE, 0.0, 0.0) == pytest.approx(0.05)
+
+
+def test_entities_that_nobody_uses_are_forgotten_and_debts_are_not() -> None:
+    those = slices()
+    those.spend(TENANT, RATE, 0.0, 0.0)
+    those.spend(OWES, RATE, 1e6, 0.0)
+    those.answered(asked(those, UNUSED_S + 1.0), [Grant(0.0, 0.0)], UNUSED_S + 1.0)
+    assert len(those) == 1
+    those.forget(OWES)
+    assert len(those) == 0
+    assert those.wait_s(OWES, UNUSED_S + 1.0) == 0.0

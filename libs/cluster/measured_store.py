@@ -5,11 +5,8 @@ wait. A lost lease is a process that others took for dead, or may have.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, TypeVar
-
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from libs.cluster.store import (
     Compare,
@@ -22,33 +19,11 @@ from libs.cluster.store import (
     TxnResult,
     WatchBatch,
 )
-from libs.telemetry.definitions import CounterDefinition, HistogramDefinition
+from libs.telemetry.definitions import CounterDefinition, HistogramDefinition, MetricSet
 from libs.telemetry.durations import Durations
 
 A = TypeVar("A")
 
-CALLS: Final = HistogramDefinition(
-    name="penstock_metadata_store_call_seconds",
-    help="Time of this process's calls to the metadata store (etcd), those without an answer included.",
-    labels=("call",),
-    healthy="below 0.1 s",
-    otherwise="etcd is slow: look at its disk (`etcd_disk_wal_fsync_duration_seconds`), its CPU and the network to it. "
-    "Elections, ISR changes and registrations wait for it.",
-)
-FAILURES: Final = CounterDefinition(
-    name="penstock_metadata_store_failures",
-    help="Calls to the metadata store (etcd) that had no answer in time, or one that does not say whether a write happened.",
-    labels=("call",),
-    healthy="0",
-    otherwise="etcd is away, or was: look at its members, and at the network to them.",
-)
-LOST_LEASES: Final = CounterDefinition(
-    name="penstock_metadata_store_lost_leases",
-    help="Leases of this process that ended without its doing. Its registration or election ended with each.",
-    healthy="0",
-    otherwise="The process, its host or etcd stood still for longer than the lease: `PENSTOCK_MEMBER_TTL_S`, or "
-    "`PENSTOCK_SILENCE_S` where it is longer.",
-)
 
 SLOW_S: Final = 1.0
 """A call that takes longer delays what clients notice: elections and ISR changes take two calls at least."""
@@ -86,14 +61,35 @@ class StoreTrouble:
         return ", ".join(clauses)
 
 
-class MeasuredStore(Collector):
+class MeasuredStore(MetricSet):
     """Both a store, which passes everything on, and the collector of what it measured. `now_s`: monotonic seconds."""
 
+    call_times: dict[str, Durations] = HistogramDefinition(
+        name="penstock_metadata_store_call_seconds",
+        help="Time of this process's calls to the metadata store (etcd), those without an answer included.",
+        labels=("call",),
+        healthy="below 0.1 s",
+        otherwise="etcd is slow: look at its disk (`etcd_disk_wal_fsync_duration_seconds`), its CPU and the network to it. "
+        "Elections, ISR changes and registrations wait for it.",
+    ).kept()
+    failures: dict[str, int] = CounterDefinition(
+        name="penstock_metadata_store_failures",
+        help="Calls to the metadata store (etcd) that had no answer in time, or one that does not say whether a write happened.",
+        labels=("call",),
+        healthy="0",
+        otherwise="etcd is away, or was: look at its members, and at the network to them.",
+    ).kept()
+    lost_leases: int = CounterDefinition(
+        name="penstock_metadata_store_lost_leases",
+        help="Leases of this process that ended without its doing. Its registration or election ended with each.",
+        healthy="0",
+        otherwise="The process, its host or etcd stood still for longer than the lease: `PENSTOCK_MEMBER_TTL_S`, or "
+        "`PENSTOCK_SILENCE_S` where it is longer.",
+    ).kept()
+
     def __init__(self, store: MetadataStore, now_s: Callable[[], float]) -> None:
+        super().__init__()
         self._store, self._now_s = store, now_s
-        self._durations: dict[str, Durations] = {}
-        self._failures: dict[str, int] = {}
-        self._lost_leases = 0
         self.trouble = StoreTrouble(now_s)
 
     async def get(self, key: str) -> KeyValue | None:
@@ -117,7 +113,7 @@ class MeasuredStore(Collector):
     async def keep_alive(self, lease: int) -> int:
         remains_s = await self._measured("keep_alive", self._store.keep_alive(lease))
         if remains_s <= 0:
-            self._lost_leases += 1
+            self.lost_leases += 1
             self.trouble.lease_lost()
         return remains_s
 
@@ -136,13 +132,8 @@ class MeasuredStore(Collector):
             raise
         finally:
             took_s = self._now_s() - began
-            self._durations.setdefault(name, Durations()).observe(took_s)
+            self.call_times.setdefault(name, Durations()).observe(took_s)
             self.trouble.call_ended(took_s)
 
     def _failed(self, name: str) -> None:
-        self._failures[name] = self._failures.get(name, 0) + 1
-
-    def collect(self) -> Iterator[Metric]:
-        yield CALLS.samples(((name,), durations) for name, durations in sorted(self._durations.items()))
-        yield FAILURES.samples(((name,), count) for name, count in sorted(self._failures.items()))
-        yield LOST_LEASES.sample(self._lost_leases)
+        self.failures[name] = self.failures.get(name, 0) + 1

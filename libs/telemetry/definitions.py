@@ -1,17 +1,37 @@
-"""Definitions of metrics: name, HELP text, labels, and what an operator makes of the value.
+"""Metrics, each declared once: where its value is, with its name, its HELP text, and what an operator makes of it.
 
-A collector keeps plain numbers and makes samples from a definition when somebody scrapes. docs/operate/metrics.md is written from
-the definitions, so a metric without one does not exist (tests/docs/test_metrics_page.py).
+The body of a `MetricSet` declares its metrics. An attribute on which code counts is a definition that is `kept`. A value that is
+only known at a scrape is a method with the definition as its decorator:
+
+    class Doors(MetricSet):
+        opened: int = CounterDefinition(name="penstock_doors_opened", help="Doors opened.", healthy="any").kept()
+
+        @GaugeDefinition(name="penstock_doors", help="Doors of the house.", healthy="1")
+        def doors(self) -> int:
+            return len(self._house.doors)
+
+Nothing of a declaration is left in the way of a count: `doors.opened += 1` adds to a plain attribute. docs/operate/metrics.md is
+written from the definitions (tests/docs/metrics_page.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from libs.lean_dataclass import dataclass
 from libs.telemetry.durations import Durations
 
 Labels = Sequence[str]
+Rows = Iterable[tuple[Labels, Any]]
+"""Label values, and the value with them: a number, or the `Durations` of a histogram."""
+Read = TypeVar("Read", bound=Callable[[Any], float | Durations | Rows])
+
+
+def label_values(key: Any) -> Labels:
+    """The label values of a key, which is one value or a tuple of them."""
+    return [str(value) for value in key] if isinstance(key, tuple) else [str(key)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +46,37 @@ class Definition:
     otherwise: str = ""
     """What to do when the value is out of that range. Empty: no value is out of range."""
 
+    def __call__(self, read: Read) -> Read:
+        """Declares that a method of a `MetricSet` tells the value. With labels it returns `Rows`."""
+        vars(read)["definition"] = self
+        return read
+
+    def kept(self, initial: Callable[[], object] | None = None, shown: Callable[[Any], Labels] = label_values) -> Any:
+        """Declares an attribute of a `MetricSet`, which holds the value. With labels it is a mapping.
+
+        `initial` makes its first value: by default 0, `Durations` or an empty dict. `shown`: the label values of one of its keys.
+        """
+        return Kept(self, initial or (dict if self.labels else self._zero), shown)
+
+    def _zero(self) -> float | Durations:
+        return 0
+
+    def family(self, value: Any) -> Metric:
+        """The samples: of a single value, or of `Rows` where there are labels."""
+        raise NotImplementedError
+
+    def _rows(self, value: Any) -> Rows:
+        return value if self.labels else [((), value)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterDefinition(Definition):
     """A count since the start of the process. Prometheus adds `_total` to its name."""
 
-    def sample(self, value: float) -> CounterMetricFamily:
-        return CounterMetricFamily(self.name, self.help, value)
-
-    def samples(self, values: Iterable[tuple[Labels, float]]) -> CounterMetricFamily:
+    def family(self, value: float | Rows) -> CounterMetricFamily:
         family = CounterMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, value in values:
-            family.add_metric(labels, value)
+        for labels, count in self._rows(value):
+            family.add_metric(labels, count)
         return family
 
 
@@ -45,13 +84,10 @@ class CounterDefinition(Definition):
 class GaugeDefinition(Definition):
     """A value at the moment of the scrape."""
 
-    def sample(self, value: float) -> GaugeMetricFamily:
-        return GaugeMetricFamily(self.name, self.help, value)
-
-    def samples(self, values: Iterable[tuple[Labels, float]]) -> GaugeMetricFamily:
+    def family(self, value: float | Rows) -> GaugeMetricFamily:
         family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, value in values:
-            family.add_metric(labels, value)
+        for labels, size in self._rows(value):
+            family.add_metric(labels, size)
         return family
 
 
@@ -59,11 +95,48 @@ class GaugeDefinition(Definition):
 class HistogramDefinition(Definition):
     """Durations in seconds since the start of the process. Prometheus adds `_bucket`, `_sum` and `_count` to its name."""
 
-    def sample(self, durations: Durations) -> HistogramMetricFamily:
-        return HistogramMetricFamily(self.name, self.help, durations.cumulative(), durations.total_s)
+    def _zero(self) -> Durations:
+        return Durations()
 
-    def samples(self, values: Iterable[tuple[Labels, Durations]]) -> HistogramMetricFamily:
+    def family(self, value: Durations | Rows) -> HistogramMetricFamily:
         family = HistogramMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, durations in values:
+        for labels, durations in self._rows(value):
             family.add_metric(labels, durations.cumulative(), durations.total_s)
         return family
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The declaration of an attribute."""
+
+    definition: Definition
+    initial: Callable[[], object]
+    shown: Callable[[Any], Labels]
+
+    def rows(self, value: Any) -> Any:
+        """What `Definition.family` takes of the attribute's value."""
+        return [(self.shown(key), value[key]) for key in sorted(value)] if self.definition.labels else value
+
+
+class MetricSet(Collector):
+    """A collector whose class body declares its metrics. Families come in the order of the declarations."""
+
+    definitions: ClassVar[Mapping[str, Definition]] = {}
+    """By the name of the attribute or method."""
+    _kept: ClassVar[Mapping[str, Kept]] = {}
+
+    def __init_subclass__(cls) -> None:
+        declared = {name: each for name, each in vars(cls).items() if isinstance(getattr(each, "definition", None), Definition)}
+        cls.definitions = {name: each.definition for name, each in declared.items()}
+        cls._kept = {name: each for name, each in declared.items() if isinstance(each, Kept)}
+        for name in cls._kept:
+            delattr(cls, name)  # without `__init__`, a count would add to the declaration
+
+    def __init__(self) -> None:
+        for name, kept in self._kept.items():
+            setattr(self, name, kept.initial())
+
+    def collect(self) -> Iterator[Metric]:
+        for name, definition in self.definitions.items():
+            value, kept = getattr(self, name), self._kept.get(name)
+            yield definition.family(value() if kept is None else kept.rows(value))

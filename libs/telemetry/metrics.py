@@ -1,34 +1,29 @@
 """Prometheus metrics of one process. A registry of its own, so that tests and the simulator can run many in one process."""
 
-from collections.abc import Iterator
-from typing import Final
-
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
-from libs.telemetry.definitions import GaugeDefinition
+from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
 from libs.telemetry.process_memory import ProcessMemory
-
-BUILD_INFO: Final = GaugeDefinition(
-    name="penstock_build_info",
-    help="Version of Penstock, and the service that this process is.",
-    labels=("version", "service"),
-    healthy="1",
-)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class _Build(Collector):
+class Build(MetricSet):
     def __init__(self, version: str, service: str) -> None:
+        super().__init__()
         self._labels = (version, service)
 
-    def collect(self) -> Iterator[Metric]:
-        yield BUILD_INFO.samples([(self._labels, 1)])
+    @GaugeDefinition(
+        name="penstock_build_info",
+        help="Version of Penstock, and the service that this process is.",
+        labels=("version", "service"),
+        healthy="1",
+    )
+    def build_info(self) -> Rows:
+        return [(self._labels, 1)]
 
 
 class Metrics:
@@ -39,7 +34,7 @@ class Metrics:
         """`process`: also version, memory, descriptors and garbage collection of this process."""
         self.registry = CollectorRegistry(target_info={"service": service})
         if process:
-            self.registry.register(_Build(version, service))
+            self.registry.register(Build(version, service))
             ProcessCollector(registry=self.registry)
             self.registry.register(ProcessMemory())
             PlatformCollector(registry=self.registry)

@@ -9,17 +9,18 @@ from libs.runtime.identity import own_version
 from libs.runtime.lifecycle import Lifecycle, end_task
 from libs.runtime.process import open_admin_port, run_service, system_environment
 from libs.telemetry.metrics import Metrics
-from services.controller import meters, process
+from services.controller import process
 from services.controller.config import ControllerConfig
 from services.controller.controller import Controller
 from services.controller.health_watch import HealthWatch
+from services.controller.meters import ControllerMeters
 
 
 async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
     metrics = Metrics(CONTROLLER, process=True, version=own_version())
 
     async def observe(controller: Controller) -> None:
-        meters.register(metrics, controller)
+        metrics.registry.register(ControllerMeters(controller))
         store = environment.store
         watch = HealthWatch(
             lambda: controller.image,

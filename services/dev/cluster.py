@@ -35,10 +35,10 @@ from libs.runtime.process import Environment, Identity
 from libs.runtime.unused_producer_ids import UnusedProducerIds
 from libs.telemetry.logs import LogSettings
 from libs.telemetry.metrics import Metrics
-from services.controller import meters as controller_meters
 from services.controller import process as controller_process
 from services.controller.config import ControllerConfig
 from services.controller.controller import Controller
+from services.controller.meters import ControllerMeters
 from services.dev.data_folder import DataFolder
 from services.dev.metadata_files import MetadataFiles
 from services.dev.settings import DEFAULTS, NODE_ID, Settings
@@ -153,7 +153,7 @@ class Cluster:
 
     async def _start_controller(self) -> None:
         async def built(controller: Controller) -> None:
-            controller_meters.register(self.metrics, controller)
+            self.metrics.registry.register(ControllerMeters(controller))
             self._image = lambda: controller.image
             self._long_running = controller.long_running
             self.views.append(View(CONTROLLER, lambda: (controller.elected, "not elected yet"), controller.debug(), {}))

@@ -3,12 +3,9 @@
 A client id is never a label: clients choose their ids, so their number has no bound.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client.core import Metric
-
-from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition
+from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition, MetricSet, Rows
 from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.stages import Stage, StageDurations
@@ -16,135 +13,6 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.errors import error_name
 from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.request_budget import RequestBudget
-
-QUEUED_REQUEST_BYTES = GaugeDefinition(
-    name="penstock_gateway_queued_request_bytes",
-    help="Bytes of requests that are not answered yet, or arrive now.",
-    healthy="well below `penstock_gateway_queued_request_max_bytes`",
-    otherwise="See `penstock_gateway_connections_waiting`.",
-)
-QUEUED_REQUEST_BYTES_MAX = GaugeDefinition(
-    name="penstock_gateway_queued_request_max_bytes",
-    help="Bytes of requests at which connections are not read any more.",
-    healthy="constant",
-)
-CONNECTIONS_WAITING = GaugeDefinition(
-    name="penstock_gateway_connections_waiting",
-    help="Client connections that are not read, since the requests of all clients take all the room.",
-    healthy="0, or a few for moments",
-    otherwise="Storage is slow, or a client sends more than is taken: `client connection closed` with the reason "
-    "`queued-requests` names it. `no-room`: one that waited too long. Raise `queued_request_bytes_max`, or add a gateway.",
-)
-UNREAD_ANSWER_BYTES = GaugeDefinition(
-    name="penstock_gateway_unread_answer_bytes",
-    help="Bytes of answers in memory that clients have not read yet, without those of connections with less than 64 KiB.",
-    healthy="below half of `penstock_gateway_unread_answer_max_bytes`",
-    otherwise="Clients do not read what they asked for. Above half, they are closed with the reason `unread-answers`: "
-    "`client connection closed` in the gateway's log names them.",
-)
-UNREAD_ANSWER_BYTES_MAX = GaugeDefinition(
-    name="penstock_gateway_unread_answer_max_bytes",
-    help="Bytes of unread answers at which the connection that has stood still longest is closed.",
-    healthy="constant",
-)
-BYTES_IN = CounterDefinition(
-    name="penstock_gateway_received_bytes",
-    help="Bytes received from clients.",
-    healthy="follows the load",
-)
-BYTES_OUT = CounterDefinition(
-    name="penstock_gateway_sent_bytes",
-    help="Bytes sent to clients.",
-    healthy="follows the load",
-)
-CONNECTIONS = GaugeDefinition(
-    name="penstock_gateway_connections",
-    help="Client connections that are open now.",
-    healthy="steady, and well below `penstock_gateway_connections_max`",
-    otherwise="Find the clients that do not reuse their connections. Raise the limit of open files, or add a gateway.",
-)
-CONNECTIONS_MAX = GaugeDefinition(
-    name="penstock_gateway_connections_max",
-    help="Client connections that there may be: `connections_max`, or what the limit of open files leaves.",
-    healthy="constant",
-)
-CONNECTIONS_REFUSED = CounterDefinition(
-    name="penstock_gateway_connections_refused",
-    help="Client connections that were closed when they came, by the limit that they exceeded.",
-    labels=("reason",),
-    healthy="0",
-    otherwise="`client connection refused` in the gateway's log names the host. `max-connections`: raise the limit of open "
-    "files, or add a gateway. `max-connections-per-ip`: find the client that does not reuse its connections.",
-)
-CONNECTIONS_OPENED = CounterDefinition(
-    name="penstock_gateway_connections_opened",
-    help="Client connections accepted.",
-    healthy="a few per client and hour",
-    otherwise="Clients connect again and again. `penstock_gateway_connections_closed_total` has the reasons.",
-)
-CONNECTIONS_CLOSED = CounterDefinition(
-    name="penstock_gateway_connections_closed",
-    help="Client connections that ended, by reason.",
-    labels=("reason",),
-    healthy="`client`, `reset`, `idle` and `drain` only",
-    otherwise="Look for `client connection closed` in the gateway's log: it names the client and the detail. "
-    "`internal` is a fault of the gateway: report it.",
-)
-FILES_NOT_OPENED = CounterDefinition(
-    name="penstock_gateway_files_not_opened",
-    help="Fetches for which a segment file could not be opened. Their records come by RPC instead.",
-    healthy="0, or rare: a segment was deleted meanwhile",
-    otherwise="`segment file not opened` in the gateway's log has the reason. Without free descriptors, raise the limit of open "
-    "files, or lower `connections_max`.",
-)
-PARKED_BYTES = GaugeDefinition(
-    name="penstock_gateway_parked_bytes",
-    help="Bytes of batches that wait for a leader now.",
-    healthy="0, but for seconds after the death of a storage node",
-    otherwise="Partitions have no leader. Look at `kafka_controller_kafkacontroller_offlinepartitionscount`.",
-)
-PARKED = CounterDefinition(
-    name="penstock_gateway_parked",
-    help="Batches that waited for a leader.",
-    healthy="rises only when leaders change",
-    otherwise="Leaders change often. Look for storage nodes that restart or hang.",
-)
-RESENT = CounterDefinition(
-    name="penstock_gateway_resent",
-    help="Batches sent again after the connection to a storage node was lost, or its leadership.",
-    healthy="rises only when a storage node restarts",
-    otherwise="Look for storage nodes that restart, and for a network that drops connections.",
-)
-ERRORS = CounterDefinition(
-    name="penstock_gateway_request_errors",
-    help="Errors in answers to clients, by API and Kafka's name of the error. An answer counts once for each topic, partition or "
-    "group in it that has one. What a group's coordinator answered is in `penstock_groups_errors_total`.",
-    labels=("api", "error"),
-    healthy="0, or rare; NOT_LEADER_OR_FOLLOWER and LEADER_NOT_AVAILABLE while leaders change or topics are made",
-    otherwise="Look the name up in [troubleshooting](../use/troubleshooting.md).",
-)
-REQUESTS = CounterDefinition(
-    name="penstock_gateway_requests",
-    help="Requests answered, by API.",
-    labels=("api",),
-    healthy="follows the load",
-)
-REQUEST_DURATION = HistogramDefinition(
-    name="penstock_gateway_request_duration_seconds",
-    help="Time from the last byte of a request to its answer, by API. A Fetch or JoinGroup that waits counts its wait.",
-    labels=("api",),
-    healthy="produce: about the time of an fdatasync with `durability=synced`; fetch: up to the client's `fetch.max.wait.ms`",
-    otherwise="`penstock_gateway_request_stage_seconds` tells whether the gateway or the process behind it takes the time.",
-)
-REQUEST_STAGE = HistogramDefinition(
-    name="penstock_gateway_request_stage_seconds",
-    help="Time of requests that another process answers, by API and stage. "
-    "sent: until the request was sent there. answered: from the last send to the answer.",
-    labels=("api", "stage"),
-    healthy="`sent` below 10 ms",
-    otherwise="A high `sent` means that the gateway is busy: add a gateway. "
-    "A high `answered` means that the storage node or the group coordinator is slow, or its disk.",
-)
 
 
 class ApiDurations:
@@ -159,28 +27,171 @@ class ApiDurations:
         self.answered = self.stages.of(Stage.ANSWERED)
 
 
-class Meters:
+class Meters(MetricSet):
     """The gateway's collector in the service's registry."""
 
+    bytes_in: int = CounterDefinition(
+        name="penstock_gateway_received_bytes",
+        help="Bytes received from clients.",
+        healthy="follows the load",
+    ).kept()
+    bytes_out: int = CounterDefinition(
+        name="penstock_gateway_sent_bytes",
+        help="Bytes sent to clients.",
+        healthy="follows the load",
+    ).kept()
+    connections: int = GaugeDefinition(
+        name="penstock_gateway_connections",
+        help="Client connections that are open now.",
+        healthy="steady, and well below `penstock_gateway_connections_max`",
+        otherwise="Find the clients that do not reuse their connections. Raise the limit of open files, or add a gateway.",
+    ).kept()
+    connections_max: int = GaugeDefinition(
+        name="penstock_gateway_connections_max",
+        help="Client connections that there may be: `connections_max`, or what the limit of open files leaves.",
+        healthy="constant",
+    ).kept()
+    connections_total: int = CounterDefinition(
+        name="penstock_gateway_connections_opened",
+        help="Client connections accepted.",
+        healthy="a few per client and hour",
+        otherwise="Clients connect again and again. `penstock_gateway_connections_closed_total` has the reasons.",
+    ).kept()
+    parked_bytes: int = GaugeDefinition(
+        name="penstock_gateway_parked_bytes",
+        help="Bytes of batches that wait for a leader now.",
+        healthy="0, but for seconds after the death of a storage node",
+        otherwise="Partitions have no leader. Look at `kafka_controller_kafkacontroller_offlinepartitionscount`.",
+    ).kept()
+    parked_total: int = CounterDefinition(
+        name="penstock_gateway_parked",
+        help="Batches that waited for a leader.",
+        healthy="rises only when leaders change",
+        otherwise="Leaders change often. Look for storage nodes that restart or hang.",
+    ).kept()
+    resent_total: int = CounterDefinition(
+        name="penstock_gateway_resent",
+        help="Batches sent again after the connection to a storage node was lost, or its leadership.",
+        healthy="rises only when a storage node restarts",
+        otherwise="Look for storage nodes that restart, and for a network that drops connections.",
+    ).kept()
+    files_not_opened: int = CounterDefinition(
+        name="penstock_gateway_files_not_opened",
+        help="Fetches for which a segment file could not be opened. Their records come by RPC instead.",
+        healthy="0, or rare: a segment was deleted meanwhile",
+        otherwise="`segment file not opened` in the gateway's log has the reason. Without free descriptors, raise the limit of "
+        "open files, or lower `connections_max`.",
+    ).kept()
+    closed: dict[str, int] = CounterDefinition(
+        name="penstock_gateway_connections_closed",
+        help="Client connections that ended, by reason.",
+        labels=("reason",),
+        healthy="`client`, `reset`, `idle` and `drain` only",
+        otherwise="Look for `client connection closed` in the gateway's log: it names the client and the detail. "
+        "`internal` is a fault of the gateway: report it.",
+    ).kept()
+    refused: dict[str, int] = CounterDefinition(
+        name="penstock_gateway_connections_refused",
+        help="Client connections that were closed when they came, by the limit that they exceeded.",
+        labels=("reason",),
+        healthy="0",
+        otherwise="`client connection refused` in the gateway's log names the host. `max-connections`: raise the limit of open "
+        "files, or add a gateway. `max-connections-per-ip`: find the client that does not reuse its connections.",
+    ).kept()
+    errors: dict[tuple[int, int], int] = CounterDefinition(
+        name="penstock_gateway_request_errors",
+        help="Errors in answers to clients, by API and Kafka's name of the error. An answer counts once for each topic, "
+        "partition or group in it that has one. What a group's coordinator answered is in `penstock_groups_errors_total`.",
+        labels=("api", "error"),
+        healthy="0, or rare; NOT_LEADER_OR_FOLLOWER and LEADER_NOT_AVAILABLE while leaders change or topics are made",
+        otherwise="Look the name up in [troubleshooting](../use/troubleshooting.md).",
+    ).kept(shown=lambda key: (_api_name(key[0]), error_name(key[1])))
+    """By API key and error code."""
+
     def __init__(self, metrics: Metrics) -> None:
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.connections = 0
-        self.connections_total = 0
-        self.parked_bytes = 0
-        self.parked_total = 0
-        self.resent_total = 0
-        self.files_not_opened = 0
-        self.connections_max = 0
+        super().__init__()
         self.requests: RequestBudget[Any] = RequestBudget(0, 0)
         """This and the next: the budgets that all client connections share, once they have them."""
         self.answers: AnswerBudget[Any] = AnswerBudget(0)
-        self.closed: dict[str, int] = {}
-        self.refused: dict[str, int] = {}
         self.durations: dict[int, ApiDurations] = {}
-        self.errors: dict[tuple[int, int], int] = {}
-        """By API key and error code."""
         metrics.registry.register(self)
+
+    @GaugeDefinition(
+        name="penstock_gateway_queued_request_bytes",
+        help="Bytes of requests that are not answered yet, or arrive now.",
+        healthy="well below `penstock_gateway_queued_request_max_bytes`",
+        otherwise="See `penstock_gateway_connections_waiting`.",
+    )
+    def queued_request_bytes(self) -> int:
+        return self.requests.used
+
+    @GaugeDefinition(
+        name="penstock_gateway_queued_request_max_bytes",
+        help="Bytes of requests at which connections are not read any more.",
+        healthy="constant",
+    )
+    def queued_request_bytes_max(self) -> int:
+        return self.requests.bytes_max
+
+    @GaugeDefinition(
+        name="penstock_gateway_unread_answer_bytes",
+        help="Bytes of answers in memory that clients have not read yet, without those of connections with less than 64 KiB.",
+        healthy="below half of `penstock_gateway_unread_answer_max_bytes`",
+        otherwise="Clients do not read what they asked for. Above half, they are closed with the reason `unread-answers`: "
+        "`client connection closed` in the gateway's log names them.",
+    )
+    def unread_answer_bytes(self) -> int:
+        return self.answers.used
+
+    @GaugeDefinition(
+        name="penstock_gateway_unread_answer_max_bytes",
+        help="Bytes of unread answers at which the connection that has stood still longest is closed.",
+        healthy="constant",
+    )
+    def unread_answer_bytes_max(self) -> int:
+        return self.answers.bytes_max
+
+    @GaugeDefinition(
+        name="penstock_gateway_connections_waiting",
+        help="Client connections that are not read, since the requests of all clients take all the room.",
+        healthy="0, or a few for moments",
+        otherwise="Storage is slow, or a client sends more than is taken: `client connection closed` with the reason "
+        "`queued-requests` names it. `no-room`: one that waited too long. Raise `queued_request_bytes_max`, or add a gateway.",
+    )
+    def connections_waiting(self) -> int:
+        return self.requests.waiting
+
+    @CounterDefinition(
+        name="penstock_gateway_requests",
+        help="Requests answered, by API.",
+        labels=("api",),
+        healthy="follows the load",
+    )
+    def answered_requests(self) -> Rows:
+        return [([_api_name(key)], durations.in_all.count) for key, durations in self.durations.items()]
+
+    @HistogramDefinition(
+        name="penstock_gateway_request_duration_seconds",
+        help="Time from the last byte of a request to its answer, by API. A Fetch or JoinGroup that waits counts its wait.",
+        labels=("api",),
+        healthy="produce: about the time of an fdatasync with `durability=synced`; fetch: up to the client's `fetch.max.wait.ms`",
+        otherwise="`penstock_gateway_request_stage_seconds` tells whether the gateway or the process behind it takes the time.",
+    )
+    def request_durations(self) -> Rows:
+        return [([_api_name(key)], durations.in_all) for key, durations in self.durations.items()]
+
+    @HistogramDefinition(
+        name="penstock_gateway_request_stage_seconds",
+        help="Time of requests that another process answers, by API and stage. "
+        "sent: until the request was sent there. answered: from the last send to the answer.",
+        labels=("api", "stage"),
+        healthy="`sent` below 10 ms",
+        otherwise="A high `sent` means that the gateway is busy: add a gateway. "
+        "A high `answered` means that the storage node or the group coordinator is slow, or its disk.",
+    )
+    def request_stages(self) -> Rows:
+        by_api = [(_api_name(key), durations) for key, durations in self.durations.items() if durations.sent.count]
+        return [row for api, durations in by_api for row in durations.stages.samples(api)]
 
     def opened(self) -> None:
         self.connections += 1
@@ -209,27 +220,6 @@ class Meters:
         """Counts one error in an answer."""
         self.errors[api_key, error] = self.errors.get((api_key, error), 0) + 1
 
-    def collect(self) -> Iterator[Metric]:
-        yield BYTES_IN.sample(self.bytes_in)
-        yield BYTES_OUT.sample(self.bytes_out)
-        yield CONNECTIONS.sample(self.connections)
-        yield CONNECTIONS_MAX.sample(self.connections_max)
-        yield CONNECTIONS_OPENED.sample(self.connections_total)
-        yield QUEUED_REQUEST_BYTES.sample(self.requests.used)
-        yield QUEUED_REQUEST_BYTES_MAX.sample(self.requests.bytes_max)
-        yield UNREAD_ANSWER_BYTES.sample(self.answers.used)
-        yield UNREAD_ANSWER_BYTES_MAX.sample(self.answers.bytes_max)
-        yield CONNECTIONS_WAITING.sample(self.requests.waiting)
-        yield PARKED_BYTES.sample(self.parked_bytes)
-        yield PARKED.sample(self.parked_total)
-        yield RESENT.sample(self.resent_total)
-        yield FILES_NOT_OPENED.sample(self.files_not_opened)
-        yield CONNECTIONS_CLOSED.samples(((reason,), count) for reason, count in self.closed.items())
-        yield CONNECTIONS_REFUSED.samples(((reason,), count) for reason, count in self.refused.items())
-        yield ERRORS.samples(((ApiKey(key).name.lower(), error_name(code)), count) for (key, code), count in self.errors.items())
-        by_api = [(ApiKey(key).name.lower(), durations) for key, durations in self.durations.items()]
-        yield REQUESTS.samples(((api,), durations.in_all.count) for api, durations in by_api)
-        yield REQUEST_DURATION.samples(((api,), durations.in_all) for api, durations in by_api)
-        yield REQUEST_STAGE.samples(
-            sample for api, durations in by_api if durations.sent.count for sample in durations.stages.samples(api)
-        )
+
+def _api_name(key: int) -> str:
+    return ApiKey(key).name.lower()

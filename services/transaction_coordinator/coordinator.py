@@ -141,7 +141,7 @@ class TransactionCoordinator:
             return
         self.markers.forget(shard, owner_epoch, prepared)
         if isinstance(answer.reply, ProducerReply) and not answer.reply.error_code:
-            self.meters.completed(prepared)
+            self.meters.markers_written(prepared)
 
 
 def machine_of(machine: Any) -> TransactionMachine:

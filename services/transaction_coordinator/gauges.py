@@ -7,12 +7,11 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from libs.cluster.topic_names import TRANSACTION_TOPIC
 from libs.coordinator.process.findings import LOOKED_AT_MAX
-from libs.coordinator.shards import unwritable_decisions
-from libs.telemetry.definitions import GaugeDefinition
+from libs.coordinator.shards.shard_metrics import shards_by_state, unwritable_decisions
+from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
 from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.core.states import AT_REST
 from services.transaction_coordinator.core.transaction import Client, Transaction
@@ -21,29 +20,6 @@ from services.transaction_coordinator.telemetry.meters import NAME
 
 SHOWN_MAX: Final = 1_000
 """Most transactions that a view shows, the oldest first."""
-
-IDS = GaugeDefinition(
-    name=NAME + "ids",
-    help="Transactional ids of the shards that this process serves, by the state of their transactions.",
-    labels=("state",),
-    healthy="`Empty`, `CompleteCommit` and `CompleteAbort`; `Ongoing` as many as producers are at work",
-    otherwise="`PrepareCommit` or `PrepareAbort` that stay: a partition cannot store its marker. `/debug/transactions` names it.",
-)
-OLDEST = GaugeDefinition(
-    name=NAME + "oldest_seconds",
-    help="Age of the oldest transaction under way in the shards that this process serves. 0: there is none.",
-    healthy="below the longest `transaction.timeout.ms` of your producers",
-    otherwise="Readers of committed records wait for that transaction. `/debug/transactions` names its client and producer.",
-)
-SHARDS = GaugeDefinition(
-    name=NAME + "shards",
-    help="Shards that this process owns, by state.",
-    labels=("state",),
-    healthy="`serving`; other states for seconds after a coordinator or leader changed",
-    otherwise="A shard that stays `claiming` or `loading`: its partition has no leader. Look at the storage nodes.",
-)
-
-UNWRITABLE = unwritable_decisions.definition(NAME, TRANSACTION_TOPIC)
 
 
 def open_transactions(coordinator: TransactionCoordinator, now_ms: int) -> dict[str, Any]:
@@ -71,24 +47,48 @@ def view(transaction: Transaction, client: Client | None, now_ms: int) -> dict[s
     }
 
 
-class Gauges(Collector):
+class Gauges(MetricSet):
     """The collector of a transaction coordinator: its gauges, and all that `Meters` collects. `now_ms`: wall time."""
 
     def __init__(self, coordinator: TransactionCoordinator, now_ms: Callable[[], int]) -> None:
+        super().__init__()
         self._coordinator = coordinator
         self._now_ms = now_ms
 
-    def collect(self) -> Iterator[Metric]:
-        coordinator = self._coordinator
+    @GaugeDefinition(
+        name=NAME + "ids",
+        help="Transactional ids of the shards that this process serves, by the state of their transactions.",
+        labels=("state",),
+        healthy="`Empty`, `CompleteCommit` and `CompleteAbort`; `Ongoing` as many as producers are at work",
+        otherwise="`PrepareCommit` or `PrepareAbort` that stay: a partition cannot store its marker. `/debug/transactions` "
+        "names it.",
+    )
+    def ids(self) -> Rows:
         states: Counter[str] = Counter()
-        oldest_ms = now_ms = self._now_ms()
-        for machine in coordinator.machines():
+        for machine in self._coordinator.machines():
             states.update(machine.index.states)
-            for transaction in islice(machine.under_way(), LOOKED_AT_MAX):
-                oldest_ms = min(oldest_ms, transaction.started_ms)
-        yield IDS.samples(((state,), count) for state, count in sorted(states.items()))
-        yield OLDEST.sample((now_ms - oldest_ms) / 1000)
-        shards = Counter(driver.state.value for driver in coordinator.shards.owned.values())
-        yield SHARDS.samples(((state,), count) for state, count in sorted(shards.items()))
-        yield UNWRITABLE.samples(sorted(coordinator.shards.unwritable.counts.items()))
-        yield from coordinator.meters.collect()
+        return [((state,), count) for state, count in sorted(states.items())]
+
+    @GaugeDefinition(
+        name=NAME + "oldest_seconds",
+        help="Age of the oldest transaction under way in the shards that this process serves. 0: there is none.",
+        healthy="below the longest `transaction.timeout.ms` of your producers",
+        otherwise="Readers of committed records wait for that transaction. `/debug/transactions` names its client and producer.",
+    )
+    def oldest_s(self) -> float:
+        now_ms = self._now_ms()
+        under_way = (islice(machine.under_way(), LOOKED_AT_MAX) for machine in self._coordinator.machines())
+        oldest_ms = min((each.started_ms for each in chain.from_iterable(under_way)), default=now_ms)
+        return max(now_ms - oldest_ms, 0) / 1000
+
+    @shards_by_state(NAME)
+    def shards(self) -> Rows:
+        return self._coordinator.shards.by_state()
+
+    @unwritable_decisions(NAME, TRANSACTION_TOPIC)
+    def unwritable(self) -> Rows:
+        return sorted(self._coordinator.shards.unwritable.counts.items())
+
+    def collect(self) -> Iterator[Metric]:
+        yield from super().collect()
+        yield from self._coordinator.meters.collect()

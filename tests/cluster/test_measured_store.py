@@ -2,9 +2,11 @@
 
 import pytest
 
-from libs.cluster.measured_store import CALLS, FAILURES, LOST_LEASES, RECENT_S, SLOW_CALLS, MeasuredStore
+from libs.cluster.measured_store import RECENT_S, SLOW_CALLS, MeasuredStore
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.store import Operation, Outcome, Put, StoreUnavailable, TxnResult
+
+STORE = "penstock_metadata_store_"
 
 
 class SlowStore(MemoryStore):
@@ -53,8 +55,8 @@ async def test_calls_are_timed_by_name(store: MeasuredStore, slow: SlowStore) ->
     assert (await store.txn([], [Put("/k", b"v")])).outcome is Outcome.OK
     assert [each.key for each in (await store.range("/")).items] == ["/k"]
     found = samples(store)
-    assert found[f"{CALLS.name}_count{{txn}}"] == found[f"{CALLS.name}_count{{range}}"] == 1
-    assert found[f"{CALLS.name}_sum{{range}}"] == pytest.approx(slow.takes_s)
+    assert found[f"{STORE}call_seconds_count{{txn}}"] == found[f"{STORE}call_seconds_count{{range}}"] == 1
+    assert found[f"{STORE}call_seconds_sum{{range}}"] == pytest.approx(slow.takes_s)
     assert store.trouble.words() == ""
 
 
@@ -64,7 +66,7 @@ async def test_a_call_without_an_answer_and_an_unknown_write_are_failures(store:
         await store.range("/")
     assert (await store.txn([], [Put("/k", b"v")])).outcome is Outcome.UNKNOWN
     found = samples(store)
-    assert (found[f"{FAILURES.name}_total{{range}}"], found[f"{FAILURES.name}_total{{txn}}"]) == (1, 1)
+    assert (found[f"{STORE}failures_total{{range}}"], found[f"{STORE}failures_total{{txn}}"]) == (1, 1)
 
 
 async def test_calls_that_are_slow_again_and_again_are_trouble_until_one_is_not(store: MeasuredStore, slow: SlowStore) -> None:
@@ -83,7 +85,7 @@ async def test_a_lease_that_is_gone_is_counted_and_told_for_a_while(store: Measu
     assert await store.keep_alive(7) == 10
     slow.away = True
     assert await store.keep_alive(7) == 0
-    assert samples(store)[f"{LOST_LEASES.name}_total{{}}"] == 1
+    assert samples(store)[f"{STORE}lost_leases_total{{}}"] == 1
     assert store.trouble.words() == "a lease of the active controller ended"
     slow.now_s += RECENT_S + 1
     assert store.trouble.words() == ""

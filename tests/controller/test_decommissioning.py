@@ -48,7 +48,7 @@ from services.controller.core.reassignment.decommissioning import leaving
 from services.controller.core.topics.alter_configs import SET, alter_configs
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.core.topics.topics import create_topics, default_replication_factor
-from services.controller.meters import gauges
+from services.controller.meters import ControllerGauges
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, storage, topic_id
 from tests.controller.running_controller import RunningController, register, running_controller, vanish
@@ -436,8 +436,8 @@ def held(image: ClusterImage) -> dict[int, int]:
 
 
 def metric(running: RunningController, name: str) -> float:
-    (value,) = [value for definition, value in gauges(running.controller) if definition.name == name]
-    return value
+    (family,) = [each for each in ControllerGauges(running.controller).collect() if each.name == name]
+    return float(family.samples[0].value)
 
 
 @asynccontextmanager

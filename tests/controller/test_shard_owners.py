@@ -31,7 +31,7 @@ from libs.rpc.contracts.controller import (
 from libs.wire.errors import ErrorCode
 from services.controller.core.shards.shard_ownership import CALM_S, CALM_S_MAX
 from services.controller.core.topics.alter_configs import DELETE, SET
-from services.controller.meters import gauges
+from services.controller.meters import ControllerGauges
 from services.controller.shards.shard_owners import shards
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import group_coordinator, led_by, storage, topic_id
@@ -85,7 +85,7 @@ def spread(image: ClusterImage) -> dict[str, int]:
 
 
 def unowned_shards(running: RunningController) -> float:
-    return next(value for definition, value in gauges(running.controller) if definition.name == "penstock_unowned_shards")
+    return ControllerGauges(running.controller).unowned_shards()
 
 
 async def states_when_owned(running: RunningController, expected: dict[str, int], within_s: float = 60.0) -> list[PartitionState]:

@@ -1,9 +1,11 @@
 """`penstock dev` as a user starts it: what it serves, how it ends, what stays, and what it says of mistakes."""
 
 import json
+import re
 import signal
 import socket
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from services.dev.data_folder import open_data_folder
 from services.dev.settings import WrongSetting
 from tests.dev.clients import administrator, consume, create_topic, produce, topic_config, transactional_producer
 from tests.dev.command import refused, running
+from tests.docs.metrics_page import STORE, definitions, exposed, process_metrics
 from tests.support.polling import eventually
 
 
@@ -72,10 +75,18 @@ def test_the_admin_port_shows_all_services(short_dir: Path) -> None:
 
         assert page("/readyz") == "ready\n"
         eventually(lambda: json.loads(page("/health"))["verdict"] == "healthy")
-        metrics = page("/metrics")
-        for service in ("gateway", "storage", "controller", "groups", "transactions"):
-            assert f"\npenstock_{service}_" in metrics
+        served = re.findall(r"^# TYPE (\S+) ", page("/metrics"), re.MULTILINE)
+        assert sorted(served) == sorted(["target_info", *metric_names()])
         assert "/debug/partitions" in json.loads(page("/debug"))
+
+
+def metric_names() -> Iterator[str]:
+    """The names of docs/operate/metrics.md, but for those of other processes."""
+    for service, metrics in definitions().items():
+        if service not in (STORE, "pipeline"):
+            yield from (exposed(metric) for metric in metrics)
+    for name, (kind, _, _) in process_metrics().items():
+        yield f"{name}_total" if kind == "counter" else name
 
 
 def test_a_broker_config_is_in_force(short_dir: Path) -> None:

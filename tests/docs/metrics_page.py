@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from libs.cluster.measured_store import CALLS, FAILURES, LOST_LEASES
-from libs.telemetry.definitions import CounterDefinition, Definition, GaugeDefinition, HistogramDefinition
+from libs.cluster.measured_store import MeasuredStore
+from libs.telemetry.definitions import CounterDefinition, Definition, GaugeDefinition, HistogramDefinition, MetricSet
 from libs.telemetry.metrics import Metrics
-from libs.telemetry.process_memory import PROCESS_MEMORY
+from libs.telemetry.process_memory import ProcessMemory
 from services.gateway.protocol_docs.protocol_page import write_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +72,7 @@ PROCESS: Final = {
     "python_info": "1",
     "process_virtual_memory_bytes": "any",
     "process_resident_memory_bytes": "any: it counts pages of files, which the kernel may take back",
-    PROCESS_MEMORY.name: PROCESS_MEMORY.healthy,
+    **{definition.name: definition.healthy for definition in ProcessMemory.definitions.values()},
     "process_start_time_seconds": "does not change; a new value is a restart, and the old process's log tells why",
     "process_cpu_seconds": "its rate stays below 1, which is one core; near 1, add a process of that kind",
     "process_open_fds": "below 80 % of `process_max_fds`; above, raise `ulimit -n` or find what opens so many",
@@ -82,15 +82,22 @@ PROCESS: Final = {
 
 
 def definitions() -> dict[str, list[Definition]]:
-    """By service: the metrics that its modules define, in the order of the files."""
-    found: dict[str, list[Definition]] = {STORE: [CALLS, FAILURES, LOST_LEASES]}
+    """By service: the metrics that its classes declare, in the order of the files."""
+    found: dict[str, list[Definition]] = {STORE: list(MeasuredStore.definitions.values())}
     for path in sorted((ROOT / "services").rglob("*.py")):
-        if "libs.telemetry.definitions" not in path.read_text(encoding="utf-8"):
-            continue
-        module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
         service = path.relative_to(ROOT / "services").parts[0]
-        found.setdefault(service, []).extend(value for value in vars(module).values() if isinstance(value, Definition))
+        for each in metric_sets(path):
+            found.setdefault(service, []).extend(each.definitions.values())
     return found
+
+
+def metric_sets(path: Path) -> list[type[MetricSet]]:
+    """The classes of a module that declare metrics."""
+    if "libs.telemetry.definitions" not in path.read_text(encoding="utf-8"):
+        return []
+    module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    classes = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, MetricSet)]
+    return [each for each in classes if each.__module__ == module.__name__]
 
 
 def page() -> str:

@@ -3,25 +3,24 @@
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from libs.cluster.health import health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR, Member
 from libs.runtime.admin import AdminServer, NotShown
-from libs.telemetry.definitions import CounterDefinition
+from libs.telemetry.definitions import CounterDefinition, MetricSet
 from libs.telemetry.metrics import Metrics
 from tests.controller.images import image_of
 
 
-class Things(Collector):
-    def collect(self) -> Iterator[Metric]:
-        yield CounterDefinition(name="penstock_things", help="Things.", healthy="any").sample(1)
+class Things(MetricSet):
+    @CounterDefinition(name="penstock_things", help="Things.", healthy="any")
+    def things(self) -> int:
+        return 1
 
 
 class Service:

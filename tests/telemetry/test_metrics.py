@@ -1,37 +1,45 @@
 """Metrics of one process, in Prometheus' text format."""
 
 import mmap
-from collections.abc import Iterator
 from pathlib import Path
 
-from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
-from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition
+from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition, MetricSet
 from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.process_memory import ProcessMemory
-
-APPENDS = CounterDefinition(name="penstock_appends", help="Appends.", labels=("acks",), healthy="any")
-PARTITIONS = GaugeDefinition(name="penstock_partitions", help="Partitions.", healthy="any")
-APPEND_TIME = HistogramDefinition(name="penstock_append_seconds", help="Time.", healthy="any")
+from libs.wire.errors import error_name
 
 
-class Meters(Collector):
-    def __init__(self) -> None:
-        self.durations = Durations()
+class Meters(MetricSet):
+    appends: dict[str, int] = CounterDefinition(
+        name="penstock_appends",
+        help="Appends.",
+        labels=("acks",),
+        healthy="any",
+    ).kept()
+    durations: Durations = HistogramDefinition(name="penstock_append_seconds", help="Time.", healthy="any").kept()
+    errors: dict[tuple[str, int], int] = CounterDefinition(
+        name="penstock_errors",
+        help="Errors.",
+        labels=("api", "error"),
+        healthy="0",
+    ).kept(shown=lambda key: (key[0], error_name(key[1])))
+    written: int = CounterDefinition(name="penstock_written", help="Written.", healthy="any").kept()
 
-    def collect(self) -> Iterator[Metric]:
-        yield APPENDS.samples([(("all",), 3)])
-        yield PARTITIONS.sample(7)
-        yield APPEND_TIME.sample(self.durations)
+    @GaugeDefinition(name="penstock_partitions", help="Partitions.", healthy="any")
+    def partitions(self) -> int:
+        return 7
 
 
 def test_counted_values_are_rendered() -> None:
     metrics = Metrics("storage")
     meters = Meters()
     meters.durations.observe(0.002)
+    meters.appends["all"] = 3
+    meters.errors["produce", 2] = 5
+    meters.written += 1
     metrics.registry.register(meters)
     samples = {
         (sample.name, *sample.labels.values()): sample.value
@@ -39,10 +47,26 @@ def test_counted_values_are_rendered() -> None:
         for sample in family.samples
     }
     assert samples["penstock_appends_total", "all"] == 3
+    assert samples["penstock_errors_total", "produce", "CORRUPT_MESSAGE"] == 5
+    assert samples["penstock_written_total",] == 1
     assert samples["penstock_partitions",] == 7
     assert samples["penstock_append_seconds_count",] == 1
     assert b"# HELP penstock_partitions Partitions.\n" in metrics.render()
     assert samples["target_info", "storage"] == 1
+
+
+def test_each_set_of_metrics_counts_for_itself() -> None:
+    one, other = Meters(), Meters()
+    one.written += 1
+    one.appends["1"] = 1
+    one.durations.observe(1.0)
+    assert (other.written, other.appends, other.durations.count) == (0, {}, 0)
+
+
+def test_a_declaration_is_no_default_on_which_a_count_could_add() -> None:
+    assert not hasattr(Meters, "written")
+    assert list(Meters.definitions) == ["appends", "durations", "errors", "written", "partitions"]
+    assert [family.name for family in Meters().collect()] == [definition.name for definition in Meters.definitions.values()]
 
 
 def test_two_services_in_one_process_do_not_share_metrics() -> None:

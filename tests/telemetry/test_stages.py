@@ -26,7 +26,7 @@ def test_one_observation_may_stand_for_several() -> None:
 def test_each_stage_has_a_histogram_of_its_own() -> None:
     stages = StageDurations(Stage.APPENDED, Stage.SYNCED)
     stages.of(Stage.SYNCED).observe(2.0)
-    family = HistogramDefinition(name="x", help="", labels=("api", "stage"), healthy="").samples(stages.samples("produce"))
+    family = HistogramDefinition(name="x", help="", labels=("api", "stage"), healthy="").family(stages.samples("produce"))
     counts = {tuple(sample.labels.values()): sample.value for sample in family.samples if sample.name == "x_count"}
     assert counts == {("produce", "appended"): 0.0, ("produce", "synced"): 1.0}
 

@@ -3,6 +3,7 @@ closes them."""
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -109,6 +110,10 @@ class ShardSet(Generic[E, R, S]):
     def serving(self) -> Mapping[int, ShardDriver[E, R, S]]:
         """The owned shards that are loaded, and decide."""
         return {index: driver for index, driver in self._drivers.items() if driver.state is State.SERVING}
+
+    def by_state(self) -> list[tuple[tuple[str], int]]:
+        """The number of owned shards in each state, by the state's name."""
+        return sorted(Counter((driver.state.value,) for driver in self._drivers.values()).items())
 
     def readiness(self) -> tuple[bool, str]:
         """Whether all owned shards are served, in words."""

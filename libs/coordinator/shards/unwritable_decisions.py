@@ -7,7 +7,6 @@ from typing import Final
 
 from libs.coordinator.core.decisions import Expired
 from libs.coordinator.core.unwritable import TooLarge, Unwritable
-from libs.telemetry.definitions import CounterDefinition
 from libs.telemetry.limited_lines import LimitedLines, Timers
 
 log = logging.getLogger(__name__)
@@ -42,16 +41,3 @@ class UnwritableDecisions:
         """The leader found a batch too large: the topic allows less than this process has heard."""
         self.counts["batch", GIVEN_UP] += 1
         self._lines.write((shard, "batch"), logging.WARNING, "the log refuses a batch as too large", shard=shard, bytes=size)
-
-
-def definition(prefix: str, topic: str) -> CounterDefinition:
-    """The counter of a coordinator's unwritable decisions. `prefix` begins its metrics."""
-    return CounterDefinition(
-        name=prefix + "unwritable_decisions",
-        help="Decisions whose records cannot be written, by what asked for them and what became of them. "
-        "`batch`: the leader refused all records of an append as too large.",
-        labels=("asked_by", "outcome"),
-        healthy="0; `replaced` where a group is too large to become classic again",
-        otherwise=f"`given up`: the log names the shard and the event. Is `max.message.bytes` of `{topic}` lower than it was? "
-        "A timer's decision is tried again every 10 s, and succeeds once the topic allows it.",
-    )

@@ -5,12 +5,12 @@ Leaders are asked while somebody scrapes, and for a while after. A cluster witho
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from prometheus_client.core import Metric
 
-from libs.telemetry.definitions import GaugeDefinition
+from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.introspection.groups import GroupViews
 from services.group_coordinator.lag.lag_meter import Lag, LagMeter
@@ -23,33 +23,54 @@ WATCHED_S: Final = 150.0
 """The time after a scrape for which lags are measured: scrapes come more often."""
 
 LABELS: Final = ("consumergroup", "topic", "partition")
-LAG_RECORDS = GaugeDefinition(
-    name="kafka_consumergroup_lag",
-    help="Records that a group has not committed yet, by group, topic and partition. The first scrape has none yet.",
-    labels=LABELS,
-    healthy="steady; it depends on the consumer",
-    otherwise="It grows: the consumer is too slow or stopped. Add members, up to the number of partitions.",
-)
-CURRENT_OFFSET = GaugeDefinition(
-    name="kafka_consumergroup_current_offset",
-    help="Committed offset of a group, by group, topic and partition.",
-    labels=LABELS,
-    healthy="follows `kafka_log_log_logendoffset`",
-    otherwise="It stands still: as for `kafka_consumergroup_lag`.",
-)
-LAG_SECONDS = GaugeDefinition(
-    name="penstock_consumergroup_lag_seconds",
-    help="Age in seconds of the oldest record that a group has not committed yet, by group, topic and partition.",
-    labels=LABELS,
-    healthy="below what the application promises",
-    otherwise="As for `kafka_consumergroup_lag`. Close to the topic's retention, records are lost to the group.",
-)
-LAG_SERIES_LEFT_OUT = GaugeDefinition(
-    name=NAME + "lag_series_left_out",
-    help="Partitions of groups without lag metrics, since PENSTOCK_LAG_SERIES_MAX are shown.",
-    healthy="0",
-    otherwise="Raise `PENSTOCK_LAG_SERIES_MAX`, or ask `/debug/groups/GROUP` for the lag.",
-)
+
+
+class LagGauges(MetricSet):
+    """The lags that were measured last, at a scrape, for which it is made."""
+
+    def __init__(self, lags: Sequence[tuple[OffsetCommitted, Lag]], left_out: int) -> None:
+        super().__init__()
+        self._lags = [((each.group, each.topic, str(each.partition)), each.offset, lag) for each, lag in lags]
+        self._left_out = left_out
+
+    @GaugeDefinition(
+        name="kafka_consumergroup_lag",
+        help="Records that a group has not committed yet, by group, topic and partition. The first scrape has none yet.",
+        labels=LABELS,
+        healthy="steady; it depends on the consumer",
+        otherwise="It grows: the consumer is too slow or stopped. Add members, up to the number of partitions.",
+    )
+    def lag_records(self) -> Rows:
+        return [(labels, lag.records) for labels, _, lag in self._lags if lag.records is not None]
+
+    @GaugeDefinition(
+        name="kafka_consumergroup_current_offset",
+        help="Committed offset of a group, by group, topic and partition.",
+        labels=LABELS,
+        healthy="follows `kafka_log_log_logendoffset`",
+        otherwise="It stands still: as for `kafka_consumergroup_lag`.",
+    )
+    def current_offset(self) -> Rows:
+        return [(labels, offset) for labels, offset, _ in self._lags]
+
+    @GaugeDefinition(
+        name="penstock_consumergroup_lag_seconds",
+        help="Age in seconds of the oldest record that a group has not committed yet, by group, topic and partition.",
+        labels=LABELS,
+        healthy="below what the application promises",
+        otherwise="As for `kafka_consumergroup_lag`. Close to the topic's retention, records are lost to the group.",
+    )
+    def lag_seconds(self) -> Rows:
+        return [(labels, lag.seconds) for labels, _, lag in self._lags if lag.seconds is not None]
+
+    @GaugeDefinition(
+        name=NAME + "lag_series_left_out",
+        help="Partitions of groups without lag metrics, since PENSTOCK_LAG_SERIES_MAX are shown.",
+        healthy="0",
+        otherwise="Raise `PENSTOCK_LAG_SERIES_MAX`, or ask `/debug/groups/GROUP` for the lag.",
+    )
+    def left_out(self) -> int:
+        return self._left_out
 
 
 class LagMetrics:
@@ -95,8 +116,4 @@ class LagMetrics:
             return
         self._scraped_at = asyncio.get_running_loop().time()
         self._scraped.set()
-        measured = [((each.group, each.topic, str(each.partition)), lag) for each, lag in self._lags]
-        yield LAG_RECORDS.samples((labels, lag.records) for labels, lag in measured if lag.records is not None)
-        yield CURRENT_OFFSET.samples(((each.group, each.topic, str(each.partition)), each.offset) for each, _ in self._lags)
-        yield LAG_SECONDS.samples((labels, lag.seconds) for labels, lag in measured if lag.seconds is not None)
-        yield LAG_SERIES_LEFT_OUT.sample(self._left_out)
+        yield from LagGauges(self._lags, self._left_out).collect()

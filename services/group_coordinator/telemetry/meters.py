@@ -7,12 +7,9 @@ whose number has a bound (`introspection/lag_metrics.py`).
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client.core import Metric
-
-from libs.telemetry.definitions import CounterDefinition, HistogramDefinition
+from libs.telemetry.definitions import CounterDefinition, HistogramDefinition, MetricSet
 from libs.telemetry.durations import Durations
 from libs.wire.apis import Api
 from libs.wire.errors import error_name
@@ -23,78 +20,73 @@ NAME: Final = "penstock_groups_"
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 
-REQUESTS = CounterDefinition(
-    name=NAME + "requests",
-    help="Answers to gateways, by API and error: one for each shard that a client's request is about. "
-    "NONE is the group's own answer, whose errors are in `penstock_groups_errors_total`. "
-    "After COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR the gateway asks again.",
-    labels=("api", "error"),
-    healthy="NONE; COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR for seconds after a coordinator starts or stops",
-    otherwise="COORDINATOR_NOT_AVAILABLE: the shard's partition has no leader, or too small an ISR. "
-    "Look at the storage nodes. COORDINATOR_LOAD_IN_PROGRESS while all shards are loaded: this process does not hear of new "
-    "topics. Look at its way to the metadata store.",
-)
-ERRORS = CounterDefinition(
-    name=NAME + "errors",
-    help="Errors in the answers of groups, by API and Kafka's name of the error. An answer counts once for each group, member or "
-    "partition in it that has one.",
-    labels=("api", "error"),
-    healthy="REBALANCE_IN_PROGRESS and MEMBER_ID_REQUIRED while members come and go; 0 else, or rare",
-    otherwise="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION and FENCED_MEMBER_EPOCH: members were removed. The log tells why. "
-    "[Troubleshooting](../use/troubleshooting.md) has the others.",
-)
-OFFSETS_COMMITTED = CounterDefinition(
-    name=NAME + "offsets_committed",
-    help="Offsets of partitions that consumers committed.",
-    healthy="follows the load",
-)
-OFFSETS_EXPIRED = CounterDefinition(
-    name=NAME + "offsets_expired",
-    help="Offsets removed after `offsets.retention.minutes`.",
-    healthy="rises only after groups end",
-    otherwise="A group that still matters lost its offsets: raise `offsets.retention.minutes`.",
-)
-REBALANCES = CounterDefinition(
-    name=NAME + "rebalances",
-    help="Rebalances begun, by kind of group.",
-    labels=("kind",),
-    healthy="rises only when members come and go",
-    otherwise="Look for `group rebalances` in the log: `reason` names the member. "
-    "[Troubleshooting](../use/troubleshooting.md) has the remedies.",
-)
-REBALANCE_TIME = HistogramDefinition(
-    name=NAME + "rebalance_seconds",
-    help="Time from the start of a rebalance until the group was stable or empty, by kind of group. "
-    "A rebalance that begins anew counts on.",
-    labels=("kind",),
-    healthy="classic: `group.initial.rebalance.delay.ms` and some seconds; consumer: up to two heartbeat intervals",
-    otherwise="A member does not join again in time, or does not give its partitions up. "
-    "The log names members that were removed.",
-)
-SHARD_LOADS = HistogramDefinition(
-    name=NAME + "shard_load_seconds",
-    help="Loads of a shard, and the time of each until the shard served. "
-    "A shard loads when this process gets it, or its partition changes its leader.",
-    healthy="about 1 s for 100,000 offsets",
-    otherwise="`__consumer_offsets` is large or its leaders are slow. Look at the cleaner, which keeps that topic small.",
-)
+
+def _api_and_error(key: tuple[str, int]) -> tuple[str, str]:
+    return key[0], error_name(key[1])
 
 
-class Meters:
-    """The counters of the process. `collect` is part of a collector."""
+class Meters(MetricSet):
+    """The counters of the process."""
 
-    def __init__(self) -> None:
-        self.requests: Counter[tuple[str, int]] = Counter()
-        """Number of requests by API and by the error that the gateway got."""
-        self.errors: Counter[tuple[str, int]] = Counter()
-        """Number of errors in groups' own answers, by API and code."""
-        self.committed = 0
-        self.expired = 0
-        self.rebalances: Counter[str] = Counter()
-        """Number of rebalances begun, by kind of group."""
-        self.rebalance_times = {CLASSIC: Durations(), CONSUMER: Durations()}
-        self.loads = Durations()
-        """The times from a shard's assignment, or its leader's change, until it is served."""
+    requests: Counter[tuple[str, int]] = CounterDefinition(
+        name=NAME + "requests",
+        help="Answers to gateways, by API and error: one for each shard that a client's request is about. "
+        "NONE is the group's own answer, whose errors are in `penstock_groups_errors_total`. "
+        "After COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR the gateway asks again.",
+        labels=("api", "error"),
+        healthy="NONE; COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR for seconds after a coordinator starts or stops",
+        otherwise="COORDINATOR_NOT_AVAILABLE: the shard's partition has no leader, or too small an ISR. Look at the storage "
+        "nodes. COORDINATOR_LOAD_IN_PROGRESS while all shards are loaded: this process does not hear of new topics. Look at "
+        "its way to the metadata store.",
+    ).kept(Counter, _api_and_error)
+    """Number of requests by API and by the error that the gateway got."""
+    errors: Counter[tuple[str, int]] = CounterDefinition(
+        name=NAME + "errors",
+        help="Errors in the answers of groups, by API and Kafka's name of the error. An answer counts once for each group, "
+        "member or partition in it that has one.",
+        labels=("api", "error"),
+        healthy="REBALANCE_IN_PROGRESS and MEMBER_ID_REQUIRED while members come and go; 0 else, or rare",
+        otherwise="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION and FENCED_MEMBER_EPOCH: members were removed. The log tells why. "
+        "[Troubleshooting](../use/troubleshooting.md) has the others.",
+    ).kept(Counter, _api_and_error)
+    """Number of errors in groups' own answers, by API and code."""
+    committed: int = CounterDefinition(
+        name=NAME + "offsets_committed",
+        help="Offsets of partitions that consumers committed.",
+        healthy="follows the load",
+    ).kept()
+    expired: int = CounterDefinition(
+        name=NAME + "offsets_expired",
+        help="Offsets removed after `offsets.retention.minutes`.",
+        healthy="rises only after groups end",
+        otherwise="A group that still matters lost its offsets: raise `offsets.retention.minutes`.",
+    ).kept()
+    rebalances: Counter[str] = CounterDefinition(
+        name=NAME + "rebalances",
+        help="Rebalances begun, by kind of group.",
+        labels=("kind",),
+        healthy="rises only when members come and go",
+        otherwise="Look for `group rebalances` in the log: `reason` names the member. "
+        "[Troubleshooting](../use/troubleshooting.md) has the remedies.",
+    ).kept(lambda: Counter({CLASSIC: 0, CONSUMER: 0}))
+    """Number of rebalances begun, by kind of group."""
+    rebalance_times: dict[str, Durations] = HistogramDefinition(
+        name=NAME + "rebalance_seconds",
+        help="Time from the start of a rebalance until the group was stable or empty, by kind of group. "
+        "A rebalance that begins anew counts on.",
+        labels=("kind",),
+        healthy="classic: `group.initial.rebalance.delay.ms` and some seconds; consumer: up to two heartbeat intervals",
+        otherwise="A member does not join again in time, or does not give its partitions up. "
+        "The log names members that were removed.",
+    ).kept(lambda: {CLASSIC: Durations(), CONSUMER: Durations()})
+    loads: Durations = HistogramDefinition(
+        name=NAME + "shard_load_seconds",
+        help="Loads of a shard, and the time of each until the shard served. "
+        "A shard loads when this process gets it, or its partition changes its leader.",
+        healthy="about 1 s for 100,000 offsets",
+        otherwise="`__consumer_offsets` is large or its leaders are slow. Look at the cleaner, which keeps that topic small.",
+    ).kept()
+    """The times from a shard's assignment, or its leader's change, until it is served."""
 
     def answered(self, api: Api, error: int, response: object) -> None:
         name = api.key.name.lower()
@@ -107,13 +99,3 @@ class Meters:
             for topic in response.topics:
                 for part in topic.partitions:
                     self.committed += not part.error_code
-
-    def collect(self) -> Iterator[Metric]:
-        requests = sorted(self.requests.items())
-        yield REQUESTS.samples(((api, error_name(error)), count) for (api, error), count in requests)
-        yield ERRORS.samples(((api, error_name(code)), count) for (api, code), count in sorted(self.errors.items()))
-        yield OFFSETS_COMMITTED.sample(self.committed)
-        yield OFFSETS_EXPIRED.sample(self.expired)
-        yield REBALANCES.samples(((kind,), self.rebalances[kind]) for kind in self.rebalance_times)
-        yield REBALANCE_TIME.samples(((kind,), durations) for kind, durations in self.rebalance_times.items())
-        yield SHARD_LOADS.sample(self.loads)

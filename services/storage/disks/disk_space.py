@@ -5,7 +5,7 @@ The directory's own thread asks the file system. A disk that hangs keeps that th
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from libs.commitlog.files.filesystem import FileSystem
-from libs.telemetry.definitions import GaugeDefinition
+from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
 from libs.telemetry.limited_lines import LimitedLines
 from libs.telemetry.log_limit import LogLimit
 from libs.telemetry.logs import fields
@@ -30,60 +30,94 @@ ENOUGH: Final = 1.1
 """The free bytes with which a directory is no longer nearly full, in multiples of the threshold."""
 
 LABELS: Final = ("log_directory",)
-FREE = GaugeDefinition(
-    name="penstock_storage_log_directory_free_bytes",
-    help="Bytes that the volume of a log directory has free, by log directory. Absent while the disk does not answer.",
-    labels=LABELS,
-    healthy="above PENSTOCK_FREE_DISK_PERCENT_MIN of `penstock_storage_log_directory_size_bytes`",
-    otherwise="Lower `retention.ms` or `retention.bytes`, delete topics, move replicas, or enlarge the volume.",
-)
-USED = GaugeDefinition(
-    name="penstock_storage_log_directory_used_bytes",
-    help="Bytes of the volume of a log directory that are not free, whoever uses them, by log directory.",
-    labels=LABELS,
-    healthy="well below `penstock_storage_log_directory_size_bytes`",
-    otherwise="As for `penstock_storage_log_directory_free_bytes`.",
-)
-SIZE = GaugeDefinition(
-    name="penstock_storage_log_directory_size_bytes",
-    help="Bytes of the volume of a log directory, by log directory.",
-    labels=LABELS,
-    healthy="constant",
-)
-LOGS = GaugeDefinition(
-    name="penstock_storage_log_directory_logs_bytes",
-    help="Bytes of all logs in a log directory, by log directory.",
-    labels=LABELS,
-    healthy="most of `penstock_storage_log_directory_used_bytes`",
-    otherwise="Far less: something else fills the volume.",
-)
-FULL = GaugeDefinition(
-    name="penstock_storage_log_directory_full",
-    help="1 if a log directory refuses appends, since its volume is full, by log directory. It serves reads.",
-    labels=LABELS,
-    healthy="0",
-    otherwise="Make room, as for `penstock_storage_log_directory_free_bytes`. Appends then go on without a restart.",
-)
-OFFLINE = GaugeDefinition(
-    name="kafka_log_logmanager_logdirectoryoffline",
-    help="1 if a log directory takes no appends, by log directory: it is retired after an error, or full.",
-    labels=LABELS,
-    healthy="0",
-    otherwise="As for `kafka_log_logmanager_offlinelogdirectorycount`.",
-)
-OFFLINE_COUNT = GaugeDefinition(
-    name="kafka_log_logmanager_offlinelogdirectorycount",
-    help="Log directories that take no appends: retired after an error, or full. A full one serves reads, unlike Kafka's.",
-    healthy="0",
-    otherwise="Look for `log directory retired` or `log directory is full` in the log. "
-    "[Troubleshooting](../use/troubleshooting.md) tells what to do.",
-)
 
 
 class _Reading(NamedTuple):
     size: int
     free: int
     at: float
+
+
+class DirectoryGauges(MetricSet):
+    """The log directories at a scrape, for which it is made. `readings`: of those whose disk answers. `full`: of those in use."""
+
+    def __init__(
+        self, readings: Mapping[str, _Reading], logs_bytes: Mapping[str, int], full: Mapping[str, bool], retired: Set[str]
+    ) -> None:
+        super().__init__()
+        self._readings = readings.items()
+        self._logs_bytes = logs_bytes
+        self._full = full
+        self._offline = {**full, **dict.fromkeys(retired, True)}
+
+    @GaugeDefinition(
+        name="penstock_storage_log_directory_free_bytes",
+        help="Bytes that the volume of a log directory has free, by log directory. Absent while the disk does not answer.",
+        labels=LABELS,
+        healthy="above PENSTOCK_FREE_DISK_PERCENT_MIN of `penstock_storage_log_directory_size_bytes`",
+        otherwise="Lower `retention.ms` or `retention.bytes`, delete topics, move replicas, or enlarge the volume.",
+    )
+    def free(self) -> Rows:
+        return [((path,), reading.free) for path, reading in self._readings]
+
+    @GaugeDefinition(
+        name="penstock_storage_log_directory_used_bytes",
+        help="Bytes of the volume of a log directory that are not free, whoever uses them, by log directory.",
+        labels=LABELS,
+        healthy="well below `penstock_storage_log_directory_size_bytes`",
+        otherwise="As for `penstock_storage_log_directory_free_bytes`.",
+    )
+    def used(self) -> Rows:
+        return [((path,), reading.size - reading.free) for path, reading in self._readings]
+
+    @GaugeDefinition(
+        name="penstock_storage_log_directory_size_bytes",
+        help="Bytes of the volume of a log directory, by log directory.",
+        labels=LABELS,
+        healthy="constant",
+    )
+    def size(self) -> Rows:
+        return [((path,), reading.size) for path, reading in self._readings]
+
+    @GaugeDefinition(
+        name="penstock_storage_log_directory_logs_bytes",
+        help="Bytes of all logs in a log directory, by log directory.",
+        labels=LABELS,
+        healthy="most of `penstock_storage_log_directory_used_bytes`",
+        otherwise="Far less: something else fills the volume.",
+    )
+    def logs(self) -> Rows:
+        return [((path,), size) for path, size in self._logs_bytes.items()]
+
+    @GaugeDefinition(
+        name="penstock_storage_log_directory_full",
+        help="1 if a log directory refuses appends, since its volume is full, by log directory. It serves reads.",
+        labels=LABELS,
+        healthy="0",
+        otherwise="Make room, as for `penstock_storage_log_directory_free_bytes`. Appends then go on without a restart.",
+    )
+    def full(self) -> Rows:
+        return [((path,), float(value)) for path, value in self._full.items()]
+
+    @GaugeDefinition(
+        name="kafka_log_logmanager_logdirectoryoffline",
+        help="1 if a log directory takes no appends, by log directory: it is retired after an error, or full.",
+        labels=LABELS,
+        healthy="0",
+        otherwise="As for `kafka_log_logmanager_offlinelogdirectorycount`.",
+    )
+    def offline(self) -> Rows:
+        return [((path,), float(value)) for path, value in self._offline.items()]
+
+    @GaugeDefinition(
+        name="kafka_log_logmanager_offlinelogdirectorycount",
+        help="Log directories that take no appends: retired after an error, or full. A full one serves reads, unlike Kafka's.",
+        healthy="0",
+        otherwise="Look for `log directory retired` or `log directory is full` in the log. "
+        "[Troubleshooting](../use/troubleshooting.md) tells what to do.",
+    )
+    def offline_count(self) -> int:
+        return sum(self._offline.values())
 
 
 class DiskSpace(Collector):
@@ -153,13 +187,5 @@ class DiskSpace(Collector):
         readings = {
             path: reading for path, reading in self._readings.items() if reading.at >= not_before and path not in self._retired
         }
-        yield FREE.samples(((path,), reading.free) for path, reading in readings.items())
-        yield USED.samples(((path,), reading.size - reading.free) for path, reading in readings.items())
-        yield SIZE.samples(((path,), reading.size) for path, reading in readings.items())
-        yield LOGS.samples(((path,), size) for path, size in self._logs_bytes().items())
-        usable = self._disks().usable
-        full = {disk.path: disk.sync.room.full for disk in usable}
-        offline = {**full, **dict.fromkeys(self._retired, True)}
-        yield FULL.samples(((path,), float(value)) for path, value in full.items())
-        yield OFFLINE.samples(((path,), float(value)) for path, value in offline.items())
-        yield OFFLINE_COUNT.sample(sum(offline.values()))
+        full = {disk.path: disk.sync.room.full for disk in self._disks().usable}
+        yield from DirectoryGauges(readings, self._logs_bytes(), full, self._retired).collect()

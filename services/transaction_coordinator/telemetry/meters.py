@@ -5,12 +5,10 @@ no end of them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from prometheus_client.core import Metric
-
-from libs.telemetry.definitions import CounterDefinition
+from libs.telemetry.definitions import CounterDefinition, MetricSet
 from libs.wire.apis import Api
 from libs.wire.errors import ErrorCode, error_name
 from services.transaction_coordinator.core.requests import PartitionsReply, ProducerReply, SeveralReply
@@ -20,40 +18,36 @@ from services.transaction_coordinator.core.transaction import Transaction
 NAME: Final = "penstock_transactions_"
 OUTCOMES: Final = {State.PREPARE_COMMIT: "commit", State.PREPARE_ABORT: "abort"}
 
-REQUESTS = CounterDefinition(
-    name=NAME + "requests",
-    help="Answers to gateways, by API and error. After COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR the gateway asks again.",
-    labels=("api", "error"),
-    healthy="NONE; CONCURRENT_TRANSACTIONS while a producer begins its next transaction at once; "
-    "COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR for seconds after a coordinator starts or stops",
-    otherwise="PRODUCER_FENCED and INVALID_PRODUCER_EPOCH: two producers share a transactional id, or a transaction took longer "
-    "than its timeout. COORDINATOR_NOT_AVAILABLE: the shard's partition has no leader, or too small an ISR.",
-)
-DECIDED = CounterDefinition(
-    name=NAME + "decided",
-    help="Transactions whose outcome is in the log, by outcome.",
-    labels=("outcome",),
-    healthy="follows the load; aborts are rare",
-    otherwise="Many aborts: producers fail, or their transactions take longer than their timeout.",
-)
-COMPLETED = CounterDefinition(
-    name=NAME + "completed",
-    help="Transactions whose markers are all written, by outcome.",
-    labels=("outcome",),
-    healthy="follows `penstock_transactions_decided_total` within a second",
-    otherwise="It stays behind: a partition has no leader, or too small an ISR, so its marker cannot be written. "
-    "`/debug/transactions` has those that wait.",
-)
 
+class Meters(MetricSet):
+    """The counters of the process."""
 
-class Meters:
-    """The counters of the process. `collect` is part of a collector."""
-
-    def __init__(self) -> None:
-        self.requests: Counter[tuple[str, int]] = Counter()
-        """Number of requests by API and error."""
-        self._decided: Counter[str] = Counter()
-        self._completed: Counter[str] = Counter()
+    requests: Counter[tuple[str, int]] = CounterDefinition(
+        name=NAME + "requests",
+        help="Answers to gateways, by API and error. After COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR the gateway asks "
+        "again.",
+        labels=("api", "error"),
+        healthy="NONE; CONCURRENT_TRANSACTIONS while a producer begins its next transaction at once; "
+        "COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR for seconds after a coordinator starts or stops",
+        otherwise="PRODUCER_FENCED and INVALID_PRODUCER_EPOCH: two producers share a transactional id, or a transaction took "
+        "longer than its timeout. COORDINATOR_NOT_AVAILABLE: the shard's partition has no leader, or too small an ISR.",
+    ).kept(Counter, lambda key: (key[0], error_name(key[1])))
+    """Number of requests by API and error."""
+    decided: Counter[str] = CounterDefinition(
+        name=NAME + "decided",
+        help="Transactions whose outcome is in the log, by outcome.",
+        labels=("outcome",),
+        healthy="follows the load; aborts are rare",
+        otherwise="Many aborts: producers fail, or their transactions take longer than their timeout.",
+    ).kept(lambda: Counter(dict.fromkeys(OUTCOMES.values(), 0)))
+    completed: Counter[str] = CounterDefinition(
+        name=NAME + "completed",
+        help="Transactions whose markers are all written, by outcome.",
+        labels=("outcome",),
+        healthy="follows `penstock_transactions_decided_total` within a second",
+        otherwise="It stays behind: a partition has no leader, or too small an ISR, so its marker cannot be written. "
+        "`/debug/transactions` has those that wait.",
+    ).kept(lambda: Counter(dict.fromkeys(OUTCOMES.values(), 0)))
 
     def answered(self, api: Api, error: int, reply: object) -> None:
         if not error and isinstance(reply, ProducerReply | PartitionsReply):
@@ -64,13 +58,7 @@ class Meters:
 
     def prepared(self, transactions: Iterable[Transaction]) -> None:
         for transaction in transactions:
-            self._decided[OUTCOMES[transaction.state]] += 1
+            self.decided[OUTCOMES[transaction.state]] += 1
 
-    def completed(self, prepared: Transaction) -> None:
-        self._completed[OUTCOMES[prepared.state]] += 1
-
-    def collect(self) -> Iterator[Metric]:
-        requests = sorted(self.requests.items())
-        yield REQUESTS.samples(((api, error_name(error)), count) for (api, error), count in requests)
-        yield DECIDED.samples(((outcome,), self._decided[outcome]) for outcome in OUTCOMES.values())
-        yield COMPLETED.samples(((outcome,), self._completed[outcome]) for outcome in OUTCOMES.values())
+    def markers_written(self, prepared: Transaction) -> None:
+        self.completed[OUTCOMES[prepared.state]] += 1

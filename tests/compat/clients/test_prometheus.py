@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from libs.telemetry.definitions import CounterDefinition, Definition, GaugeDefinition, HistogramDefinition
+from libs.telemetry.definitions import Definition, HistogramDefinition
 from libs.telemetry.durations import Durations
 from tests.compat.clients.groups.builds import go_program
 from tests.docs.metrics_page import definitions
@@ -39,10 +39,8 @@ class EveryMetric(Collector):
 
 
 def _sampled(definition: Definition, labels: list[str]) -> Metric:
-    if isinstance(definition, HistogramDefinition):
-        return definition.samples([(labels, Durations())])
-    assert isinstance(definition, (CounterDefinition, GaugeDefinition))
-    return definition.samples([(labels, 1.0)])
+    value = Durations() if isinstance(definition, HistogramDefinition) else 1.0
+    return definition.family([(labels, value)] if labels else value)
 
 
 def test_the_linter_finds_nothing_in_any_metric_of_the_code(promlint: Path) -> None:

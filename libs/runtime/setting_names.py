@@ -14,8 +14,9 @@ _NAMES = """
     host_id idle_s_max lag_series_max listen_host listener_name log_dirs log_file log_file_bytes_max log_format
     log_former_files_max log_level member_ttl_s node_id open_file_idle_s open_files_max parked_bytes_max
     partition_series_max patience_s peers port_base producer_ids_max queued_request_bytes_max rack recovery_checkpoint_s
-    recovery_processes request_partitions_max rpc_advertised_host rpc_max_frame rpc_tcp rpc_unix sendfile_bytes_min silence_s
-    socket_send_buffer_bytes sync_hang_s topic_series_max unread_answer_bytes_max unread_answers_s_max volume_stamp_s
+    recovery_processes request_partitions_max rpc_advertised_host rpc_max_frame rpc_tcp rpc_unix sendfile_bytes_min shortcuts
+    silence_s socket_send_buffer_bytes sync_hang_s topic_series_max unread_answer_bytes_max unread_answers_s_max
+    volume_stamp_s
 """
 NAMES = frozenset(_NAMES.split())
 OF_TESTS = ("PENSTOCK_CHAOS_", "PENSTOCK_GROUPS_AGAINST", "PENSTOCK_REQUIRE_ALL", "PENSTOCK_TEST_")

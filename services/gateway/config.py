@@ -78,6 +78,10 @@ class GatewayConfig(ServiceConfig):
     open_file_idle_s: float = 30.0
     """A file that is not read for so long is closed. A deleted segment takes disk space while it is open."""
 
+    shortcuts: bool = True
+    """Whether requests that repeat an earlier one are recognised, and begun without parsing them. false, for diagnosis: each is
+    parsed, and each leader asked. Answers are the same."""
+
     def problem(self) -> str | None:
         if not 1 <= self.port_base < PORT_MAX:
             return f"PENSTOCK_PORT_BASE is {self.port_base}; expected 1 to {PORT_MAX - 1}"

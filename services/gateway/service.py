@@ -40,7 +40,6 @@ from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable, RequestContext
 from services.gateway.fetch.pending_fetch import PendingFetch
-from services.gateway.fetch.sole_list_offsets import SoleListOffsets
 from services.gateway.groups.relay import java_address
 from services.gateway.meters import Meters
 from services.gateway.net.client_drain import drain_clients, other_gateways_serve, wait_until_removed
@@ -56,6 +55,7 @@ from services.gateway.peers.log_layouts import LogLayouts
 from services.gateway.peers.moved_endpoints import MovedEndpoints
 from services.gateway.peers.peer_gateways import PeerGateways
 from services.gateway.peers.storage_nodes import Nodes
+from services.gateway.shortcuts.single_list_offsets import SingleListOffsets
 
 log = logging.getLogger(__name__)
 
@@ -283,7 +283,7 @@ class Gateway:
     def _follow_reads(self) -> None:
         for node in self._nodes.known():
             for _, callback in node.client.in_flight():
-                if isinstance(callback, (PendingFetch, SoleListOffsets)):
+                if isinstance(callback, (PendingFetch, SingleListOffsets)):
                     callback.follow()
 
     def _storage_node_ready(self, node_id: int) -> None:

@@ -27,9 +27,11 @@ SET_BY_CHART = frozenset(
         *("node_id", "etcd", "data_dir", "rpc_unix", "rpc_tcp", "rpc_advertised_host", "host_id", "admin_host", "admin_port"),
         *("log_file", "log_file_bytes_max", "log_former_files_max", "peers", "log_dirs", "rack"),
         *("port_base", "listen_host", "advertised_host", "advertised_port_base", "listener_name"),
+        "shortcuts",
     }
 )
-"""The chart gives these by the environment, or leaves them alone: pods log to stderr, and have one volume."""
+"""The chart gives these by the environment, or leaves them alone: pods log to stderr and have one volume, and shortcuts are
+switched off for a diagnosis only, by the environment."""
 
 CHOICES = {"log_level": LEVELS, "log_format": (TEXT, JSON), "default_durability": ("synced", "replicated")}
 """Of each setting that is a text. `tests/deploy/chart/test_refusals.py` holds them to what the services take."""

@@ -17,10 +17,10 @@ from libs.wire.messages.api_versions import (
 from libs.wire.primitives import Reader, Writer
 from services.gateway.data_path.served_api import data_plane
 from services.gateway.exchange.request_context import RequestContext
-from services.gateway.groups.relay import begin_request, begin_request_after_transactional_id
 from services.gateway.handlers import SERVED
 from services.gateway.handlers.api_versions import answer
 from services.gateway.protocol_docs.protocol_page import PAGE, page
+from services.gateway.shortcuts.relay_shortcut import begin_request, begin_request_after_transactional_id
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
 API = APIS[ApiKey.API_VERSIONS]

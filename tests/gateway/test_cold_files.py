@@ -11,8 +11,8 @@ import pytest
 
 from libs.rpc.files.page_cache import has_all_pages, warm
 from libs.rpc.files.passed_files import OsPassedFiles
-from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers.file_descriptors import OpenedFile
+from services.gateway.shortcuts import sequential_fetch_cache
 from tests.gateway.backlogs import batch_at, fill, whole
 from tests.gateway.conftest import TOPIC, Rig
 from tests.gateway.kafka_client import fetch_body

@@ -40,7 +40,7 @@ def test_a_request_alike_is_read_as_the_parser_reads_it(version: int, correlatio
     assert template is not None
     again = request_frame(version, correlation_id, then)
     matched = template.match(again)
-    assert matched == (correlation_id, then)
+    assert matched == then
     assert (template.version, template.client_id, template.at(then)) == parsed(again)
 
 
@@ -57,7 +57,7 @@ def test_whatever_matches_parses_to_the_same(version: int, offset: int, data: st
         expected = parsed(memoryview(damaged))
     except ProtocolError as error:
         raise AssertionError("the parser refuses it") from error
-    assert (template.version, template.client_id, template.at(matched.offset)) == expected
+    assert (template.version, template.client_id, template.at(matched)) == expected
 
 
 ABORTED = st.none() | st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)), max_size=130)
@@ -91,4 +91,4 @@ def test_a_client_id_that_looks_like_the_offset_makes_no_template_of_its_own() -
     template = learnt(request_frame(12, 1, offset, client=b"aaaaaaaa"))
     assert template is not None
     assert template.match(request_frame(12, 1, offset, client=b"aaaaaaab")) is None
-    assert template.match(request_frame(12, 1, 7, client=b"aaaaaaaa")) == (1, 7)
+    assert template.match(request_frame(12, 1, 7, client=b"aaaaaaaa")) == 7

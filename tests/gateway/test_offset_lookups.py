@@ -8,9 +8,9 @@ import pytest
 
 from libs.commitlog.model.config import LogConfig
 from libs.rpc.contracts.log_layout import LogLayoutReply, SegmentLayout
-from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers import log_layouts
 from services.gateway.peers.file_descriptors import OpenedFile
+from services.gateway.shortcuts import sequential_fetch_cache
 from tests.commitlog.harness import append, batch_at, open_log
 from tests.gateway.backlogs import whole
 from tests.gateway.conftest import TOPIC, Rig

@@ -12,9 +12,6 @@ from libs.wire.headers import read_request_header
 from libs.wire.messages import heartbeat, offset_commit
 from libs.wire.primitives import Reader
 from services.gateway.core.relay_template import PREFIX_BYTES_MAX, RelayTemplate
-from services.gateway.data_path.data_path import DataPath
-from services.gateway.exchange.exchange import Exchange
-from services.gateway.groups import relay
 from tests.gateway.conftest import Rig
 from tests.gateway.fake_groups import Groups, answer, request_body, send
 
@@ -28,12 +25,12 @@ async def groups(rig: Rig) -> AsyncIterator[Groups]:
     await request_frame.stop()
 
 
-def read(frame: bytes) -> tuple[int, int, str, str, int, int]:
-    """Version, correlation id, client id, group id, and the positions of the body and of the byte behind the group id."""
+def read(frame: bytes) -> tuple[int, str, str, int, int]:
+    """Version, client id, group id, and the positions of the body and of the byte behind the group id."""
     reader = Reader(memoryview(frame))
     header = read_request_header(reader)
     body_at, flexible = reader.position, header.api_version >= (8 if header.api_key is ApiKey.OFFSET_COMMIT else 4)
-    return header.api_version, header.correlation_id, header.client_id, reader.string(flexible), body_at, reader.position
+    return header.api_version, header.client_id, reader.string(flexible), body_at, reader.position
 
 
 def framed(key: int, version: int, correlation_id: int, client: bytes, group: str) -> bytes:
@@ -60,14 +57,15 @@ FRAMES = st.sampled_from(list(KEYS)).flatmap(
 def test_a_frame_that_matches_is_read_the_same_way_by_the_parser(
     first: bytes, other: bytes, at: int, byte: int, same: bool, cut: int
 ) -> None:
-    version, _, client_id, group_id, body_at, group_end = read(first)
+    version, client_id, group_id, body_at, group_end = read(first)
     template = RelayTemplate(memoryview(first), body_at, group_end, version, client_id, group_id)
     damaged = bytearray(first if same else other)
     damaged[at % len(damaged)] = byte
     for frame in (first, other, bytes(damaged), bytes(damaged[:cut])):
         matched = template.match(memoryview(frame))
         if matched is not None:
-            assert read(frame) == (version, matched, client_id, group_id, body_at, group_end)
+            assert read(frame) == (version, client_id, group_id, body_at, group_end)
+            assert bytes(matched) == frame[body_at:]
     assert template.match(memoryview(first)) is not None
 
 
@@ -77,13 +75,14 @@ async def test_heartbeats_and_commits_alternate_and_change_groups(groups: Groups
     gateway = groups.rig.gateway
     assert gateway is not None
     alike: list[bool] = []
-    begin_from_template = relay.begin_from_template
+    match = RelayTemplate.match
 
-    def noted(data_path: DataPath, exchange: Exchange, template: RelayTemplate, frame: memoryview) -> bool:
-        alike.append(begin_from_template(data_path, exchange, template, frame))
-        return alike[-1]
+    def noted(template: RelayTemplate, frame: memoryview) -> memoryview | None:
+        body = match(template, frame)
+        alike.append(body is not None)
+        return body
 
-    monkeypatch.setattr(relay, "begin_from_template", noted)
+    monkeypatch.setattr(RelayTemplate, "match", noted)
     for number, group in enumerate(["g", "g", "g", "other", "other"]):
         commit = offset_commit.OffsetCommitRequest(group, number, "m")
         for key, version, request in (
@@ -102,7 +101,7 @@ async def test_heartbeats_and_commits_alternate_and_change_groups(groups: Groups
 async def test_long_names_are_relayed_and_not_remembered(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
     await groups.start()
     client, coordinator = await groups.rig.client(1), groups.coordinators[1]
-    monkeypatch.setattr(relay, "begin_from_template", None)
+    monkeypatch.setattr(RelayTemplate, "match", None)
     for number in range(3):
         body = request_body(ApiKey.HEARTBEAT, 4, heartbeat.HeartbeatRequest("g" * PREFIX_BYTES_MAX, number, "m"))
         send(client, ApiKey.HEARTBEAT, 4, body)

@@ -13,8 +13,8 @@ from libs.cluster import keys
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
 from libs.rpc.files.passed_files import OsPassedFiles
 from services.gateway.core.sequential_reads import BATCHES_MAX, HEADER, end_of_batches
-from services.gateway.fetch import sequential_fetch_cache
 from services.gateway.peers.file_descriptors import OpenedFile
+from services.gateway.shortcuts import sequential_fetch_cache
 from tests.gateway.backlogs import BATCH, batch_at, fill, whole
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
 from tests.gateway.kafka_client import FETCH, RawClient, fetch_body

@@ -6,7 +6,7 @@ the length of the records and the records. A comparison costs less than parsing,
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from libs.wire.api_keys import ApiKey, first_flexible
 from libs.wire.headers import read_request_header
@@ -26,11 +26,6 @@ FIRST_WITH_LOG_START = 5
 READ_COMMITTED: Final = 1
 FIRST_FLEXIBLE: Final = first_flexible(ApiKey.FETCH)
 _MARK = 0x5AA5_5AA5_5AA5_5AA5
-
-
-class Match(NamedTuple):
-    correlation_id: int
-    offset: int
 
 
 class FetchTemplate:
@@ -86,8 +81,8 @@ class FetchTemplate:
     def reads_committed(self) -> bool:
         return self.request.isolation_level == READ_COMMITTED
 
-    def match(self, frame: memoryview) -> Match | None:
-        """The values in which the frame differs. None: it differs in more, and must be parsed."""
+    def match(self, frame: memoryview) -> int | None:
+        """The offset, in which the frame differs beside its correlation id. None: it differs in more, and must be parsed."""
         at = self._offset_at
         if (
             len(frame) != at + 8 + len(self._tail)
@@ -96,7 +91,8 @@ class FetchTemplate:
             or frame[at + 8 :] != self._tail
         ):
             return None
-        return Match(_INT32.unpack_from(frame, _CORRELATION.start)[0], _INT64.unpack_from(frame, at)[0])
+        offset: int = _INT64.unpack_from(frame, at)[0]
+        return offset
 
     def at(self, offset: int) -> FetchRequest:
         """The request with another offset."""

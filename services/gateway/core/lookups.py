@@ -12,6 +12,14 @@ FIRST_WITH_TIMEOUT = 10
 """The first version of ListOffsets whose requests say how long they may take."""
 
 
+FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+"""The first version in which each timestamp below 0 has a meaning."""
+
+
+def has_meaning(timestamp: int, api_version: int) -> bool:
+    return timestamp >= 0 or api_version >= FIRST_VERSION_OF.get(timestamp, api_version + 1)
+
+
 def is_lookup(timestamp: int) -> bool:
     return timestamp >= 0 or timestamp == MAX_TIMESTAMP
 

@@ -27,7 +27,6 @@ _OLD_STATE = struct.Struct(">ihqq")  # without log start offset, before version 
 
 
 class Match(NamedTuple):
-    correlation_id: int
     partition: int
     records: memoryview
 
@@ -79,7 +78,8 @@ class ProduceTemplate:
         self._answer_size = 4 + len(self._before_state) + state.size + len(self._after_state)
 
     def match(self, frame: memoryview) -> Match | None:
-        """The values in which the frame differs. None: it differs in more, or must be refused, so it must be parsed."""
+        """The values in which the frame differs, beside its correlation id. None: it must be parsed, since it differs in more, or
+        must be refused."""
         end = self._end
         if frame[_PREFIX_AT:end] != self._prefix or frame[_KEY_AND_VERSION] != self._key_and_version:
             return None
@@ -111,7 +111,7 @@ class ProduceTemplate:
         attributes = frame[position + FLAGS_AT]
         if attributes & TRANSACTIONAL or (attributes & CODEC_MASK == ZSTD and self.version < FIRST_WITH_ZSTD):
             return None
-        return Match(_INT32.unpack_from(frame, 4)[0], _INT32.unpack_from(frame, end)[0], frame[position : position + size])
+        return Match(_INT32.unpack_from(frame, end)[0], frame[position : position + size])
 
     def answer(self, correlation_id: int, index: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
         """The frame of a success, with its length prefix."""

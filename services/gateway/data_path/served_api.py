@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey, response_header_version
@@ -23,12 +23,20 @@ def data_plane(*_: object) -> Any:
     raise AssertionError("an API without a handler was handled")
 
 
-def _not_at_once(*_: object) -> Any:
-    return None
-
-
 def _by_handler(*_: object) -> bool:
     return False
+
+
+class RequestShortcut(Protocol):
+    """A shortcut that recognises a request once it is parsed (for those that need no parsing:
+    `services/gateway/exchange/exchange.py:Shortcut`). One serves the whole process."""
+
+    def match(self, data_path: DataPath, exchange: Exchange, request: Any) -> Any:
+        """What `begin` needs to know. None: the request is another one. Nothing was begun."""
+
+    def begin(self, data_path: DataPath, exchange: Exchange, match: Any, by_handler: Callable[[], None]) -> bool:
+        """Begins the request without a task. False: it cannot, and nothing was begun. True: an answer ends it, or a call of
+        `by_handler`, which begins `handle`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +44,13 @@ class ServedApi:
     """A row of the registry, with the gateway's functions for it.
 
     `begin` is called first, before the body is read. True: it has begun the request, and none of the others is called. `handle`
-    turns the request that the codec has read into the response that the codec writes. `at_once` is called before it and returns
-    the response of a request that needs no waiting; None: the request needs more. `ask_leader` is called in between, and may send
-    the request to one leader without a task. True: that leader's answer ends it, or a call of the last argument, which begins
-    `handle`.
+    turns the request that the codec has read into the response that the codec writes. `shortcut` is tried before it.
     """
 
     api: Api
     handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] = data_plane
-    at_once: Callable[[DataPath, Exchange, Any], Any] = _not_at_once
-    ask_leader: Callable[[DataPath, Exchange, Any, Callable[[], None]], bool] = _by_handler
     begin: Callable[[DataPath, Exchange, Reader], bool] = _by_handler
+    shortcut: RequestShortcut | None = None
 
     def written(self, version: int, correlation_id: int, response: object) -> bytes | bytearray:
         """The whole frame of the response."""

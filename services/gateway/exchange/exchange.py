@@ -1,13 +1,14 @@
-"""One request on its way through the gateway: its place in the order, its client, and its answer."""
+"""One request on its way through the gateway: its place in the order, its client, its answer, and the shortcuts of its
+connection."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from libs.lean_dataclass import dataclass
 from services.gateway.core.addresses import Addresses
 from services.gateway.core.produced_partitions import ProducedPartitions
+from services.gateway.core.routing import Routes
 from services.gateway.core.session import Turn
-from services.gateway.exchange.connection_templates import ConnectionTemplates
 from services.gateway.exchange.request_context import RequestContext
 
 Buffer = bytes | bytearray | memoryview
@@ -64,7 +65,7 @@ class ClientConnection(Protocol):
     produced: ProducedPartitions
     withheld_hints: int
     """The number of answers that could have carried endpoint hints and did not."""
-    templates: ConnectionTemplates
+    shortcuts: "ConnectionShortcuts"
 
     def finish(self, exchange: "Exchange", answer: Answer) -> None: ...
 
@@ -134,3 +135,58 @@ class Exchange(Turn):
         """Ends the connection, for failures that no response can express."""
         self.on_hang_up = None
         self.connection.close(reason, detail)
+
+
+class Shortcut(Protocol):
+    """A way to begin a request that repeats an earlier one of its connection, without parsing it.
+
+    The gate calls `renew`, if `routes` are not the newest; `match`; its own checks; `begin`. Later ones may begin more than one
+    request at the end of a read: `begin` may stage a request, as a Produce's does, and the gate ends each turn.
+    """
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def client_id(self) -> str: ...
+
+    misses: int
+    """The requests of its API that it did not begin."""
+
+    @property
+    def misses_max(self) -> int:
+        """After so many misses another one is learnt in its place. A producer to many topics would otherwise pay for learning one
+        with each request."""
+
+    @property
+    def routes(self) -> Routes:
+        """What it depends on. All that it has looked up in an image, it looked up in these."""
+
+    def renew(self, routes: Routes) -> None:
+        """Looks it up again, in the routes of another image."""
+
+    @property
+    def match(self) -> Callable[[memoryview], Any]:
+        """What `begin` needs of a frame that repeats the learnt one, whatever its correlation id. None: it must be parsed."""
+
+    def begin(self, exchange: Exchange, match: Any) -> bool:
+        """Begins the request. False: it must be parsed after all, since its answer may be an error. Nothing was begun."""
+
+
+class ConnectionShortcuts:
+    """The shortcuts that one connection's requests have taught, by API key. None is kept if they are switched off."""
+
+    __slots__ = ("_enabled", "by_api")
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
+        self.by_api: dict[int, Shortcut] = {}
+
+    def wants(self, api_key: int) -> bool:
+        """Whether the next request of that API, which is parsed, should teach one."""
+        kept = self.by_api.get(api_key)
+        return self._enabled and (kept is None or kept.misses >= kept.misses_max)
+
+    def keep(self, api_key: int, shortcut: Shortcut | None) -> None:
+        """Keeps what such a request taught. None: nothing."""
+        if shortcut is not None:
+            self.by_api[api_key] = shortcut

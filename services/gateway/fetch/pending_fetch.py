@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import FETCH, Fetched, FetchReply
@@ -23,7 +23,7 @@ from services.gateway.core.fetch_plan import FetchPlan, make_plan
 from services.gateway.core.fetch_template import FULL_FETCHES, FetchTemplate
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
-from services.gateway.fetch import fetch_response, sequential_fetch_cache
+from services.gateway.fetch import fetch_response
 from services.gateway.fetch.record_ranges import Part, Ranges, length_of, open_and_pin, parts, pin
 from services.gateway.peers.file_descriptors import FileGone
 from services.gateway.peers.storage_nodes import StorageNode
@@ -37,6 +37,18 @@ TIMEOUT_S = 10.0
 """The margin on top of the client's max_wait, for the node to read and answer."""
 RETRY_S_MAX = 5.0
 """The longest time for which a Fetch waits for a leader."""
+
+
+class RecognisedFetch(Protocol):
+    """The shortcut of a Fetch that has no need to be parsed."""
+
+    template: FetchTemplate
+    """It writes the answer."""
+
+    def learn_answer(
+        self, node: StorageNode, incarnation: int, topic_id: object, fetched: Fetched, parts: Sequence[Part]
+    ) -> None:
+        """Keeps what the node's answer about the partition says about the next fetch. `parts` are the bytes of its records."""
 
 
 class PendingFetch:
@@ -55,16 +67,16 @@ class PendingFetch:
         "_plan",
         "_request",
         "_request_id",
+        "_shortcut",
         "_started_at",
         "_task",
-        "_template",
     )
 
-    def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest, template: FetchTemplate | None) -> None:
+    def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest, shortcut: RecognisedFetch | None) -> None:
         self._data_path = data_path
         self._exchange = exchange
         self._request = request
-        self._template = template
+        self._shortcut = shortcut
         self._plan = FetchPlan(-1)
         self._node: StorageNode | None = None
         self._request_id: int | None = None
@@ -234,11 +246,9 @@ class PendingFetch:
         opened = pin(self._data_path.files, self._node, incarnation, ranges)
         if opened is not None:
             records |= parts(ranges, opened, self._data_path.sendfile_bytes_min)
-            if self._template is not None:
+            if self._shortcut is not None:
                 topic_id = requested[0][1][0]
-                sequential_fetch_cache.learn(
-                    self._data_path, self._template, self._node, incarnation, topic_id, fetched[0], records.get(0, ())
-                )
+                self._shortcut.learn_answer(self._node, incarnation, topic_id, fetched[0], records.get(0, ()))
             self._answer(records)
         else:
             self._run(partial(self._open_and_answer, self._node, incarnation, ranges, records))
@@ -271,11 +281,11 @@ class PendingFetch:
 
     def _finish(self, error: int, records: dict[int, Sequence[Part]]) -> None:
         exchange, results = self._exchange, self._plan.results
-        if self._template is not None and fetch_response.is_plain(results[0]):
+        if self._shortcut is not None and fetch_response.is_plain(results[0]):
             result, sole_records = results[0], records.get(0, ())
             length = length_of(sole_records)
             bounds = result.high_watermark, result.last_stable_offset, result.log_start_offset
-            before, after = self._template.answer(exchange.correlation_id, *bounds, length, result.aborted)
+            before, after = self._shortcut.template.answer(exchange.correlation_id, *bounds, length, result.aborted)
             exchange.finish((before, *sole_records, after))
             return
         exchange.finish(fetch_response.frame(self._data_path, exchange, self._request, error, results, records))

@@ -14,7 +14,6 @@ from libs.wire.apis import APIS, GROUPS_MAX
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from libs.wire.response_errors import errors_in
-from services.gateway.core.relay_template import PREFIX_BYTES_MAX, RelayTemplate
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import framed
 from services.gateway.exchange.exchange import Exchange
@@ -32,39 +31,6 @@ log = logging.getLogger(__name__)
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 
 
-def begin_request(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
-    """Begins a request whose first field is the group id or the transactional id. Raises ProtocolError."""
-    return _begin(data_path, exchange, reader, Reader(reader.view, reader.position))
-
-
-def begin_request_after_transactional_id(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
-    """Begins a request whose second field is the group id. Raises ProtocolError."""
-    ahead = Reader(reader.view, reader.position)
-    ahead.string(is_flexible(ApiKey(exchange.api_key), exchange.api_version))
-    return _begin(data_path, exchange, reader, ahead)
-
-
-def _begin(data_path: DataPath, exchange: Exchange, reader: Reader, ahead: Reader) -> bool:
-    """`ahead` is at the key."""
-    key = ahead.string(is_flexible(ApiKey(exchange.api_key), exchange.api_version))
-    if ahead.position <= PREFIX_BYTES_MAX:
-        body_at, key_end = reader.position, ahead.position
-        template = RelayTemplate(reader.view, body_at, key_end, exchange.api_version, exchange.client_id, key)
-        exchange.connection.templates.relay[exchange.api_key] = template
-    _RelayedRequest(data_path, exchange, key, bytes(reader.view[reader.position :])).start()
-    return True
-
-
-def begin_from_template(data_path: DataPath, exchange: Exchange, template: RelayTemplate, frame: memoryview) -> bool:
-    """Begins a request that matches the template. False: it does not match, and nothing was begun."""
-    correlation_id = template.match(frame)
-    if correlation_id is None:
-        return False
-    exchange.api_version, exchange.correlation_id, exchange.client_id = template.version, correlation_id, template.client_id
-    _RelayedRequest(data_path, exchange, template.key, bytes(frame[template.body_at :])).start()
-    return True
-
-
 def begin_single_group_request(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     """Begins a request whose first field is an array of group ids, or of elements that begin with one.
 
@@ -77,7 +43,7 @@ def begin_single_group_request(data_path: DataPath, exchange: Exchange, reader: 
     if ahead.array_length(flexible) != 1:
         return False
     group_id = ahead.string(flexible)
-    _RelayedRequest(data_path, exchange, group_id, bytes(reader.view[reader.position :])).start()
+    RelayedRequest(data_path, exchange, group_id, bytes(reader.view[reader.position :])).start()
     return True
 
 
@@ -95,7 +61,7 @@ def java_address(host: str) -> str:
     return "/" + ":".join([f"{int(part, 16):x}" for part in address.exploded.split(":")])
 
 
-class _RelayedRequest:
+class RelayedRequest:
     """One relayed exchange. Its body is a copy: a request that waits for other members must not hold the receive buffer."""
 
     __slots__ = ("_body", "_coordinators", "_exchange", "_key", "_meters", "_request")

@@ -2,7 +2,7 @@
 
 Each handler is the module with its API's name. The differences from Kafka are listed in
 `services/gateway/protocol_docs/differences.py`. This
-room imports `groups`, `fetch`, `produce`, `data_path` and `peers`.
+room imports `shortcuts`, `groups`, `fetch`, `produce`, `data_path` and `peers`.
 """
 
 from typing import Final
@@ -113,7 +113,7 @@ _TABLE: Final = (
     ServedApi(APIS[ApiKey.LEAVE_GROUP], begin=leave_group.begin),
     ServedApi(APIS[ApiKey.LIST_CONFIG_RESOURCES], list_config_resources.handle),
     ServedApi(APIS[ApiKey.LIST_GROUPS], list_groups.handle),
-    ServedApi(APIS[ApiKey.LIST_OFFSETS], list_offsets.handle, at_once=list_offsets.at_once, ask_leader=list_offsets.ask_leader),
+    ServedApi(APIS[ApiKey.LIST_OFFSETS], list_offsets.handle, shortcut=list_offsets.SHORTCUT),
     ServedApi(APIS[ApiKey.LIST_PARTITION_REASSIGNMENTS], list_partition_reassignments.handle),
     ServedApi(APIS[ApiKey.LIST_TRANSACTIONS], list_transactions.handle),
     ServedApi(APIS[ApiKey.METADATA], metadata.handle),

@@ -17,13 +17,13 @@ from services.gateway.core.coordinator_shards import GROUPS
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.groups import relay
 from services.gateway.groups.shard_topics import create_topic
+from services.gateway.shortcuts import relay_shortcut
 
 
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     """Relays the request. False: there is no `__consumer_offsets` yet. Raises ProtocolError."""
-    return bool(data_path.coordinators.shards.count) and relay.begin_request(data_path, exchange, reader)
+    return bool(data_path.coordinators.shards.count) and relay_shortcut.begin_request(data_path, exchange, reader)
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:

@@ -29,12 +29,13 @@ from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
 from services.gateway.groups.split import MultiGroupApi, ask_each
+from services.gateway.shortcuts import relay_shortcut
 
 
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     if exchange.api_version >= FIRST_WITH_SEVERAL_TRANSACTIONS:
         return relay.begin_single_group_request(data_path, exchange, reader)
-    return relay.begin_request(data_path, exchange, reader)
+    return relay_shortcut.begin_request(data_path, exchange, reader)
 
 
 async def handle(

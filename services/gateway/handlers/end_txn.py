@@ -7,6 +7,6 @@ The answer leaves once the outcome is in the log. Markers are written behind it.
 Differences from Kafka: any broker id accepts it, wherever the transactional id's coordinator is.
 """
 
-from services.gateway.groups import relay
+from services.gateway.shortcuts import relay_shortcut
 
-begin = relay.begin_request
+begin = relay_shortcut.begin_request

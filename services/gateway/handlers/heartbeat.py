@@ -8,6 +8,6 @@ the next coordinator if the first one is gone.
 Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway.groups import relay
+from services.gateway.shortcuts import relay_shortcut
 
-begin = relay.begin_request
+begin = relay_shortcut.begin_request

@@ -16,7 +16,7 @@ from libs.wire.primitives import Reader
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
-from services.gateway.groups import relay
+from services.gateway.shortcuts import relay_shortcut
 
 NONE = -1
 
@@ -29,7 +29,7 @@ def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
         return False
     if not _is_timeout(data_path.routes.image, ahead.int32()):
         return False
-    return relay.begin_request(data_path, exchange, reader)
+    return relay_shortcut.begin_request(data_path, exchange, reader)
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:

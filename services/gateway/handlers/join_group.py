@@ -9,6 +9,6 @@ NOT_COORDINATOR when its coordinator is gone, and when this gateway stops, since
 Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway.groups import relay
+from services.gateway.shortcuts import relay_shortcut
 
-begin = relay.begin_request
+begin = relay_shortcut.begin_request

@@ -5,6 +5,6 @@ v3 several members, static ones too (KIP-345) · v4 flexible · v5 reason (KIP-8
 Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway.groups import relay
+from services.gateway.shortcuts import relay_shortcut
 
-begin = relay.begin_request
+begin = relay_shortcut.begin_request

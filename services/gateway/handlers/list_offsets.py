@@ -12,40 +12,30 @@ consumers may see what was acknowledged with acks=0 or 1.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.wire.errors import ErrorCode
-from libs.wire.messages.list_offsets import (
-    ListOffsetsPartition as WantedPartition,
-)
 from libs.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from services.gateway.core.lookups import is_lookup, lookup_timeout_s
-from services.gateway.core.routing import TopicRoute
-from services.gateway.data_path.data_path import DataPath
-from services.gateway.exchange.exchange import Exchange
+from services.gateway.core.lookups import has_meaning, is_lookup, lookup_timeout_s
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.fetch import offset_lookups, sole_list_offsets
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
+from services.gateway.shortcuts.list_offsets_shortcut import ISOLATION_LEVELS, ListOffsetsShortcut
 
 TIMEOUT_S_MAX = 5.0
-
-FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
-"""The first version in which each timestamp below 0 has a meaning."""
-
-ISOLATION_LEVELS = (0, 1)
-READ_COMMITTED = 1
 
 LATE = ListedOffset(ErrorCode.REQUEST_TIMED_OUT)
 """The answer for a lookup that its leader had no time for, as of Kafka's lookups in remote storage."""
 
 RETRIABLE_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE)
+
+SHORTCUT = ListOffsetsShortcut()
 
 Key = tuple[str, int]
 
@@ -90,42 +80,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
     return response
 
 
-def ask_leader(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest, by_handler: Callable[[], None]) -> bool:
-    """Asks the leader of a request's only partition (`services/gateway/fetch/sole_list_offsets.py`). False: nothing was begun."""
-    sole = _sole_partition(data_path, request)
-    if sole is None or not _has_meaning(sole[1].timestamp, exchange.api_version):
-        return False
-    return sole_list_offsets.send(data_path, exchange, sole[0], request, by_handler)
-
-
-def at_once(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest) -> ListOffsetsResponse | None:
-    """The answer for a timestamp in a partition that is looked up often (`services/gateway/fetch/offset_lookups.py`).
-
-    None: the leader must be asked.
-    """
-    sole = _sole_partition(data_path, request)
-    if sole is None:
-        return None
-    topic, wanted = sole
-    route = topic.partition(wanted.partition_index)
-    if route is None or wanted.timestamp < 0 or wanted.current_leader_epoch not in (-1, route.leader_epoch):
-        return None
-    committed = request.isolation_level == READ_COMMITTED
-    record = offset_lookups.first_at(data_path, topic, wanted.partition_index, route, wanted.timestamp, committed=committed)
-    if record is None:
-        return None
-    described = ListOffsetsPartitionResponse(wanted.partition_index, 0, record.timestamp, record.offset, record.leader_epoch)
-    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(topic.name, [described])])
-
-
-def _sole_partition(data_path: DataPath, request: ListOffsetsRequest) -> tuple[TopicRoute, WantedPartition] | None:
-    """The only partition that the request asks for, and its topic. None: `handle` must look at the request."""
-    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
-        return None
-    topic = data_path.routes.topic(request.topics[0].name)
-    return None if topic is None else (topic, request.topics[0].partitions[0])
-
-
 def _split(gateway: GatewayState, request: ListOffsetsRequest, version: int) -> tuple[dict[Key, _Query], dict[Key, ListedOffset]]:
     """The queries for the leaders, and the answers that need no query."""
     image = gateway.image
@@ -138,7 +92,7 @@ def _split(gateway: GatewayState, request: ListOffsetsRequest, version: int) -> 
             key = (wanted.name, p.partition_index)
             if mentions[key] > 1 or request.isolation_level not in ISOLATION_LEVELS:
                 answers[key] = ListedOffset(ErrorCode.INVALID_REQUEST)
-            elif not _has_meaning(p.timestamp, version):
+            elif not has_meaning(p.timestamp, version):
                 answers[key] = ListedOffset(ErrorCode.UNSUPPORTED_VERSION)
             elif topic is None or not 0 <= p.partition_index < topic.partitions:
                 answers[key] = ListedOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -146,10 +100,6 @@ def _split(gateway: GatewayState, request: ListOffsetsRequest, version: int) -> 
                 topic_id = bytes.fromhex(topic.topic_id)
                 queries[key] = _Query(topic_id, p.partition_index, p.timestamp, p.current_leader_epoch)
     return queries, answers
-
-
-def _has_meaning(timestamp: int, version: int) -> bool:
-    return timestamp >= 0 or version >= FIRST_VERSION_OF.get(timestamp, version + 1)
 
 
 def _body(request: ListOffsetsRequest, queries: Sequence[_Query]) -> ListOffsets:

@@ -25,6 +25,7 @@ from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
 from services.gateway.groups.split import MultiGroupApi, ask_each
+from services.gateway.shortcuts import relay_shortcut
 
 FIRST_WITH_SEVERAL_GROUPS = 8
 """The first version that names several groups."""
@@ -33,7 +34,7 @@ FIRST_WITH_SEVERAL_GROUPS = 8
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     if exchange.api_version >= FIRST_WITH_SEVERAL_GROUPS:
         return relay.begin_single_group_request(data_path, exchange, reader)
-    return relay.begin_request(data_path, exchange, reader)
+    return relay_shortcut.begin_request(data_path, exchange, reader)
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

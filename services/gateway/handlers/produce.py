@@ -13,43 +13,21 @@ Differences from Kafka: a partition that is named twice in one request answers I
 batches.
 """
 
-from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.wire.api_keys import ApiKey
 from libs.wire.messages.produce import read_produce
 from libs.wire.primitives import Reader
-from services.gateway.core.produce_template import ProduceTemplate, learn
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.produce.pending_produce import PendingProduce
-from services.gateway.produce.sole_produce import SoleProduce
+from services.gateway.shortcuts.produce_shortcut import learn
 
 
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
-    """Begins a request, and learns its template for `begin_from_template` of the requests that follow. Raises ProtocolError."""
+    """Begins a request, and learns its shortcut. Raises ProtocolError."""
     request = read_produce(reader, exchange.api_version)
     reader.expect_end()
-    template = learn(reader.view, exchange.api_version, exchange.client_id, request)
+    shortcuts = exchange.connection.shortcuts
+    if shortcuts.wants(ApiKey.PRODUCE):
+        shortcuts.keep(ApiKey.PRODUCE, learn(data_path, exchange, reader.view, request))
     PendingProduce(data_path, exchange, request).start(request)
-    exchange.connection.templates.keep_produce(template)
-    return True
-
-
-def begin_from_template(data_path: DataPath, exchange: Exchange, template: ProduceTemplate, frame: memoryview) -> bool:
-    """Begins a request that matches the template. False: it does not match, or has an error, and nothing was begun.
-
-    Call `data_path.appends.flush` at the end of the turn.
-    """
-    match = template.match(frame)
-    if match is None:
-        return False
-    routes = data_path.routes
-    topic = routes.topic(template.name) if template.name is not None else routes.topic_by_id(template.topic_id or b"")
-    if topic is None or topic.internal or topic.partition(match.partition) is None or topic.name in INTERNAL_TOPICS:
-        return False
-    exchange.api_version = template.version
-    exchange.correlation_id = match.correlation_id
-    exchange.client_id = template.client_id
-    exchange.connection.produced.note((topic.topic_id, match.partition), match.records, exchange.received_at)
-    batch = SoleProduce(data_path, exchange, template, topic, match.partition, match.records)
-    exchange.on_hang_up = batch.hang_up
-    data_path.appends.stage(batch)
     return True

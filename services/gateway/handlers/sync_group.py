@@ -7,6 +7,6 @@ A follower's sync waits for the leader's assignment, as a join waits for members
 Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway.groups import relay
+from services.gateway.shortcuts import relay_shortcut
 
-begin = relay.begin_request
+begin = relay_shortcut.begin_request

@@ -10,6 +10,6 @@ Differences from Kafka: any broker id accepts it, wherever its group's coordinat
 of a topic that was deleted meanwhile do not count for the next one with its name.
 """
 
-from services.gateway.groups import relay
+from services.gateway.shortcuts import relay_shortcut
 
-begin = relay.begin_request_after_transactional_id
+begin = relay_shortcut.begin_request_after_transactional_id

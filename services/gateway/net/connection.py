@@ -20,8 +20,7 @@ from services.gateway.core.produced_partitions import ProducedPartitions, Produc
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits
 from services.gateway.data_path.data_path import DataPath
-from services.gateway.exchange.connection_templates import ConnectionTemplates
-from services.gateway.exchange.exchange import Answer, Exchange, FilePart, drop_answer
+from services.gateway.exchange.exchange import Answer, ConnectionShortcuts, Exchange, FilePart, drop_answer
 from services.gateway.meters import Meters
 from services.gateway.requests.gate import Gate
 
@@ -132,9 +131,9 @@ class Connection:
         "opened_at",
         "peer",
         "produced",
+        "shortcuts",
         "software_name",
         "software_version",
-        "templates",
         "withheld_hints",
     )
 
@@ -162,7 +161,7 @@ class Connection:
         self.known_addresses = connections.data_path.routes.addresses
         self.produced = ProducedPartitions(broker_id, connections.producers)
         self.withheld_hints = 0
-        self.templates = ConnectionTemplates()
+        self.shortcuts = ConnectionShortcuts(enabled=connections.config.shortcuts)
         self.closed = False
         self.leaving = False
         self.draining = False

@@ -1,11 +1,12 @@
 """The gate: the one function that every request of every client passes before it begins, whichever way it begins.
 
-A request that repeats an earlier one begins from its template. Any other is parsed, and begins by its row in
+A request that repeats an earlier one of its connection begins by a shortcut. Any other is parsed, and begins by its row in
 `services/gateway/handlers/__init__.py`.
 """
 
 import asyncio
 import logging
+import struct
 
 from libs.telemetry.logs import fields
 from libs.wire.api_keys import ApiKey
@@ -16,15 +17,15 @@ from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState
-from services.gateway.groups import relay
-from services.gateway.handlers import SERVED, fetch, produce
+from services.gateway.handlers import SERVED
 
 log = logging.getLogger(__name__)
 
-PRODUCE = int(ApiKey.PRODUCE)
-FETCH = int(ApiKey.FETCH)
 METADATA = int(ApiKey.METADATA)
 LEAVE_GROUP = int(ApiKey.LEAVE_GROUP)
+
+CORRELATION_ID_AT = 4
+_CORRELATION_ID = struct.Struct(">i")
 
 
 class Gate:
@@ -42,9 +43,30 @@ class Gate:
         """
         frame, exchange.frame = exchange.frame, None
         assert frame is not None, "a request begins once"
+        reader = Reader(frame)
         try:
-            if not self._begin_from_template(exchange, frame):
-                self._begin_parsed(exchange, Reader(frame))
+            shortcut, match = exchange.connection.shortcuts.by_api.get(exchange.api_key), None
+            if shortcut is not None:
+                if shortcut.routes is not self._data_path.routes:
+                    shortcut.renew(self._data_path.routes)
+                match = shortcut.match(frame)
+            served: ServedApi | None = None
+            if shortcut is not None and match is not None:
+                exchange.api_version, exchange.client_id = shortcut.version, shortcut.client_id
+                exchange.correlation_id = _CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)[0]
+            else:
+                served = self._identify(exchange, reader)
+                if served is None:
+                    return
+            # The gate: API, version and client are known, and nothing has begun. Here a request is refused, delayed or watched.
+            if shortcut is not None:
+                if match is not None:
+                    if shortcut.begin(exchange, match):
+                        return
+                    served = self._identify(exchange, reader)
+                shortcut.misses += 1
+            if served is not None:
+                self._begin_parsed(served, exchange, reader)
         except ProtocolError as error:
             exchange.connection.close("malformed", str(error))
         except Exception:
@@ -59,51 +81,36 @@ class Gate:
         if exchange.api_key == LEAVE_GROUP:
             self.begin(exchange)
 
-    def _begin_from_template(self, exchange: Exchange, frame: memoryview) -> bool:
-        """Begins a request that repeats an earlier one, without parsing it. False: it does not, and was not begun."""
-        templates = exchange.connection.templates
-        if exchange.api_key == PRODUCE and templates.produce is not None:
-            if produce.begin_from_template(self._data_path, exchange, templates.produce, frame):
-                return True
-            templates.misses += 1
-        elif exchange.api_key == FETCH and templates.fetch is not None:
-            if fetch.begin_from_template(self._data_path, exchange, templates.fetch, frame):
-                return True
-            templates.misses += 1
-        else:
-            template = templates.relay.get(exchange.api_key)
-            return template is not None and relay.begin_from_template(self._data_path, exchange, template, frame)
-        return False
-
-    def _begin_parsed(self, exchange: Exchange, reader: Reader) -> None:
-        """Raises ProtocolError."""
+    def _identify(self, exchange: Exchange, reader: Reader) -> ServedApi | None:
+        """Reads the header. None: that API or version is not served, and the connection is closed. Raises ProtocolError."""
         header = read_request_header(reader)
         served = SERVED.get(header.api_key)
         if served is None:
             exchange.close("api", f"{header.api_key.name} is not served")
-            return
+            return None
         exchange.api_version = version = header.api_version
         exchange.correlation_id = header.correlation_id
         exchange.client_id = exchange.connection.client_id = header.client_id
-        api = served.api
-        if not api.min_version <= version <= api.max_version and header.api_key is not ApiKey.API_VERSIONS:
+        if not served.api.min_version <= version <= served.api.max_version and header.api_key is not ApiKey.API_VERSIONS:
             exchange.close("version", f"{header.api_key.name} version {version}")
-            return
+            return None
+        return served
+
+    def _begin_parsed(self, served: ServedApi, exchange: Exchange, reader: Reader) -> None:
+        """Raises ProtocolError."""
         if served.begin(self._data_path, exchange, reader):
             return
-        reader.elements_left = api.elements_max
-        request = api.read_request(reader, version)
+        reader.elements_left = served.api.elements_max
+        request = served.api.read_request(reader, exchange.api_version)
         reader.expect_end()
-        answer = served.at_once(self._data_path, exchange, request)
-        if answer is not None:
-            exchange.finish(self._written(served, exchange, answer))
-            return
 
         def by_handler() -> None:
             task = self._loop.create_task(self._handle(served, exchange, request))
             exchange.on_hang_up = task.cancel
 
-        if not served.ask_leader(self._data_path, exchange, request, by_handler):
+        shortcut = served.shortcut if self._data_path.config.shortcuts else None
+        match = shortcut.match(self._data_path, exchange, request) if shortcut is not None else None
+        if shortcut is None or match is None or not shortcut.begin(self._data_path, exchange, match, by_handler):
             by_handler()
 
     def _written(self, served: ServedApi, exchange: Exchange, response: object) -> bytes | bytearray:

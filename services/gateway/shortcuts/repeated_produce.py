@@ -1,4 +1,4 @@
-"""A Produce request with one batch that matches a template: the hot path."""
+"""A Produce request with one batch, which a template has recognised."""
 
 from libs.rpc.contracts.storage import Appended
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic
@@ -10,7 +10,7 @@ from services.gateway.exchange.exchange import Exchange
 from services.gateway.produce.produce_response import FIRST_WITH_HINTS, respond
 
 
-class SoleProduce(Batch):
+class RepeatedProduce(Batch):
     """Request and batch in one object. Its response consists of numbers alone, which the template writes."""
 
     __slots__ = ("_data_path", "_exchange", "_template", "acks", "gone", "produce_version", "timeout_ms", "transactional_id")

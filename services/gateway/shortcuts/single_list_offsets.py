@@ -44,7 +44,7 @@ def send(
     if route is None or node is None:
         return False
     by_timestamp = is_lookup(wanted.timestamp)
-    pending = SoleListOffsets(
+    pending = SingleListOffsets(
         data_path, exchange, topic, wanted.partition_index, route, node.client, by_handler, is_lookup=by_timestamp
     )
     timeout_s = lookup_timeout_s(exchange.api_version, request.timeout_ms) if by_timestamp else TIMEOUT_S
@@ -59,7 +59,7 @@ def send(
     return True
 
 
-class SoleListOffsets:
+class SingleListOffsets:
     """One request while its leader has it. It is the RPC client's completion callback, through which image changes find it.
 
     `by_handler` is called instead of an answer, at most once: after a failure, an error of the leader, or a change of leader.
@@ -115,8 +115,10 @@ class SoleListOffsets:
             if isinstance(outcome, Response):
                 (listed,) = unpack(ListOffsetsReply, outcome.body).partitions
                 if not listed.error:
-                    self._answer(
-                        ListOffsetsPartitionResponse(self._partition, 0, listed.timestamp, listed.offset, listed.leader_epoch)
+                    answer(
+                        self._exchange,
+                        self._topic,
+                        ListOffsetsPartitionResponse(self._partition, 0, listed.timestamp, listed.offset, listed.leader_epoch),
                     )
                     return
                 if self._is_lookup and listed.error == ErrorCode.REQUEST_TIMED_OUT:
@@ -133,12 +135,12 @@ class SoleListOffsets:
 
     def _refuse(self, error: ErrorCode) -> None:
         self._data_path.meters.failed(self._exchange.api_key, error)
-        self._answer(ListOffsetsPartitionResponse(self._partition, error))
-
-    def _answer(self, described: ListOffsetsPartitionResponse) -> None:
-        response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(self._topic.name, [described])])
-        exchange = self._exchange
-        exchange.finish(_API.written(exchange.api_version, exchange.correlation_id, response))
+        answer(self._exchange, self._topic, ListOffsetsPartitionResponse(self._partition, error))
 
     def take_back(self) -> None:
         self._client.cancel(self.request_id)
+
+
+def answer(exchange: Exchange, topic: TopicRoute, listed: ListOffsetsPartitionResponse) -> None:
+    response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(topic.name, [listed])])
+    exchange.finish(_API.written(exchange.api_version, exchange.correlation_id, response))

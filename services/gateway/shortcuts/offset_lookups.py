@@ -18,12 +18,12 @@ from services.gateway.peers.log_layouts import KnownLayout
 ANY_EPOCH = -1
 
 
-def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offset: int) -> bool:
+def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, topic: TopicRoute | None, offset: int) -> bool:
     """Answers a Fetch that jumped to that offset. False: the leader must be asked; nothing was answered, and no file is pinned.
     Readers of committed records ask it always: layouts do not tell which transactions were aborted."""
     request = template.request
     partition = request.topics[0].partitions[0]
-    topic, route = _route(data_path, template)
+    route = topic.partition(partition.partition_index) if topic is not None else None
     if topic is None or route is None or template.reads_committed:
         return False
     known_layout = data_path.log_layouts.fresh((topic.topic_id, partition.partition_index), route)
@@ -65,11 +65,12 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     return False
 
 
-def note_jump(data_path: DataPath, template: FetchTemplate) -> None:
+def note_jump(data_path: DataPath, template: FetchTemplate, topic: TopicRoute | None) -> None:
     """Notes that the template's consumer asked its leader for records out of sequence."""
-    topic, route = _route(data_path, template)
+    index = template.request.topics[0].partitions[0].partition_index
+    route = topic.partition(index) if topic is not None else None
     if topic is not None and route is not None and not template.reads_committed:
-        data_path.log_layouts.note_jump((topic.topic_id, template.request.topics[0].partitions[0].partition_index), route)
+        data_path.log_layouts.note_jump((topic.topic_id, index), route)
 
 
 def first_at(
@@ -101,17 +102,6 @@ def _first_at(data_path: DataPath, known_layout: KnownLayout, timestamp: int, *,
         _release(opened)
         return record if record is not None and record.offset < end else None
     return None
-
-
-def _route(data_path: DataPath, template: FetchTemplate) -> tuple[TopicRoute | None, PartitionRoute | None]:
-    topic_request = template.request.topics[0]
-    routes = data_path.routes
-    topic = (
-        routes.topic_by_id(topic_request.topic_id)
-        if topic_request.topic_id is not None
-        else routes.topic(topic_request.name or "")
-    )
-    return topic, topic.partition(topic_request.partitions[0].partition_index) if topic is not None else None
 
 
 def _open(data_path: DataPath, known_layout: KnownLayout, segment: SegmentLayout, *, times: bool) -> list[OpenedFile] | None:

@@ -7,8 +7,8 @@ import pytest
 from libs.wire.errors import ErrorCode
 from services.gateway.core import lookups
 from services.gateway.exchange.request_context import GatewayState
-from services.gateway.fetch import sole_list_offsets
 from services.gateway.handlers import list_offsets
+from services.gateway.shortcuts import single_list_offsets
 from tests.gateway.conftest import Rig
 from tests.gateway.listed_offsets import answer, ask, look_up
 from tests.support.polling import until
@@ -136,7 +136,7 @@ async def test_a_client_that_leaves_takes_its_request_back(rig: Rig) -> None:
 async def test_a_leader_that_is_silent_is_asked_again_by_the_handler(
     rig: Rig, handled: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sole_list_offsets, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(single_list_offsets, "TIMEOUT_S", 0.2)
     await rig.start()
     rig.nodes[1].holding_lookups = True
     client = await rig.client()

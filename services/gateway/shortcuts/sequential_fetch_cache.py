@@ -25,18 +25,19 @@ from services.gateway.peers.storage_nodes import StorageNode
 def learn(
     data_path: DataPath,
     template: FetchTemplate,
+    topic: TopicRoute | None,
     node: StorageNode,
     incarnation: int,
     topic_id: object,
     fetched: Fetched,
     parts: Sequence[Part],
 ) -> None:
-    """Keeps the position for the next fetch, after a leader's answer about `topic_id`. The topic may be deleted by now.
+    """Keeps the position for the next fetch, after a leader's answer about `topic_id`. That topic may be deleted by now, and
+    `topic` be another one of its name.
 
     `parts` are the bytes of the answered range.
     """
     template.sequential_read = None
-    topic = _topic(data_path, template)
     partition = template.request.topics[0].partitions[0]
     if len(fetched.ranges) != 1 or topic is None or topic.topic_id != topic_id or partition.last_fetched_epoch >= 0:
         return
@@ -63,13 +64,13 @@ def learn(
     )
 
 
-def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offset: int) -> bool:
+def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, topic: TopicRoute | None, offset: int) -> bool:
     """Answers a Fetch from the position that was kept. False: the leader must be asked; nothing was answered, and no file is
     pinned."""
     sequential_read = template.sequential_read
     if sequential_read is None:
         return False
-    if sequential_read.offset != offset or not _is_valid(data_path, template, sequential_read):
+    if sequential_read.offset != offset or not _is_valid(data_path, template, topic, sequential_read):
         template.sequential_read = None
         return False
     request = template.request
@@ -162,11 +163,10 @@ def _headers_in(read_cached: Callable[[int, int], bytearray | None], start: int)
     return header_at
 
 
-def _is_valid(data_path: DataPath, template: FetchTemplate, sequential_read: SequentialRead) -> bool:
+def _is_valid(data_path: DataPath, template: FetchTemplate, topic: TopicRoute | None, sequential_read: SequentialRead) -> bool:
     """Whether the position is fresh, and the leader that answered still leads, as far as this gateway knows."""
     if data_path.now() >= sequential_read.expires_at:
         return False
-    topic = _topic(data_path, template)
     if topic is None or topic.topic_id != sequential_read.topic_id:
         return False
     node = data_path.nodes.ready(sequential_read.route.leader)
@@ -175,9 +175,3 @@ def _is_valid(data_path: DataPath, template: FetchTemplate, sequential_read: Seq
         and node.incarnation == sequential_read.incarnation
         and topic.partition(template.request.topics[0].partitions[0].partition_index) == sequential_read.route
     )
-
-
-def _topic(data_path: DataPath, template: FetchTemplate) -> TopicRoute | None:
-    topic = template.request.topics[0]
-    routes = data_path.routes
-    return routes.topic_by_id(topic.topic_id) if topic.topic_id is not None else routes.topic(topic.name or "")

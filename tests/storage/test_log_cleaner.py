@@ -32,7 +32,7 @@ from services.storage.cleanup import compaction
 from services.storage.cleanup.log_cleaner import LogCleaner
 from services.storage.partition.partition import Partition
 from tests.commitlog.cleaned import batches_of
-from tests.storage.cluster import StorageCluster, directory, partition_of
+from tests.storage.cluster import WAIT_S, StorageCluster, directory, partition_of
 from tests.storage.held_children import HeldChildren
 from tests.storage.set_clock import SetClock
 from tests.support.polling import until
@@ -522,9 +522,11 @@ async def test_a_stop_ends_what_runs(cluster: StorageCluster, clock: SetClock, m
     topic = await make(cluster, "stopped")
     await fill(cluster, clock, topic)
     never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    begun = asyncio.Event()
 
     class Slow:
         def run(self, *_: object, quiet_s: float | None = None) -> "asyncio.Future[object]":
+            begun.set()
             return never
 
         def close(self) -> None:
@@ -532,7 +534,7 @@ async def test_a_stop_ends_what_runs(cluster: StorageCluster, clock: SetClock, m
 
     monkeypatch.setattr(cleaning(cluster), "_make_children", lambda count: Slow())
     task = asyncio.create_task(cleaning(cluster).check())
-    await until(lambda: cleaning(cluster).runs)
+    await asyncio.wait_for(begun.wait(), WAIT_S)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await cluster.stop()

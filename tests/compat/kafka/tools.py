@@ -2,9 +2,11 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from threading import Timer
 
 from tests.compat.kafka.archives import archived
 from tests.compat.kafka.jars import COMPACTION_TESTER, KafkaJars
@@ -97,6 +99,25 @@ def run_tool(
         shown = f"{result.stdout[-2000:].decode(errors='replace')}\n{result.stderr[-4000:].decode(errors='replace')}"
         assert result.returncode == 0, f"{tool} {' '.join(arguments)} ended with {result.returncode}:\n{shown}"
     return result
+
+
+def run_endless_tool(tool: str, *arguments: str, until: Sequence[str], timeout_s: float = 120.0) -> None:
+    """Runs a tool that never ends until it has said all of `until`, each in a line."""
+    require("java", "kafka")
+    command = KafkaJars(ROOT).command(TOOLS[tool], *arguments, heap="256m", options=SHORT_LIVED)
+    unsaid, said = set(until), ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8") as running:
+        assert running.stdout is not None
+        watchdog = Timer(timeout_s, running.kill)
+        watchdog.start()
+        try:
+            while unsaid and (line := running.stdout.readline()):
+                said += line
+                unsaid = {each for each in unsaid if each not in line}
+        finally:
+            watchdog.cancel()
+            running.kill()
+    assert not unsaid, f"{tool} did not say {unsaid} within {timeout_s} s:\n{said[-4000:]}"
 
 
 def run_compaction_tester(*arguments: str, timeout_s: float = 120.0) -> str:

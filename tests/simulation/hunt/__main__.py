@@ -29,11 +29,12 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="begin no further seeds after so long")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of these only")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--nice", type=int, default=19, help="how far it stands back behind other work")
     parser.add_argument("--progress", type=Path, default=PROGRESS, help="the file that tells where the last hunt ended")
     parser.add_argument("--failed", type=Path, default=REMEMBERED, help="the file that keeps what fails")
     chosen = parser.parse_args()
     together = {kind: KINDS[kind].together for kind in chosen.kinds.split(",")}
-    os.nice(19)
+    os.nice(chosen.nice)
     figures = Figures()
     signal.signal(signal.SIGTERM, _interrupted)
     with ProcessPoolExecutor(chosen.workers, multiprocessing.get_context("spawn"), prepare_worker) as pool:

@@ -44,7 +44,7 @@ def _first(violations: Sequence[str]) -> str:
 KINDS: Final = {
     "disk": Kind(lambda seed: disk.run_one(seed).failure, 4),
     "component": Kind(lambda seed: _first(component.run_one(seed).violations), 400),
-    "groups": Kind(lambda seed: _first(groups.run_one(seed).violations), 500),
+    "groups": Kind(lambda seed: _first(groups.run_one(seed).violations), 100),
     "transactions": Kind(lambda seed: _first(transactions.run_one(seed).violations), 250),
     "cluster": Kind(lambda seed: _first(cluster.run_one(seed).violations), 1),
     "properties": Kind(properties.violation_of, 1),

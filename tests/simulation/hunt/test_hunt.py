@@ -184,18 +184,19 @@ def test_a_hunt_in_processes_ends_by_sigterm_with_what_it_has_run(tmp_path: Path
         "tests.simulation.hunt",
         "--kinds=groups",
         "--workers=1",
+        "--nice=0",  # on a busy core it would get none of it
         f"--progress={file}",
         f"--failed={tmp_path / 'failed.json'}",
     ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8") as running:
         assert running.stdout is not None
-        assert running.stdout.readline().startswith("groups: 500 seeds, ")
+        assert running.stdout.readline().startswith("groups: 100 seeds, ")
         running.terminate()
         told = running.stdout.read()
     assert running.returncode == 1
-    assert "| groups | 500 |" in told
+    assert "| groups | 100 |" in told
     assert told.endswith("The next hunt goes on from here.\n")
-    assert Progress.load(file).next_seed["groups"] >= 1500
+    assert Progress.load(file).next_seed["groups"] >= 1100
 
 
 def test_the_page_has_the_figures_of_the_last_long_hunt(tmp_path: Path) -> None:

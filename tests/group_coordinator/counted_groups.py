@@ -3,8 +3,7 @@
 from collections import Counter
 
 from services.group_coordinator.core.group_machine import GroupMachine
-from services.group_coordinator.core.model.group_counts import SIMPLE
-from services.group_coordinator.core.model.group_events import CLASSIC, CONSUMER
+from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER, SIMPLE
 
 
 def check_counts(machine: GroupMachine) -> None:

@@ -11,8 +11,6 @@ from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.group_events import (
-    CLASSIC,
-    CONSUMER,
     GroupDeleted,
     GroupEvent,
     MemberFenced,
@@ -22,6 +20,7 @@ from services.group_coordinator.core.model.group_events import (
     RebalanceBegan,
     RebalanceEnded,
 )
+from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER
 from tests.group_coordinator.conversion.stage import Stage, offers
 from tests.group_coordinator.offsets.stage import CHECK_MS, RETENTION_MS, GroupStage
 

@@ -39,7 +39,7 @@ from services.group_coordinator.core.model.records import ClassicMemberMetadata,
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.gauges import Gauges
-from services.group_coordinator.introspection.consumer_groups import details
+from services.group_coordinator.introspection.consumer_view import details
 from services.group_coordinator.introspection.lag_metrics import LagMetrics
 from tests.group_coordinator.processes import TOPIC, Coordinator, ask, said, start_request
 from tests.storage.cluster import NODE_ID, StorageCluster, batch

@@ -13,8 +13,6 @@ from libs.coordinator.process.findings import LOOKED_AT_MAX, MARGIN_MS
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.core.model.group_events import (
-    CLASSIC,
-    CONSUMER,
     GroupDeleted,
     GroupEvent,
     OffsetsExpired,
@@ -22,6 +20,7 @@ from services.group_coordinator.core.model.group_events import (
     RebalanceBegan,
     RebalanceEnded,
 )
+from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
 from services.group_coordinator.telemetry.group_events import REBALANCE_MS_MAX, GroupEventRecorder

@@ -27,17 +27,13 @@ from libs.wire.record_batches.keyed_batches import TransactionalBatch
 from services.group_coordinator.core.administration import group_deletions
 from services.group_coordinator.core.administration import group_descriptions as groups_admin
 from services.group_coordinator.core.classic import group_decision as classic
-from services.group_coordinator.core.classic.classic_groups import Classic
-from services.group_coordinator.core.classic.states import State as ClassicState
+from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.group_coordinator.core.consumer import group_decision as consumer
-from services.group_coordinator.core.consumer.consumer_groups import Consumer
-from services.group_coordinator.core.kinds.classic import ClassicGroups
-from services.group_coordinator.core.kinds.consumer import ConsumerGroups
-from services.group_coordinator.core.kinds.group_kind import Kind, NoGroup, SimpleGroups
+from services.group_coordinator.core.consumer.consumer_groups import ConsumerGroups
 from services.group_coordinator.core.migration import expected_requests as expected
-from services.group_coordinator.core.migration.mixed_groups import Mixed
-from services.group_coordinator.core.model.group_counts import SIMPLE, Counted, GroupCounts
-from services.group_coordinator.core.model.group_events import CLASSIC, CONSUMER
+from services.group_coordinator.core.migration.mixed_groups import MixedGroups
+from services.group_coordinator.core.model.group_counts import Counted, GroupCounts
+from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER, SIMPLE, Kind
 from services.group_coordinator.core.model.records import Logged, OffsetCommitted, OffsetPending, TransactionEnded
 from services.group_coordinator.core.model.requests import RequestEvent, TransactionMarker
 from services.group_coordinator.core.model.settings import GroupSettings
@@ -46,6 +42,7 @@ from services.group_coordinator.core.offsets import committed_offsets as offsets
 from services.group_coordinator.core.offsets.committed_offsets import Offsets
 from services.group_coordinator.core.offsets.expiries import ONE_TOMBSTONE
 from services.group_coordinator.core.record_formats import record_codec
+from services.group_coordinator.core.simple.simple_groups import STATE, NoGroup, SimpleGroups
 
 Decided: TypeAlias = Decision[Any, Any]
 
@@ -63,15 +60,13 @@ class GroupMachine:
         def configs(name: str) -> Mapping[str, str]:
             return settings().within_bounds(group_configs(name))
 
-        self.classic = Classic(journal, lambda: settings().classic, topics)
-        self.consumer = Consumer(journal, lambda: settings().consumer, configs, topics)
-        self.mixed = Mixed(journal, self.classic, self.consumer, settings, topics)
+        self.classic = ClassicGroups(journal, lambda: settings().classic, topics)
+        self.consumer = ConsumerGroups(journal, lambda: settings().consumer, configs, topics)
+        self.mixed = MixedGroups(journal, self.classic, self.consumer, settings, topics)
         self.offsets = Offsets(journal, settings, topics, self.kind_of, self.groups)
         self.deletions = group_deletions.Deletions(journal, self.offsets.table, self.offsets.pending, self.kind_of)
         self.counts = GroupCounts(journal)
         self._parts = (self.offsets, self.classic, self.consumer, self.mixed, self.deletions)
-        self._classic_groups = ClassicGroups(self.classic)
-        self._consumer_groups = ConsumerGroups(self.consumer)
         self._simple_groups = SimpleGroups()
         self._no_group = NoGroup()
 
@@ -79,9 +74,9 @@ class GroupMachine:
 
     def kind_of(self, name: str) -> Kind:
         if name in self.classic.groups:
-            return self._classic_groups
+            return self.classic
         if name in self.consumer.groups:
-            return self._consumer_groups
+            return self.consumer
         return self._simple_groups if name in self.offsets else self._no_group
 
     def simple_groups(self) -> Iterator[str]:
@@ -152,10 +147,10 @@ class GroupMachine:
         return None
 
     def _list(self, request: ListGroupsRequest, names: Sequence[str] | None) -> Decided:
-        listed = self.classic.listed(request.states_filter, request.types_filter, names)
-        listed += self.consumer.listed(request.states_filter, request.types_filter, names)
+        states, kinds = request.states_filter, request.types_filter
+        listed = self.classic.listed(states, kinds, names) + self.consumer.listed(states, kinds, names)
         simple = self.simple_groups() if names is None else [name for name in names if self.kind_of(name) is self._simple_groups]
-        return groups_admin.listed(listed + groups_admin.list_simple(simple, request))
+        return groups_admin.listed(listed + self._simple_groups.listed(simple, states, kinds))
 
     def _expired(self, key: TimerKey, now_ms: int) -> Decided:
         match key:
@@ -214,7 +209,7 @@ class GroupMachine:
             return Counted(CLASSIC, classic_group.state, len(classic_group.members))
         if (consumer_group := self.consumer.groups.get(name)) is not None:
             return Counted(CONSUMER, consumer_group.state, len(consumer_group.members))
-        return Counted(SIMPLE, ClassicState.EMPTY, 0) if name in self.offsets else None
+        return Counted(SIMPLE, STATE, 0) if name in self.offsets else None
 
     def encode(self, record: Any) -> KeyValue | None:
         return record_codec.encode(record)

@@ -18,16 +18,16 @@ from libs.coordinator.core.shard_hashing import shard_of
 from libs.coordinator.shards.shard_set import ShardSet
 from libs.runtime.admin import NotShown
 from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER, SIMPLE
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.core.model.requests import Reply, RequestEvent
 from services.group_coordinator.core.model.topics_view import TopicsView
-from services.group_coordinator.introspection import classic_groups as classic_view
-from services.group_coordinator.introspection import consumer_groups as consumer_view
+from services.group_coordinator.core.simple.simple_groups import STATE
+from services.group_coordinator.introspection import classic_view, consumer_view
 from services.group_coordinator.lag.lag_meter import Lag, LagMeter
-from services.group_coordinator.telemetry.meters import CLASSIC, CONSUMER
 
 LISTED_MAX: Final = 500
-NOT_COORDINATED: Final = {"kind": "simple", "state": "Empty", "members": 0}
+NOT_COORDINATED: Final = {"kind": SIMPLE, "state": STATE.value, "members": 0}
 
 
 class GroupViews:

@@ -8,7 +8,6 @@ from libs.cluster.health import REBALANCE
 from libs.coordinator.process.findings import LOOKED_AT_MAX, MARGIN_MS, finding
 from libs.rpc.contracts.controller import Finding
 from services.group_coordinator.core.model.group_events import (
-    CLASSIC,
     GroupDeleted,
     GroupEvent,
     MemberFenced,
@@ -18,6 +17,7 @@ from services.group_coordinator.core.model.group_events import (
     RebalanceBegan,
     RebalanceEnded,
 )
+from services.group_coordinator.core.model.group_kind import CLASSIC
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
 from services.group_coordinator.telemetry.meters import Meters
 

@@ -15,10 +15,9 @@ from libs.wire.apis import Api
 from libs.wire.errors import error_name
 from libs.wire.messages.offset_commit import OffsetCommitResponse
 from libs.wire.response_errors import errors_in
+from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER
 
 NAME: Final = "penstock_groups_"
-CLASSIC: Final = "classic"
-CONSUMER: Final = "consumer"
 
 
 def _api_and_error(key: tuple[str, int]) -> tuple[str, str]:

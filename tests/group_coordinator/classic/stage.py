@@ -12,7 +12,7 @@ from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProt
 from libs.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
-from services.group_coordinator.core.classic.classic_groups import Classic
+from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.model.classic_settings import ClassicSettings
 from services.group_coordinator.core.model.requests import RequestEvent
@@ -23,7 +23,7 @@ from tests.group_coordinator.one_shard import CoordinatorRequest, OneShard
 
 class ClassicMachine:
     def __init__(self, journal: Journal, settings: ClassicSettings, topics: Callable[[], TopicsView]) -> None:
-        self.classic = Classic(journal, lambda: settings, topics)
+        self.classic = ClassicGroups(journal, lambda: settings, topics)
 
     def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any]:
         if isinstance(event, Expired):
@@ -130,10 +130,10 @@ class Stage(OneShard):
     # -- scenes -------------------------------------------------------------------------------------------------------------
 
     @property
-    def classic(self) -> Classic:
+    def classic(self) -> ClassicGroups:
         machine: Any = self.shard.machine
         result = machine.classic
-        assert isinstance(result, Classic)
+        assert isinstance(result, ClassicGroups)
         return result
 
     @property

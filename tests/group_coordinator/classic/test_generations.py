@@ -3,12 +3,15 @@
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from libs.wire.messages.leave_group import LeaveGroupRequest
+from libs.wire.messages.list_groups import ListedGroup
 from services.group_coordinator.core.classic.commits import commit_error, subscribed_topics
 from services.group_coordinator.core.classic.group_decision import join_park
-from services.group_coordinator.core.classic.views import describe, list_where, listed, missing
+from services.group_coordinator.core.classic.views import describe, listed
+from services.group_coordinator.core.model.group_kind import CLASSIC, list_where
 from services.group_coordinator.core.model.records import ClassicGroupChanged, ClassicGroupRemoved
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.record_formats.record_codec import decode, encode
+from services.group_coordinator.core.simple.simple_groups import NoGroup
 from tests.group_coordinator.classic.stage import Stage
 
 
@@ -341,8 +344,9 @@ def test_groups_are_described_as_their_state_has_it() -> None:
 
 
 def test_a_missing_group_is_dead_and_an_error_from_version_6_on() -> None:
-    assert (missing("g", 5).error_code, missing("g", 5).group_state) == (0, "Dead")
-    assert (missing("g", 6).error_code, missing("g", 6).error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
+    old, new = (NoGroup().describe_as_classic_group("g", version) for version in (5, 6))
+    assert (old.error_code, old.group_state) == (0, "Dead")
+    assert (new.error_code, new.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
 
 
 def test_groups_are_listed_by_state_and_type_whatever_the_case() -> None:
@@ -350,10 +354,12 @@ def test_groups_are_listed_by_state_and_type_whatever_the_case() -> None:
     stage.stable()
     shown = listed(stage.group())
     assert (shown.group_id, shown.protocol_type, shown.group_state, shown.group_type) == ("g", "consumer", "Stable", "classic")
-    assert list_where([stage.group()], [], []) == [listed(stage.group())]
-    assert list_where([stage.group()], ["stable", "Empty"], ["Classic"]) == [listed(stage.group())]
-    assert list_where([stage.group()], ["Empty"], []) == []
-    assert list_where([stage.group()], [], ["consumer"]) == []
+
+    def passing(states: list[str], kinds: list[str]) -> list[ListedGroup]:
+        return list_where(CLASSIC, [stage.group()], listed, states, kinds)
+
+    assert passing([], []) == passing(["stable", "Empty"], ["Classic"]) == [shown]
+    assert passing(["Empty"], []) == passing([], ["consumer"]) == []
 
 
 def test_commits_are_let_in_as_the_group_has_it() -> None:
@@ -385,7 +391,6 @@ def test_topics_are_read_out_of_what_consumers_say() -> None:
 
 def test_only_an_empty_group_may_be_removed() -> None:
     stage = Stage()
-    assert stage.classic.deletion_error("g") == 69
     (only,), _ = stage.stable()
     assert stage.classic.deletion_error("g") == 68
     stage.leave(only)
@@ -397,8 +402,7 @@ def test_only_an_empty_group_may_be_removed() -> None:
 def test_views_are_of_one_shard() -> None:
     stage = Stage()
     stage.stable()
-    assert stage.classic.describe("g", 6).group_state == "Stable"
-    assert stage.classic.describe("h", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert stage.classic.describe_as_classic_group("g", 6).group_state == "Stable"
     assert [shown.group_id for shown in stage.classic.listed([], ["classic"])] == ["g"]
     assert stage.classic.listed(["Empty"], []) == []
 

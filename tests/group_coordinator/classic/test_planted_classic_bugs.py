@@ -10,7 +10,7 @@ from libs.coordinator.core.decisions import Decision
 from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from services.group_coordinator.core.classic import changes, expiries, joins, rebalances, syncs
 from services.group_coordinator.core.classic import classic_groups as part
-from services.group_coordinator.core.classic.classic_groups import Classic
+from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.group_decision import GroupDecision
 from services.group_coordinator.core.classic.states import State
@@ -40,13 +40,13 @@ def any_member_may_assign(patch: pytest.MonkeyPatch) -> None:
 
 
 def heartbeats_of_any_generation_are_good(patch: pytest.MonkeyPatch) -> None:
-    def beat(self: Classic, sent: Any, request: HeartbeatRequest, now_ms: int) -> Any:
+    def beat(self: ClassicGroups, sent: Any, request: HeartbeatRequest, now_ms: int) -> Any:
         group = self.groups.get(request.group_id)
         if group is None or request.member_id not in group.members:
             return Decision(HeartbeatResponse(error_code=25))
         return Decision(HeartbeatResponse(), timers=self.session_timers(request.group_id, request.member_id, now_ms))
 
-    patch.setattr(Classic, "decide_heartbeat", beat)
+    patch.setattr(ClassicGroups, "decide_heartbeat", beat)
 
 
 def who_syncs_is_forgotten_when_a_rebalance_begins(patch: pytest.MonkeyPatch) -> None:
@@ -117,11 +117,11 @@ def a_static_members_return_is_not_logged(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_stranded_are_not_looked_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Classic, "_strand_requests", lambda self, group: None)
+    patch.setattr(ClassicGroups, "_strand_requests", lambda self, group: None)
 
 
 def a_load_sets_no_sessions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Classic, "timers", lambda self, now_ms: iter(()))
+    patch.setattr(ClassicGroups, "timers", lambda self, now_ms: iter(()))
 
 
 def what_was_loaded_before_stays(patch: pytest.MonkeyPatch) -> None:

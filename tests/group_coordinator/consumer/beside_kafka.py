@@ -23,6 +23,7 @@ from libs.wire.messages import (
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.primitives import Reader, Writer
 from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.group_kind import Kind
 from services.group_coordinator.core.model.records import (
     CurrentAssignmentChanged,
     RegularExpressionResolved,
@@ -30,6 +31,7 @@ from services.group_coordinator.core.model.records import (
 )
 from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 from services.group_coordinator.core.record_formats import record_codec
+from services.group_coordinator.core.simple.simple_groups import NoGroup
 from tests.compat.kafka.broker import KafkaBroker
 from tests.group_coordinator.consumer.stage import Stage
 
@@ -158,7 +160,8 @@ class Both:
         name = self.group if group is None else group
         request = consumer_group_describe.ConsumerGroupDescribeRequest([name])
         (theirs,) = self._call(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request, consumer_group_describe).groups
-        return _in_order(theirs), _in_order(self.stage.consumer.describe(name))
+        ours: Kind = self.stage.consumer if name in self.stage.consumer.groups else NoGroup()
+        return _in_order(theirs), _in_order(ours.describe_as_consumer_group(name, 1))
 
     def describe_as_classic(self) -> tuple[Any, Any]:
         """The answer of DescribeGroups, which is for other kinds of groups."""
@@ -166,7 +169,7 @@ class Both:
         for version in (5, 6):
             request = describe_groups.DescribeGroupsRequest([self.group])
             answers += self._call(ApiKey.DESCRIBE_GROUPS, version, request, describe_groups).groups
-        return answers, [self.stage.consumer.describe_as_classic(self.group, version) for version in (5, 6)]
+        return answers, [self.stage.consumer.describe_as_classic_group(self.group, version) for version in (5, 6)]
 
     def _call(self, key: ApiKey, version: int, request: Any, module: Any) -> Any:
         writer = Writer()

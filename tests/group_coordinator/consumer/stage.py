@@ -8,7 +8,7 @@ from libs.coordinator.core.tables import Journal
 from libs.coordinator.core.timers import TimerKey
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
-from services.group_coordinator.core.consumer.consumer_groups import Consumer
+from services.group_coordinator.core.consumer.consumer_groups import ConsumerGroups
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
 from services.group_coordinator.core.model.requests import RequestEvent
@@ -20,7 +20,9 @@ from tests.group_coordinator.one_shard import CoordinatorRequest, OneShard
 
 class ConsumerMachine:
     def __init__(self, journal: Journal, stage: "Stage") -> None:
-        self.consumer = Consumer(journal, lambda: stage.settings, lambda name: stage.configs.get(name, {}), lambda: stage.topics)
+        self.consumer = ConsumerGroups(
+            journal, lambda: stage.settings, lambda name: stage.configs.get(name, {}), lambda: stage.topics
+        )
 
     def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any]:
         if isinstance(event, Expired):
@@ -125,7 +127,7 @@ class Stage(OneShard):
     # -- scenes -------------------------------------------------------------------------------------------------------------
 
     @property
-    def consumer(self) -> Consumer:
+    def consumer(self) -> ConsumerGroups:
         machine = self.shard.machine
         assert isinstance(machine, ConsumerMachine)
         return machine.consumer

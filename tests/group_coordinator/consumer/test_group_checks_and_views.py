@@ -1,29 +1,33 @@
 """Checks of commits and fetches, views for operators, and the removal of a group."""
 
 from libs.wire.errors import ErrorCode
+from libs.wire.messages.offset_commit import OffsetCommitRequest
 from services.group_coordinator.core.model import records
 from tests.group_coordinator.consumer.checks import compacted, loaded
 from tests.group_coordinator.consumer.stage import Stage
 
 
+def commit_error(stage: Stage, member_id: str, epoch: int, version: int) -> ErrorCode:
+    return stage.consumer.commit_error("g", OffsetCommitRequest("g", epoch, member_id), version)
+
+
 def test_members_commit_with_their_epoch() -> None:
     stage = Stage()
     stage.join("a", "t")
-    commit = stage.consumer.commit_error
-    assert commit("g", "a", None, 1, 9) == ErrorCode.NONE
-    assert commit("g", "a", None, 0, 9) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit("g", "a", None, 2, 10) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit("g", "a", None, 1, 8) == ErrorCode.UNSUPPORTED_VERSION
-    assert commit("g", "b", None, 1, 9) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit("g", "", None, -1, 9) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit_error(stage, "a", 1, 9) == ErrorCode.NONE
+    assert commit_error(stage, "a", 0, 9) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit_error(stage, "a", 2, 10) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit_error(stage, "a", 1, 8) == ErrorCode.UNSUPPORTED_VERSION
+    assert commit_error(stage, "b", 1, 9) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit_error(stage, "", -1, 9) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_anybody_commits_for_an_empty_group() -> None:
     stage = Stage()
     stage.join("a", "t")
     stage.leave("a")
-    assert stage.consumer.commit_error("g", "", None, -1, 9) == ErrorCode.NONE
-    assert stage.consumer.commit_error("g", "a", None, 1, 9) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit_error(stage, "", -1, 9) == ErrorCode.NONE
+    assert commit_error(stage, "a", 1, 9) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_members_fetch_with_their_epoch_and_others_without() -> None:
@@ -41,7 +45,7 @@ def test_a_group_is_described_with_its_epochs_and_targets() -> None:
     stage = Stage(t=2)
     stage.join("a", "t", assignor="range", rack="r")
     stage.join("b", "t", instance="i")
-    group = stage.consumer.describe("g")
+    group = stage.consumer.describe_as_consumer_group("g", 1)
     assert (group.error_code, group.group_state, group.group_epoch, group.assignment_epoch) == (0, "Reconciling", 2, 2)
     assert group.assignor_name == "range"
     a, b = sorted(group.members, key=lambda member: member.member_id)
@@ -52,16 +56,10 @@ def test_a_group_is_described_with_its_epochs_and_targets() -> None:
     assert (a.member_type, a.subscribed_topic_names, a.client_host) == (1, ["t"], "/127.0.0.1")
 
 
-def test_a_group_that_is_not_there_is_not_found() -> None:
-    consumer = Stage().consumer
-    assert consumer.describe("x").error_message == "Group x not found."
-    assert consumer.describe("x").error_code == ErrorCode.GROUP_ID_NOT_FOUND
-
-
 def test_to_describe_groups_it_is_no_group() -> None:
     stage = Stage()
     stage.join("a", "t")
-    old, new = (stage.consumer.describe_as_classic("g", version) for version in (5, 6))
+    old, new = (stage.consumer.describe_as_classic_group("g", version) for version in (5, 6))
     assert (old.error_code, old.group_state) == (0, "Dead")
     assert (new.error_code, new.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a classic group.")
 
@@ -86,7 +84,6 @@ def test_only_an_empty_group_is_removed() -> None:
     assert stage.consumer.deletion_error("g") == ErrorCode.NON_EMPTY_GROUP
     stage.leave("a")
     assert stage.consumer.deletion_error("g") == ErrorCode.NONE
-    assert stage.consumer.deletion_error("x") == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_nothing_is_left_of_a_removed_group() -> None:

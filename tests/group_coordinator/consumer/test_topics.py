@@ -124,7 +124,7 @@ def test_an_expression_that_makes_no_sense_is_refused_and_nothing_is_done() -> N
 def test_names_and_an_expression_count_together() -> None:
     stage = Stage(t1=1, u=1)
     assert stage.join("a", "u", regex="t.*").assigned == {"t1": [0], "u": [0]}
-    assert stage.consumer.subscribed_topics("g") == {"t1", "u"}
+    assert stage.consumer.subscription("g") == {"t1", "u"}
 
 
 def test_new_topics_are_found_but_not_at_every_heartbeat() -> None:

@@ -10,7 +10,7 @@ from services.group_coordinator.core.consumer.partitions import NONE
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.migration import classic_members, downgrade, upgrade
 from services.group_coordinator.core.migration import mixed_groups as mixed
-from services.group_coordinator.core.migration.mixed_groups import Mixed
+from services.group_coordinator.core.migration.mixed_groups import MixedGroups
 from services.group_coordinator.core.model.records import MemberState
 from tests.group_coordinator.conversion.mixed_model import random_run
 
@@ -52,7 +52,7 @@ def cooperative_members_are_taken_to_own_everything_when_they_join(patch: pytest
 def classic_members_are_told_their_target_before_it_is_free(patch: pytest.MonkeyPatch) -> None:
     real = classic_members.assignment
 
-    def decide(self: Mixed, sent: Any, request: Any, now_ms: int) -> Any:
+    def decide(self: MixedGroups, sent: Any, request: Any, now_ms: int) -> Any:
         group = self._consumer.groups.get(request.group_id)
         if group is None:
             return sync(self, sent, request, now_ms)
@@ -61,8 +61,8 @@ def classic_members_are_told_their_target_before_it_is_free(patch: pytest.Monkey
             inner.setattr(classic_members, "assignment", lambda assigned, topics, data: real(target, topics, data))
             return sync(self, sent, request, now_ms)
 
-    sync = Mixed.decide_sync
-    patch.setattr(Mixed, "decide_sync", decide)
+    sync = MixedGroups.decide_sync
+    patch.setattr(MixedGroups, "decide_sync", decide)
 
 
 def classic_members_never_hear_that_they_are_to_join_again(patch: pytest.MonkeyPatch) -> None:
@@ -94,12 +94,12 @@ def a_downgrade_begins_no_rebalance(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_downgrade_leaves_the_consumer_group_in_the_log(patch: pytest.MonkeyPatch) -> None:
-    real = mixed.Consumer.tombstones
+    real = mixed.ConsumerGroups.tombstones
 
     def tombstones(self: Any, name: str, group: Any = None) -> Any:
         return real(self, name, group)[:-1]
 
-    patch.setattr(mixed.Consumer, "tombstones", tombstones)
+    patch.setattr(mixed.ConsumerGroups, "tombstones", tombstones)
 
 
 def a_downgrade_assigns_what_others_may_still_own(patch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def a_downgrade_forgets_the_generation(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_is_to_join_again_is_waited_for_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Mixed, "_arrived", lambda self, decision, expected: decision)
+    patch.setattr(MixedGroups, "_arrived", lambda self, decision, expected: decision)
 
 
 def a_downgrade_that_cannot_be_written_is_given_up(patch: pytest.MonkeyPatch) -> None:

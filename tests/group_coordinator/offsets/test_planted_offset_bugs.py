@@ -7,8 +7,8 @@ import pytest
 
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.administration import group_deletions
-from services.group_coordinator.core.kinds.classic import ClassicGroups
-from services.group_coordinator.core.kinds.group_kind import SINCE_COMMIT
+from services.group_coordinator.core.classic.classic_groups import ClassicGroups
+from services.group_coordinator.core.model.group_kind import SINCE_COMMIT
 from services.group_coordinator.core.offsets import commits, deletions, expiries, fetches
 from services.group_coordinator.core.offsets import committed_offsets as part
 from services.group_coordinator.core.offsets.committed_offsets import Offsets

@@ -9,7 +9,7 @@ from libs.coordinator.core.tables import Table
 from libs.coordinator.core.timers import Timers
 from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.classic import joins, rebalances, syncs
-from services.group_coordinator.core.classic.classic_groups import Classic
+from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.group_coordinator.core.classic.group import Group as ClassicGroup
 from services.group_coordinator.core.classic.group_decision import GroupDecision as ClassicGroupDecision
 from services.group_coordinator.core.consumer import commits as consumer_commits
@@ -50,11 +50,11 @@ MUTANTS: dict[str, Mutant] = {
         classic_commits.commit_error, "generation < 0 and group.state is State.EMPTY", "generation < 0"
     ),
     "heartbeats do not tell of a rebalance": M(
-        Classic.decide_heartbeat, "ErrorCode.REBALANCE_IN_PROGRESS if rebalances else 0", "0"
+        ClassicGroups.decide_heartbeat, "ErrorCode.REBALANCE_IN_PROGRESS if rebalances else 0", "0"
     ),
     "a static member's return is not logged": M(joins._replace_static, "_log_members(group_decision)", "pass"),
     "a new owner sets no session timers": M(
-        Classic.timers, "yield group_decision.session_key(name, member.member_id), now_ms + lasts_ms", "pass"
+        ClassicGroups.timers, "yield group_decision.session_key(name, member.member_id), now_ms + lasts_ms", "pass"
     ),
     "the superseded request is forgotten": M(ClassicGroupDecision.parked, "self.wakes.insert(0, (key, to_former))", "pass"),
     "assignments are replayed in part": M(
@@ -96,7 +96,7 @@ GUARDED: dict[str, Mutant] = {
     ),
     "any generation may sync": M(syncs.sync_error, "request.generation_id != facts.generation", "False"),
     "heartbeats of any generation are good": M(
-        Classic.decide_heartbeat, "if request.generation_id != facts.generation:", "if False:"
+        ClassicGroups.decide_heartbeat, "if request.generation_id != facts.generation:", "if False:"
     ),
     "any epoch is good": M(heartbeats._fenced, "if epoch == member.epoch:", "if True:"),
     "timers that failed do not come again": M(Timers.take_due, "self._notes.append((key, now_ms + RETRY_MS, None))", "pass"),

@@ -12,7 +12,7 @@ from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.producers.producer_table import PackedProducers
 from libs.commitlog.producers.transactions import UnstableTransactions
 from libs.commitlog.segments import segment_indexes
-from services.group_coordinator.core.classic.classic_groups import Classic
+from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.transaction_coordinator.core import transaction_machine
 from tests.commitlog.harness import open_log
 from tests.simulation.turn_work.counting import Work, work_of
@@ -101,11 +101,11 @@ def test_a_marker_that_walks_all_open_transactions_is_found(tmp_path: Path, monk
 
 
 def test_a_heartbeat_that_counts_all_groups_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Classic.decide_heartbeat
+    right = ClassicGroups.decide_heartbeat
 
     def decide(self: Any, *how: Any) -> Any:
         assert sum(len(group.members) for group in self.groups.values()) >= 0
         return right(self, *how)
 
-    monkeypatch.setattr(Classic, "decide_heartbeat", decide)
+    monkeypatch.setattr(ClassicGroups, "decide_heartbeat", decide)
     assert "heartbeat" in grown(groups, tmp_path)

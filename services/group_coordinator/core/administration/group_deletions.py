@@ -12,8 +12,8 @@ from libs.coordinator.core.tables import Journal, Table
 from libs.coordinator.core.timers import TimerKey
 from libs.lean_dataclass import dataclass
 from libs.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from services.group_coordinator.core.kinds.group_kind import Kind
 from services.group_coordinator.core.model.group_events import DELETED, GroupDeleted
+from services.group_coordinator.core.model.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetRemoved
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.offsets.expiries import TOMBSTONES_BYTES_MAX, Tombstones

@@ -4,16 +4,14 @@ DescribeGroups reports a missing group as an error from version 6 on (KIP-1043).
 (KIP-518) and by type from version 5 (KIP-848) on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from libs.coordinator.core.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, describe_groups
-from libs.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from services.group_coordinator.core.classic.states import State
-from services.group_coordinator.core.classic.views import KIND as CLASSIC
-from services.group_coordinator.core.kinds.group_kind import Kind
+from libs.wire.messages.list_groups import ListedGroup, ListGroupsResponse
+from services.group_coordinator.core.model.group_kind import Kind
 
 Decided: TypeAlias = Decision[Any, Any]
 
@@ -22,7 +20,7 @@ GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 def describe(kind_of: Callable[[str], Kind], request: describe_groups.DescribeGroupsRequest, version: int) -> Decided:
-    groups = [kind_of(name).describe(name, version) for name in request.groups]
+    groups = [kind_of(name).describe_as_classic_group(name, version) for name in request.groups]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -43,16 +41,6 @@ def consumer_describe(
             if not group.error_code:
                 group.authorized_operations = GROUP_OPERATIONS
     return Decision(consumer_group_describe.ConsumerGroupDescribeResponse(groups=groups))
-
-
-def list_simple(names: Iterable[str], request: ListGroupsRequest) -> list[ListedGroup]:
-    """Simple groups that pass the filters. Empty filters pass all; case does not count."""
-    state = State.EMPTY.value
-    if request.states_filter and state.lower() not in {accepted.lower() for accepted in request.states_filter}:
-        return []
-    if request.types_filter and CLASSIC not in {accepted.lower() for accepted in request.types_filter}:
-        return []
-    return [ListedGroup(name, "", state, CLASSIC) for name in names]
 
 
 def listed(groups: list[ListedGroup]) -> Decided:

@@ -1,25 +1,28 @@
 """The classic protocol as a part of the group coordinator."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from libs.coordinator.core.decisions import Decision, ParkKey
 from libs.coordinator.core.tables import Journal, Table
 from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
+from libs.wire.messages.consumer_group_describe import DescribedGroup as DescribedAsConsumer
 from libs.wire.messages.describe_groups import DescribedGroup
 from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from libs.wire.messages.join_group import JoinGroupRequest
 from libs.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from libs.wire.messages.list_groups import ListedGroup
+from libs.wire.messages.offset_commit import OffsetCommitRequest
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from services.group_coordinator.core.classic import changes, commits, expiries, joins, leaves, syncs, views
-from services.group_coordinator.core.classic import group_decision as group_decision
+from services.group_coordinator.core.classic import changes, commits, expiries, group_decision, joins, leaves, syncs, views
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.group_decision import PART, Decided, GroupDecision, join_refused
 from services.group_coordinator.core.classic.states import State
 from services.group_coordinator.core.model.classic_settings import ClassicSettings
 from services.group_coordinator.core.model.group_events import fenced
+from services.group_coordinator.core.model.group_kind import CLASSIC, list_where, not_a_consumer_group
+from services.group_coordinator.core.model.quoting import quoted
 from services.group_coordinator.core.model.records import ClassicGroupChanged, ClassicGroupRemoved
 from services.group_coordinator.core.model.requests import Reply, RequestEvent
 from services.group_coordinator.core.model.topics_view import TopicsView
@@ -36,7 +39,9 @@ class StrandedRequest(NamedTuple):
     """True for JoinGroup, False for SyncGroup."""
 
 
-class Classic:
+class ClassicGroups:
+    """All classic groups of a shard: a `Kind`."""
+
     def __init__(self, journal: Journal, settings: Callable[[], ClassicSettings], topics: Callable[[], TopicsView]) -> None:
         """`settings` and `topics` are called at each decision, since they may change."""
         self._journal = journal
@@ -113,28 +118,50 @@ class Classic:
             return {}
         return {(PART, "session", group, member_id): now_ms + member.session_timeout_ms}
 
-    # -- views and checks ---------------------------------------------------------------------------------------------------
+    # -- as a kind of groups ------------------------------------------------------------------------------------------------
 
-    def describe(self, name: str, version: int) -> DescribedGroup:
-        group = self.groups.get(name)
-        return views.describe(group) if group is not None else views.missing(name, version)
+    def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
+        generation = request.generation_id_or_member_epoch
+        return commits.commit_error(self.groups[name], request.member_id, request.group_instance_id, generation)
+
+    def transactional_commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        return commits.transactional_commit_error(self.groups[name], member_id, instance_id, generation)
+
+    def commit_timers(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Mapping[TimerKey, int | None]:
+        if self.groups[name].state not in commits.MAINTAINED_IN:
+            return {}
+        return self.session_timers(name, request.member_id, now_ms)
+
+    def fetch_error(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """The error of OffsetFetch: none, since a classic group's offsets are open to all."""
+        return ErrorCode.NONE
+
+    def offset_deletion_error(self, name: str) -> ErrorCode:
+        return commits.offset_deletion_error(self.groups[name])
+
+    def deletion_error(self, name: str) -> ErrorCode:
+        return ErrorCode.NONE if self.groups[name].state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+    def subscription(self, name: str) -> Container[str]:
+        return commits.subscription(self.groups[name])
+
+    def expiry_base_ms(self, name: str) -> int | None:
+        return commits.expiry_base_ms(self.groups[name])
+
+    def tombstones(self, name: str) -> Sequence[ClassicGroupRemoved]:
+        return (ClassicGroupRemoved(name),)
+
+    def describe_as_classic_group(self, name: str, version: int) -> DescribedGroup:
+        return views.describe(self.groups[name])
+
+    def describe_as_consumer_group(self, name: str, version: int) -> DescribedAsConsumer:
+        return not_a_consumer_group(name, f"Group {quoted(name)} is not a consumer group.")
 
     def listed(self, states: list[str], kinds: list[str], names: Iterable[str] | None = None) -> list[ListedGroup]:
         """Groups that pass the filters of ListGroups. `names`: of these alone."""
         groups = self.groups
         chosen = groups.values() if names is None else [groups[name] for name in names if name in groups]
-        return views.list_where(chosen, states, kinds)
-
-    def deletion_error(self, name: str) -> ErrorCode:
-        """The error of DeleteGroups; NONE if the group may be deleted."""
-        group = self.groups.get(name)
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
-
-    def commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """The error of OffsetCommit for an existing group."""
-        return commits.commit_error(self.groups[name], member_id, instance_id, generation)
+        return list_where(CLASSIC, chosen, views.listed, states, kinds)
 
     def _group_decision(self, name: str, now_ms: int) -> GroupDecision:
         group = self.groups.get(name)

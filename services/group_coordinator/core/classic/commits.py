@@ -1,10 +1,24 @@
 """Facts about a classic group that offsets need: whether a commit is allowed, which topics are read, and since when none is."""
 
+from collections.abc import Container
+from typing import Final
+
 from libs.wire.consumer_protocol import PROTOCOL_TYPE, read_subscription
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import ProtocolError
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.model.group_kind import SINCE_COMMIT
+
+MAINTAINED_IN: Final = (State.STABLE, State.PREPARING_REBALANCE)
+"""States in which a commit extends its member's session."""
+
+
+class AnyTopic:
+    """All topics, since it is not known which ones the members read."""
+
+    def __contains__(self, topic: object) -> bool:
+        return True
 
 
 def commit_error(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
@@ -45,3 +59,31 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         except ProtocolError:
             return None
     return frozenset(topics)
+
+
+def offset_deletion_error(group: Group) -> ErrorCode:
+    """A group with members has to be of the consumer protocol type, so that its topics are known."""
+    if group.state is State.EMPTY or group.facts.protocol_type == PROTOCOL_TYPE:
+        return ErrorCode.NONE
+    return ErrorCode.NON_EMPTY_GROUP
+
+
+def subscription(group: Group) -> Container[str]:
+    if not group.members or group.facts.protocol_type != PROTOCOL_TYPE:
+        return ()
+    topics = subscribed_topics(group)
+    return topics if topics is not None else AnyTopic()
+
+
+def expiry_base_ms(group: Group) -> int | None:
+    """The time in ms from which offsets age, or SINCE_COMMIT. None: they do not age."""
+    facts = group.facts
+    if group.pending:
+        return None  # a member is about to join
+    if facts.protocol_type is None and not group.members:
+        return SINCE_COMMIT
+    if facts.state is State.EMPTY:
+        return facts.since_ms if facts.since_ms >= 0 else SINCE_COMMIT
+    if facts.state is State.STABLE and subscribed_topics(group) is not None:
+        return SINCE_COMMIT
+    return None

@@ -6,7 +6,7 @@ of the group. `scratch` is a copy for a decision, which tries its records on it 
 
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from libs.coordinator.core.tables import Journal, Table, add_to_count
 from libs.lean_dataclass import dataclass
@@ -14,10 +14,9 @@ from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.member import Member, PendingMember, from_log
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
+from services.group_coordinator.core.model.group_tables import GroupTables
 from services.group_coordinator.core.model.records import ClassicGroupChanged
 from services.group_coordinator.core.model.working_copy import WorkingCopy
-
-_NOW: Final = "now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +60,11 @@ class WaitingJoin(NamedTuple):
     """Number of members that joined before it."""
 
 
-class Group:
-    __slots__ = ("_facts", "joining", "members", "name", "pending", "statics", "supporters", "syncing", "timeouts", "unsynced")
+class Group(GroupTables[Facts, Member]):
+    __slots__ = ("joining", "pending", "supporters", "syncing", "timeouts", "unsynced")
 
-    def __init__(self, name: str, tables: Callable[[], MutableMapping[Any, Any]]) -> None:
-        self.name = name
-        self._facts: MutableMapping[str, Facts] = tables()
-        self.members: MutableMapping[str, Member] = tables()
+    def __init__(self, name: str, facts: Facts, tables: Callable[[], MutableMapping[Any, Any]]) -> None:
+        super().__init__(name, facts, tables)
         self.joining: MutableMapping[str, WaitingJoin] = tables()
         """Members that wait for the others to join."""
         self.syncing: MutableMapping[str, bool] = tables()
@@ -76,8 +73,6 @@ class Group:
         """Members of this generation that have not sent SyncGroup yet."""
         self.pending: MutableMapping[str, PendingMember] = tables()
         """By their member ids."""
-        self.statics: MutableMapping[str, str] = tables()
-        """Instance id → member id."""
         self.supporters: MutableMapping[str, int] = tables()
         """Protocol → how many members offer it."""
         self.timeouts: MutableMapping[int, int] = tables()
@@ -85,20 +80,10 @@ class Group:
 
     @classmethod
     def empty(cls, journal: Journal, name: str, now_ms: int) -> "Group":
-        group = cls(name, lambda: Table(journal))
-        group.facts = Facts(State.EMPTY, since_ms=now_ms)
-        return group
+        return cls(name, Facts(State.EMPTY, since_ms=now_ms), lambda: Table(journal))
 
     def scratch(self) -> "Group":
         return _Scratch(self)
-
-    @property
-    def facts(self) -> Facts:
-        return self._facts[_NOW]
-
-    @facts.setter
-    def facts(self, facts: Facts) -> None:
-        self._facts[_NOW] = facts
 
     @property
     def state(self) -> State:

@@ -7,7 +7,8 @@ from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.group_decision import GroupDecision, join_park, joins_key, syncs_key
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
-from services.group_coordinator.core.model.group_events import CLASSIC, TOO_SLOW, RebalanceBegan, RebalanceEnded
+from services.group_coordinator.core.model.group_events import TOO_SLOW, RebalanceBegan, RebalanceEnded
+from services.group_coordinator.core.model.group_kind import CLASSIC
 from services.group_coordinator.core.model.records import ClassicGroupChanged
 
 

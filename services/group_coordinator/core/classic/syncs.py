@@ -9,7 +9,8 @@ from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.group_decision import Decided, GroupDecision, sync_park, syncs_key
 from services.group_coordinator.core.classic.member import Member
 from services.group_coordinator.core.classic.states import State
-from services.group_coordinator.core.model.group_events import CLASSIC, RebalanceEnded
+from services.group_coordinator.core.model.group_events import RebalanceEnded
+from services.group_coordinator.core.model.group_kind import CLASSIC
 from services.group_coordinator.core.model.records import ClassicGroupChanged
 
 

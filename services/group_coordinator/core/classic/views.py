@@ -1,24 +1,10 @@
 """Classic groups in the answers of DescribeGroups and ListGroups."""
 
-from collections.abc import Iterable
-
-from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from libs.wire.messages.list_groups import ListedGroup
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.states import State
-from services.group_coordinator.core.model.quoting import quoted
-
-NOT_FOUND_FROM = 6
-"""Version of DescribeGroups from which a missing group is an error (KIP-1043). Before, it is Dead."""
-KIND = "classic"
-
-
-def missing(name: str, version: int) -> DescribedGroup:
-    if version < NOT_FOUND_FROM:
-        return DescribedGroup(group_id=name, group_state=State.DEAD.value)
-    message = f"Group {quoted(name)} not found."
-    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, message, group_id=name, group_state=State.DEAD.value)
+from services.group_coordinator.core.model.group_kind import CLASSIC
 
 
 def describe(group: Group) -> DescribedGroup:
@@ -45,12 +31,4 @@ def describe(group: Group) -> DescribedGroup:
 
 
 def listed(group: Group) -> ListedGroup:
-    return ListedGroup(group.name, group.facts.protocol_type or "", group.state.value, KIND)
-
-
-def list_where(groups: Iterable[Group], states: list[str], kinds: list[str]) -> list[ListedGroup]:
-    """Groups that pass the filters. Empty filters pass all; case does not count."""
-    if kinds and KIND not in {kind.lower() for kind in kinds}:
-        return []
-    accepted = {state.lower() for state in states}
-    return [listed(group) for group in groups if not accepted or group.state.value.lower() in accepted]
+    return ListedGroup(group.name, group.facts.protocol_type or "", group.state.value, CLASSIC)

@@ -10,6 +10,7 @@ from libs.wire.messages.consumer_group_describe import DescribedGroup
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from libs.wire.messages.describe_groups import DescribedGroup as DescribedAsClassic
 from libs.wire.messages.list_groups import ListedGroup
+from libs.wire.messages.offset_commit import OffsetCommitRequest
 from services.group_coordinator.core.consumer import changes, commits, expiries, heartbeats, leaves, subscriptions, views
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import (
@@ -24,6 +25,7 @@ from services.group_coordinator.core.consumer.member import JOIN_GROUP_MEMBER_EP
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes
 from services.group_coordinator.core.model import records
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings, heartbeat_interval_ms, session_timeout_ms
+from services.group_coordinator.core.model.group_kind import CONSUMER, SINCE_COMMIT, list_where, not_a_classic_group
 from services.group_coordinator.core.model.quoting import quoted
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.model.topics_view import TopicsView
@@ -31,7 +33,9 @@ from services.group_coordinator.core.model.topics_view import TopicsView
 _DISABLED = Refused(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is disabled.")
 
 
-class Consumer:
+class ConsumerGroups:
+    """All consumer groups of a shard: a `Kind`."""
+
     def __init__(
         self,
         journal: Journal,
@@ -87,31 +91,46 @@ class Consumer:
         """The session timeout of a member of the group `name`."""
         return session_ms(member, self._settings(), self._configs(name))
 
-    # -- views and checks ---------------------------------------------------------------------------------------------------
+    # -- as a kind of groups ------------------------------------------------------------------------------------------------
 
-    def describe(self, name: str) -> DescribedGroup:
-        """The group in ConsumerGroupDescribe."""
-        group = self.groups.get(name)
-        if group is None:
-            return views.missing(name)
-        return views.describe(group, self._settings(), self._topics())
+    def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
+        """The error of OffsetCommit, for all its partitions. As in Kafka, the instance id does not count."""
+        return commits.commit_error(self.groups[name], request.member_id, request.generation_id_or_member_epoch, version)
 
-    def describe_as_classic(self, name: str, version: int) -> DescribedAsClassic:
-        """The group in DescribeGroups, which knows classic groups only."""
-        return views.describe_as_classic(name, version)
+    def transactional_commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        return commits.transactional_commit_error(self.groups[name], member_id, instance_id, generation)
+
+    def commit_timers(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Mapping[TimerKey, int | None]:
+        """No timers: only heartbeats extend a session."""
+        return {}
+
+    def fetch_error(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
+        return commits.fetch_error(self.groups[name], member_id, epoch)
+
+    def offset_deletion_error(self, name: str) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def deletion_error(self, name: str) -> ErrorCode:
+        return ErrorCode.NON_EMPTY_GROUP if self.groups[name].members else ErrorCode.NONE
+
+    def subscription(self, name: str) -> frozenset[str]:
+        """Subscribed topics, also those that match regular expressions."""
+        return frozenset(self.groups[name].subscriptions)
+
+    def expiry_base_ms(self, name: str) -> int | None:
+        return SINCE_COMMIT
+
+    def describe_as_classic_group(self, name: str, version: int) -> DescribedAsClassic:
+        return not_a_classic_group(name, f"Group {quoted(name)} is not a classic group.", version)
+
+    def describe_as_consumer_group(self, name: str, version: int) -> DescribedGroup:
+        return views.describe(self.groups[name], self._settings(), self._topics())
 
     def listed(self, states: list[str], kinds: list[str], names: Iterable[str] | None = None) -> list[ListedGroup]:
         """Groups that pass the filters of ListGroups. `names`: of these alone."""
         groups = self.groups
         chosen = groups.values() if names is None else [groups[name] for name in names if name in groups]
-        return views.list_where(chosen, states, kinds)
-
-    def deletion_error(self, name: str) -> ErrorCode:
-        """The error of DeleteGroups; NONE if the group may be deleted."""
-        group = self.groups.get(name)
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
+        return list_where(CONSUMER, chosen, views.listed, states, kinds)
 
     def tombstones(self, name: str, group: Group | None = None) -> list[records.Removed]:
         """Tombstones for all records of an existing group, in Kafka's order. `group`: the group at that moment, if it differs."""
@@ -126,19 +145,6 @@ class Consumer:
             records.ConsumerTopicsRemoved(name),
             records.ConsumerGroupRemoved(name),
         ]
-
-    def commit_error(self, name: str, member_id: str, instance_id: str | None, epoch: int, version: int) -> ErrorCode:
-        """The error of OffsetCommit, in that `version`, for an existing group. As in Kafka, the instance id does not count."""
-        return commits.commit_error(self.groups[name], member_id, epoch, version)
-
-    def fetch_error(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
-        """The error of OffsetFetch, from version 9 on, for an existing group."""
-        return commits.fetch_error(self.groups[name], member_id, epoch)
-
-    def subscribed_topics(self, name: str) -> frozenset[str]:
-        """Subscribed topics by name, also those that match regular expressions. None for a missing group."""
-        group = self.groups.get(name)
-        return frozenset() if group is None else frozenset(group.subscriptions)
 
     def group_decision(self, name: str, now_ms: int) -> GroupDecision:
         """The decision in the making, about an existing group or a new one."""

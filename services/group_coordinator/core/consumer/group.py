@@ -6,7 +6,7 @@ which tries its records on it one by one.
 
 from collections.abc import Callable, MutableMapping
 from dataclasses import field, replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from libs.coordinator.core.tables import Journal, Table, add_to_count
 from libs.lean_dataclass import dataclass
@@ -15,10 +15,9 @@ from services.group_coordinator.core.consumer.member import LEAVE_GROUP_MEMBER_E
 from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions
 from services.group_coordinator.core.consumer.states import State
 from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.group_tables import GroupTables
 from services.group_coordinator.core.model.topics_view import TopicView
 from services.group_coordinator.core.model.working_copy import WorkingCopy
-
-_NOW: Final = "now"
 
 Recorded: TypeAlias = (
     changes.Change
@@ -78,22 +77,15 @@ class Resolved(NamedTuple):
     resolved_ms: int
 
 
-class Group:
-    __slots__ = (
-        "_facts", "assignors", "classics", "holders", "members", "name", "regex_members", "regexes", "statics", "subscriptions",
-        "targets", "unreconciled",
-    )  # fmt: skip
+class Group(GroupTables[Facts, Member]):
+    __slots__ = ("assignors", "classics", "holders", "regex_members", "regexes", "subscriptions", "targets", "unreconciled")
 
-    def __init__(self, name: str, tables: Callable[[], MutableMapping[Any, Any]]) -> None:
-        self.name = name
-        self._facts: MutableMapping[str, Facts] = tables()
-        self.members: MutableMapping[str, Member] = tables()
+    def __init__(self, name: str, facts: Facts, tables: Callable[[], MutableMapping[Any, Any]]) -> None:
+        super().__init__(name, facts, tables)
         self.targets: MutableMapping[str, Partitions] = tables()
         """Member id → target assignment."""
         self.holders: MutableMapping[Partition, str] = tables()
         """Partition → the member that has it, or has not revoked it yet."""
-        self.statics: MutableMapping[str, str] = tables()
-        """Instance id → member id."""
         self.subscriptions: MutableMapping[str, int] = tables()
         """Topic → number of members that name it and of regular expressions that match it."""
         self.regexes: MutableMapping[str, Resolved] = tables()
@@ -108,20 +100,10 @@ class Group:
 
     @classmethod
     def empty(cls, journal: Journal, name: str) -> "Group":
-        group = cls(name, lambda: Table(journal))
-        group.facts = Facts()
-        return group
+        return cls(name, Facts(), lambda: Table(journal))
 
     def scratch(self) -> "Group":
         return _Scratch(self)
-
-    @property
-    def facts(self) -> Facts:
-        return self._facts[_NOW]
-
-    @facts.setter
-    def facts(self, facts: Facts) -> None:
-        self._facts[_NOW] = facts
 
     @property
     def state(self) -> State:

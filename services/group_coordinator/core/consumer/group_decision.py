@@ -13,7 +13,8 @@ from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.states import State
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings, session_timeout_ms
-from services.group_coordinator.core.model.group_events import CONSUMER, GroupEvent, RebalanceBegan, RebalanceEnded, fenced
+from services.group_coordinator.core.model.group_events import GroupEvent, RebalanceBegan, RebalanceEnded, fenced
+from services.group_coordinator.core.model.group_kind import CONSUMER
 from services.group_coordinator.core.model.records import ConsumerGroupChanged
 from services.group_coordinator.core.model.topics_view import TopicsView
 

@@ -17,13 +17,13 @@ from libs.wire.messages.join_group import JoinGroupRequest
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberResponse
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from services.group_coordinator.core.classic import leaves as classic_leaves
-from services.group_coordinator.core.classic.classic_groups import Classic
+from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.group_coordinator.core.classic.group import Group as ClassicGroup
 from services.group_coordinator.core.classic.group_decision import join_refused
 from services.group_coordinator.core.classic.joins import Join
 from services.group_coordinator.core.classic.states import State
 from services.group_coordinator.core.consumer import heartbeats, leaves
-from services.group_coordinator.core.consumer.consumer_groups import Consumer
+from services.group_coordinator.core.consumer.consumer_groups import ConsumerGroups
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import Decided, Refused, revocation_key, session_key
 from services.group_coordinator.core.consumer.member import JOIN_GROUP_MEMBER_EPOCH, Member
@@ -31,7 +31,8 @@ from services.group_coordinator.core.migration import classic_members, downgrade
 from services.group_coordinator.core.migration.classic_members import RefusedJoin
 from services.group_coordinator.core.migration.expected_requests import ExpectedRequest, RequestArrived, RequestExpected
 from services.group_coordinator.core.model import records
-from services.group_coordinator.core.model.group_events import CLASSIC, CONSUMER, TOO_SLOW, MemberRemoved, ProtocolChanged, fenced
+from services.group_coordinator.core.model.group_events import TOO_SLOW, MemberRemoved, ProtocolChanged, fenced
+from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER
 from services.group_coordinator.core.model.quoting import quoted
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.model.settings import GroupSettings
@@ -41,12 +42,12 @@ SYNC_NAMES_PROTOCOL_FROM: Final = 5
 """Version of SyncGroup whose schema allows null for protocol type and name, although they are required."""
 
 
-class Mixed:
+class MixedGroups:
     def __init__(
         self,
         journal: Journal,
-        classic: Classic,
-        consumer: Consumer,
+        classic: ClassicGroups,
+        consumer: ConsumerGroups,
         settings: Callable[[], GroupSettings],
         topics: Callable[[], TopicsView],
     ) -> None:

@@ -5,12 +5,9 @@ the numbers.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from libs.coordinator.core.tables import Journal, Table, add_to_count
-
-SIMPLE: Final = "simple"
-"""The kind of a group that only has offsets."""
 
 
 class Counted(NamedTuple):

@@ -4,9 +4,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from libs.wire.errors import ErrorCode
 
-CLASSIC: Final = "classic"
-CONSUMER: Final = "consumer"
-
 SESSION_OVER: Final = "session over"
 LEFT: Final = "left"
 BY_OPERATOR: Final = "removed by an operator"

@@ -21,8 +21,8 @@ from libs.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from libs.wire.primitives import NO_UUID
-from services.group_coordinator.core.kinds.group_kind import Kind
 from services.group_coordinator.core.model.group_events import fenced
+from services.group_coordinator.core.model.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 

@@ -10,7 +10,7 @@ from libs.wire.messages.offset_commit import OffsetCommitRequest
 from libs.wire.messages.offset_delete import OffsetDeleteRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest
 from libs.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from services.group_coordinator.core.kinds.group_kind import Kind
+from services.group_coordinator.core.model.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetPending, OffsetRemoved, TransactionEnded
 from services.group_coordinator.core.model.requests import RequestEvent, TransactionMarker
 from services.group_coordinator.core.model.settings import GroupSettings

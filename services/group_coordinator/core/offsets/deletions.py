@@ -10,7 +10,7 @@ from libs.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from services.group_coordinator.core.kinds.group_kind import Kind
+from services.group_coordinator.core.model.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetRemoved
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets.offset_table import OffsetTable

@@ -11,8 +11,8 @@ from libs.cluster.metadata_history import is_surely_deleted
 from libs.coordinator.core.pending import RECORD_OVERHEAD
 from libs.coordinator.core.timers import TimerKey
 from libs.wire.errors import ErrorCode
-from services.group_coordinator.core.kinds.group_kind import SINCE_COMMIT, Kind
 from services.group_coordinator.core.model.group_events import NOTHING_LEFT, GroupDeleted, GroupEvent, OffsetsExpired
+from services.group_coordinator.core.model.group_kind import SINCE_COMMIT, Kind
 from services.group_coordinator.core.model.records import OffsetCommitted, OffsetRemoved, Record
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets.offset_table import OffsetTable, is_gone

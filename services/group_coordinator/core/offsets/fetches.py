@@ -22,7 +22,7 @@ from libs.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from services.group_coordinator.core.kinds.group_kind import Kind
+from services.group_coordinator.core.model.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.offsets.offset_table import OffsetTable, is_gone

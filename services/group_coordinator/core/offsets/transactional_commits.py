@@ -22,7 +22,7 @@ from libs.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
-from services.group_coordinator.core.kinds.group_kind import Kind
+from services.group_coordinator.core.model.group_kind import Kind
 from services.group_coordinator.core.model.records import OffsetPending, TransactionEnded
 from services.group_coordinator.core.model.requests import MarkerReply, TransactionMarker
 from services.group_coordinator.core.model.topics_view import TopicsView

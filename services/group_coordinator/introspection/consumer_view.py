@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from libs.wire.consumer_protocol import PROTOCOL_TYPE
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import revocation_key, session_key
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partitions
 from services.group_coordinator.core.migration.expected_requests import ExpectedRequest
+from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER
 from services.group_coordinator.core.model.records import MemberState
 from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.introspection.sessions import Deadlines, awaited, session
@@ -18,7 +20,7 @@ SessionTimeout = Callable[[Member], int]
 def brief(group: Group, now_ms: int) -> dict[str, Any]:
     facts = group.facts
     return {
-        "kind": "consumer",
+        "kind": CONSUMER,
         "state": group.state.value,
         "members": len(group.members),
         "generation": facts.epoch,
@@ -36,7 +38,7 @@ def details(group: Group, topics: TopicsView, session_timeout_ms: SessionTimeout
     """The details of a group, beyond `brief`. "members" lists the members in place of their number. Deleted topics
     appear by id. `session_timeout_ms` is of a member."""
     return {
-        "protocol_type": "consumer",
+        "protocol_type": PROTOCOL_TYPE,
         "assignment_epoch": group.facts.assignment_epoch,
         "regular_expressions": {regex: sorted(resolved.topics) for regex, resolved in group.regexes.items()},
         "members": [
@@ -54,7 +56,7 @@ def _member(group: Group, member: Member, topics: TopicsView) -> dict[str, Any]:
         "client_host": member.client_host,
         "rack": member.rack_id or None,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "speaks": "consumer" if member.classic is None else "classic",
+        "speaks": CONSUMER if member.classic is None else CLASSIC,
         "subscribed": list(member.topics),
         "regular_expression": member.regex or None,
         "epoch": member.epoch,

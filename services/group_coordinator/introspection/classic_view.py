@@ -8,6 +8,7 @@ from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.group_decision import session_key
 from services.group_coordinator.core.classic.member import Member
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.model.group_kind import CLASSIC
 from services.group_coordinator.introspection.sessions import Deadlines, awaited, session
 
 _REBALANCES = (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
@@ -16,7 +17,7 @@ _REBALANCES = (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
 def brief(group: Group, now_ms: int) -> dict[str, Any]:
     facts = group.facts
     return {
-        "kind": "classic",
+        "kind": CLASSIC,
         "state": facts.state.value,
         "members": len(group.members),
         "generation": facts.generation,

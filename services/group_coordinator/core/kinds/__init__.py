@@ -1,1 +1,0 @@
-"""Groups of every kind, as offsets and operators see them."""

@@ -15,8 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from libs.commitlog.files.filesystem import OsFileSystem
-from libs.commitlog.inspection import json_report as json_report
-from libs.commitlog.inspection import text_report as text_report
+from libs.commitlog.inspection import json_report, text_report
 from libs.commitlog.inspection.directory import is_partition_path, look, verify, what_is
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.loss_check import has_loss

@@ -13,8 +13,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from libs.lean_dataclass import dataclass
-from libs.wire import group_refusals as refused
-from libs.wire import transaction_refusals as refused_transaction
+from libs.wire import group_refusals, transaction_refusals
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import (
@@ -243,7 +242,7 @@ def _transactional_id(request: Any, version: int) -> Sequence[str]:
 
 
 def _added_transactional_ids(request: add_partitions_to_txn.AddPartitionsToTxnRequest, version: int) -> Sequence[str]:
-    if version >= refused_transaction.FIRST_WITH_SEVERAL_TRANSACTIONS:
+    if version >= transaction_refusals.FIRST_WITH_SEVERAL_TRANSACTIONS:
         return [transaction.transactional_id for transaction in request.transactions]
     return (request.v3_and_below_transactional_id,)
 
@@ -269,21 +268,23 @@ _TABLE: Final = (
     _row(ApiKey.LIST_OFFSETS, "ListOffsets", list_offsets),
     _row(ApiKey.METADATA, "Metadata", metadata),
     _row(ApiKey.OFFSET_COMMIT, "OffsetCommit", offset_commit, _OWNER,
-         shard_keys=_one_group, refused=refused.offset_commit_response),
+         shard_keys=_one_group, refused=group_refusals.offset_commit_response),
     _row(ApiKey.OFFSET_FETCH, "OffsetFetch", offset_fetch, _OWNER,
-         shard_keys=_fetched_groups, refused=refused.offset_fetch_response, is_repeatable=True, elements_max=GROUP_ELEMENTS_MAX),
+         shard_keys=_fetched_groups, refused=group_refusals.offset_fetch_response, is_repeatable=True,
+         elements_max=GROUP_ELEMENTS_MAX),
     _row(ApiKey.FIND_COORDINATOR, "FindCoordinator", find_coordinator, elements_max=GROUPS_MAX),
     _row(ApiKey.JOIN_GROUP, "JoinGroup", join_group, _OWNER, shard_keys=_one_group,
-         refused=refused.join_group_response, error_without_group=INVALID_GROUP_ID, needs_new_id=True, parks=True),
+         refused=group_refusals.join_group_response, error_without_group=INVALID_GROUP_ID, needs_new_id=True, parks=True),
     _row(ApiKey.HEARTBEAT, "Heartbeat", heartbeat, _OWNER, shard_keys=_one_group,
-         refused=refused.heartbeat_response, error_without_group=INVALID_GROUP_ID,
+         refused=group_refusals.heartbeat_response, error_without_group=INVALID_GROUP_ID,
          is_repeatable=True, is_heartbeat=True),  # it only moves a deadline
     _row(ApiKey.LEAVE_GROUP, "LeaveGroup", leave_group, _OWNER, shard_keys=_one_group,
-         refused=refused.leave_group_response, error_without_group=INVALID_GROUP_ID),
+         refused=group_refusals.leave_group_response, error_without_group=INVALID_GROUP_ID),
     _row(ApiKey.SYNC_GROUP, "SyncGroup", sync_group, _OWNER, shard_keys=_one_group,
-         refused=refused.sync_group_response, error_without_group=INVALID_GROUP_ID, parks=True),
+         refused=group_refusals.sync_group_response, error_without_group=INVALID_GROUP_ID, parks=True),
     _row(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", describe_groups, _OWNER,
-         shard_keys=_described_groups, refused=refused.describe_groups_response, is_repeatable=True, elements_max=GROUPS_MAX),
+         shard_keys=_described_groups, refused=group_refusals.describe_groups_response, is_repeatable=True,
+         elements_max=GROUPS_MAX),
     _row(ApiKey.LIST_GROUPS, "ListGroups", list_groups, Kind.ALL_GROUP_OWNERS,
          is_repeatable=True, elements_max=GROUP_ELEMENTS_MAX),
     _row(ApiKey.SASL_HANDSHAKE, "SaslHandshake", sasl_handshake, before_authentication=True),
@@ -293,17 +294,17 @@ _TABLE: Final = (
     _row(ApiKey.DELETE_TOPICS, "DeleteTopics", delete_topics, _CONTROLLER),
     _row(ApiKey.DELETE_RECORDS, "DeleteRecords", delete_records),
     _row(ApiKey.INIT_PRODUCER_ID, "InitProducerId", init_producer_id, _TRANSACTION,
-         shard_keys=_transactional_id, refused=refused_transaction.init_producer_id_response),
+         shard_keys=_transactional_id, refused=transaction_refusals.init_producer_id_response),
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", offset_for_leader_epoch),
     _row(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", add_partitions_to_txn, _TRANSACTION,
-         shard_keys=_added_transactional_ids, refused=refused_transaction.add_partitions_response, elements_max=PARTITIONS_MAX),
+         shard_keys=_added_transactional_ids, refused=transaction_refusals.add_partitions_response, elements_max=PARTITIONS_MAX),
     _row(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", add_offsets_to_txn, _TRANSACTION,
-         shard_keys=_transactional_id, refused=refused_transaction.add_offsets_response),
+         shard_keys=_transactional_id, refused=transaction_refusals.add_offsets_response),
     _row(ApiKey.END_TXN, "EndTxn", end_txn, _TRANSACTION,
-         shard_keys=_transactional_id, refused=refused_transaction.end_response),
+         shard_keys=_transactional_id, refused=transaction_refusals.end_response),
     _row(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", write_txn_markers, elements_max=PARTITIONS_MAX),
     _row(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", txn_offset_commit, _OWNER,
-         shard_keys=_one_group, refused=refused_transaction.txn_offset_commit_response, error_without_group=INVALID_GROUP_ID),
+         shard_keys=_one_group, refused=transaction_refusals.txn_offset_commit_response, error_without_group=INVALID_GROUP_ID),
     Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", *SERVED_VERSIONS[ApiKey.DESCRIBE_ACLS], Kind.GATEWAY, _read_describe_acls,
         describe_acls.write_response),
     Api(ApiKey.CREATE_ACLS, "CreateAcls", *SERVED_VERSIONS[ApiKey.CREATE_ACLS], Kind.GATEWAY, _read_create_acls,
@@ -317,29 +318,29 @@ _TABLE: Final = (
     _row(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", sasl_authenticate, before_authentication=True),
     _row(ApiKey.CREATE_PARTITIONS, "CreatePartitions", create_partitions, _CONTROLLER),
     _row(ApiKey.DELETE_GROUPS, "DeleteGroups", delete_groups, _OWNER, shard_keys=_deleted_groups,
-         refused=refused.delete_groups_response, needs_new_id=True, elements_max=GROUPS_MAX),
+         refused=group_refusals.delete_groups_response, needs_new_id=True, elements_max=GROUPS_MAX),
     _row(ApiKey.ELECT_LEADERS, "ElectLeaders", elect_leaders, _CONTROLLER),
     _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", incremental_alter_configs, _CONTROLLER,
          elements_max=CONFIGS_MAX),
     _row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", alter_partition_reassignments, _CONTROLLER),
     _row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", list_partition_reassignments),
     _row(ApiKey.OFFSET_DELETE, "OffsetDelete", offset_delete, _OWNER, shard_keys=_one_group,
-         refused=refused.offset_delete_response, error_without_group=INVALID_GROUP_ID),
+         refused=group_refusals.offset_delete_response, error_without_group=INVALID_GROUP_ID),
     _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum, elements_max=FEATURES_MAX),
     _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, _CONTROLLER, elements_max=FEATURES_MAX),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
     _row(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", describe_producers, elements_max=PARTITIONS_MAX),
     _row(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", describe_transactions, _TRANSACTION,
-         shard_keys=_described_transactions, refused=refused_transaction.describe_response, is_repeatable=True,
+         shard_keys=_described_transactions, refused=transaction_refusals.describe_response, is_repeatable=True,
          elements_max=GROUPS_MAX),
     _row(ApiKey.LIST_TRANSACTIONS, "ListTransactions", list_transactions, Kind.ALL_TRANSACTION_OWNERS,
          is_repeatable=True, elements_max=FEATURES_MAX),
     _row(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", unregister_broker, _CONTROLLER),
     _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", consumer_group_heartbeat, _OWNER, shard_keys=_one_group,
-         refused=refused.consumer_group_heartbeat_response, error_without_group=INVALID_REQUEST, needs_new_id=True,
+         refused=group_refusals.consumer_group_heartbeat_response, error_without_group=INVALID_REQUEST, needs_new_id=True,
          is_heartbeat=True),
     _row(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", consumer_group_describe, _OWNER,
-         shard_keys=_described_consumer_groups, refused=refused.consumer_group_describe_response, is_repeatable=True,
+         shard_keys=_described_consumer_groups, refused=group_refusals.consumer_group_describe_response, is_repeatable=True,
          elements_max=GROUPS_MAX),
     _row(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", list_config_resources),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", describe_topic_partitions),

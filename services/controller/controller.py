@@ -39,7 +39,7 @@ from services.controller.elections.log_end_survey import LogEndsByPartition, Sur
 from services.controller.elections.partition_reconciler import PartitionReconciler
 from services.controller.failure_detection.eviction import MemberEviction
 from services.controller.shards.shard_owners import ShardOwners, shards
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict, Deposed, OutcomeUnknown
 from services.controller.term.restored_store import RestoredStore
 from services.controller.term.term import Term

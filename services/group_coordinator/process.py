@@ -49,13 +49,13 @@ async def serve(
     `on_built` is awaited before anything is started.
     """
 
-    async def build(known: process.Known) -> tuple[GroupCoordinator, _Requests]:
+    async def build(context: process.BuildContext) -> tuple[GroupCoordinator, _Requests]:
         clock = environment.clock
-        coordinator = GroupCoordinator(known.owner, known.nodes, clock, make_machine, lag_series_max=config.lag_series_max)
+        coordinator = GroupCoordinator(context.owner, context.nodes, clock, make_machine, lag_series_max=config.lag_series_max)
         await on_built(coordinator)
         watching_lag = asyncio.create_task(coordinator.lag_series.run(), name="lag as metrics")
         lifecycle.on_stop(lambda: end_task(watching_lag))
-        transaction_coordinators = TransactionCoordinators(known.hello, environment.identity.host_id, environment.transport)
+        transaction_coordinators = TransactionCoordinators(context.hello, environment.identity.host_id, environment.transport)
         verification = CommitVerification(transaction_coordinators)
         clients = GroupRequests(
             coordinator.shards,

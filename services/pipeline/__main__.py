@@ -75,7 +75,7 @@ def run(file: JobFile, names: list[str], log: TextIO | None = None) -> signal.Si
     jobs = file.chosen(names)
     from services.pipeline.jobs.failures import in_one_sentence
     from services.pipeline.jobs.kinds import STARTERS  # PySpark takes a second to import, and `check` does without
-    from services.pipeline.jobs.running import RunningStream, Surroundings, wait_for_all
+    from services.pipeline.jobs.running import Environment, RunningStream, wait_for_all
     from services.pipeline.jobs.stopping import StopSignals
     from services.pipeline.observing.telemetry import start_telemetry
     from services.pipeline.spark.jvm import has_died
@@ -83,9 +83,9 @@ def run(file: JobFile, names: list[str], log: TextIO | None = None) -> signal.Si
 
     telemetry = start_telemetry(file.telemetry)
     print(f"starting Spark{f', its log is {log.name}' if log else ''}", flush=True)
-    surroundings = Surroundings(make_session(file.spark, output=log), file.cluster, file.lake, telemetry)
-    print(f"Spark runs, master {surroundings.spark.sparkContext.master}", flush=True)
-    signals = StopSignals(surroundings.spark.sparkContext.cancelAllJobs)
+    environment = Environment(make_session(file.spark, output=log), file.cluster, file.lake, telemetry)
+    print(f"Spark runs, master {environment.spark.sparkContext.master}", flush=True)
+    signals = StopSignals(environment.spark.sparkContext.cancelAllJobs)
     signals.listen()
     going_on: list[RunningStream] = []
 
@@ -94,14 +94,14 @@ def run(file: JobFile, names: list[str], log: TextIO | None = None) -> signal.Si
         for running in going_on:
             running.stop()
         telemetry.close()
-        surroundings.spark.stop()
+        environment.spark.stop()
 
     try:
         for job in jobs:
             if signals.received:
                 break
             with in_one_sentence(job.name):
-                running = STARTERS[type(job)](job, surroundings)
+                running = STARTERS[type(job)](job, environment)
             signals.add(running)
             if running.ends:
                 with in_one_sentence(job.name):
@@ -112,7 +112,7 @@ def run(file: JobFile, names: list[str], log: TextIO | None = None) -> signal.Si
                 going_on.append(running)
         wait_for_all(going_on)
     except Exception as error:
-        died = has_died(surroundings.spark)
+        died = has_died(environment.spark)
         if died and not signals.has_come(SIGNAL_WITHIN_S):
             raise PipelineError("Spark's JVM has died, perhaps killed for its memory; the next run goes on") from error
         if not died:

@@ -51,13 +51,13 @@ async def serve(
     `on_built` is awaited before anything is started.
     """
 
-    async def build(known: process.Known) -> tuple[TransactionCoordinator, _Requests]:
+    async def build(context: process.BuildContext) -> tuple[TransactionCoordinator, _Requests]:
         async def allocate() -> ProducerIdBlock:
-            response = await known.controllers.call(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), timeout_s=ALLOCATION_S_MAX)
+            response = await context.controllers.call(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), timeout_s=ALLOCATION_S_MAX)
             return unpack(ProducerIdBlock, response.body)
 
-        groups = MemberClients(GROUP_COORDINATOR, known.hello, environment.identity.host_id, environment.transport)
-        coordinator = TransactionCoordinator(known.owner, known.nodes, groups, environment.clock)
+        groups = MemberClients(GROUP_COORDINATOR, context.hello, environment.identity.host_id, environment.transport)
+        coordinator = TransactionCoordinator(context.owner, context.nodes, groups, environment.clock)
         await on_built(coordinator)
         producer_ids = ProducerIds(allocate)
         shards, completions = coordinator.shards, coordinator.completions

@@ -6,8 +6,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.core.shard_hashing import shard_of
-from tests.bench import group_frames as frames
-from tests.bench import load
+from tests.bench import group_frames, load
 from tests.bench.sides import Side
 
 COMING: Final = frozenset({14, 15, 16})
@@ -22,21 +21,21 @@ def coordinator_of(side: Side, group: str) -> load.Address:
     try:
         found = load.ask_until_taken(
             sock,
-            frames.find_coordinator_frame(group),
-            lambda answer: frames.coordinator_found(answer).error,
+            group_frames.find_coordinator_frame(group),
+            lambda answer: group_frames.coordinator_found(answer).error,
             COMING,
             what=f"{side.name}: FindCoordinator",
         )
     finally:
         sock.close()
-    coordinator = frames.coordinator_found(found)
+    coordinator = group_frames.coordinator_found(found)
     return coordinator.host, coordinator.port
 
 
 def commit(side: Side, group: str, topic: str, *, offset: int = 1, partitions: int = 1) -> tuple[load.Address, bytes]:
     """To partitions 0 and up of a topic that was created just now, perhaps. Returns where to, and the frame that was taken."""
-    address, frame = coordinator_of(side, group), frames.commit_frame(group, topic, offset, partitions)
-    error_of = load.error_at(frames.commit_error_position(topic))
+    address, frame = coordinator_of(side, group), group_frames.commit_frame(group, topic, offset, partitions)
+    error_of = load.error_at(group_frames.commit_error_position(topic))
     sock = load.connect(address)
     try:
         load.ask_until_taken(sock, frame, error_of, COMING | {UNKNOWN_TOPIC}, what=f"{side.name}: OffsetCommit")

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tests.bench import group_frames as frames
-from tests.bench import load
+from tests.bench import group_frames, load
 from tests.bench.cases import Case, Measured, unique
 from tests.bench.coordinators import COMING, commit, coordinator_of
 from tests.bench.sides import Side
@@ -59,7 +58,7 @@ def _prepared_commits(side: Side, name: str, connections: int) -> Commits:
 def commits_case(name: str, connections: int, *, mark: str) -> Case:
     def run(side: Side, prepared: object, seconds: float) -> Measured:
         assert isinstance(prepared, Commits)
-        position = frames.commit_error_position(prepared.topic)
+        position = group_frames.commit_error_position(prepared.topic)
         found = load.produce(prepared.targets, position, 1, 1, seconds, 1 << 40)
         return Measured(found.requests_per_s, found.requests)
 
@@ -79,7 +78,7 @@ def commit_latency_case(name: str, rate: float) -> Case:
     def run(side: Side, prepared: object, seconds: float) -> Measured:
         assert isinstance(prepared, Commits)
         [(address, frame)] = prepared.targets
-        found = load.latency_at(address, frame, frames.commit_error_position(prepared.topic), rate, max(seconds, 5.0))
+        found = load.latency_at(address, frame, group_frames.commit_error_position(prepared.topic), rate, max(seconds, 5.0))
         return Measured(found.p99_ms, found.requests)
 
     return Case(
@@ -165,37 +164,37 @@ class _Classic:
                 if generation is None:
                     continue
                 group.settle(self._key, generation)
-                beat = frames.heartbeat_frame(group.name, generation, self._member_id)
+                beat = group_frames.heartbeat_frame(group.name, generation, self._member_id)
                 while await self._is_quiet(connection, beat):
                     pass
         finally:
             connection.close()
             group.settled.pop(self._key, None)
             other = await _Connection.to(group.address)
-            await other.ask(frames.leave_frame(group.name, self._member_id), frames.error_after_throttle)
+            await other.ask(group_frames.leave_frame(group.name, self._member_id), group_frames.error_after_throttle)
             other.close()
 
     @staticmethod
     async def _is_quiet(connection: _Connection, beat: bytes) -> bool:
-        if await connection.ask(beat, frames.error_after_throttle):
+        if await connection.ask(beat, group_frames.error_after_throttle):
             return False
         await asyncio.sleep(BEAT_S)
         return True
 
     async def _join(self, connection: _Connection) -> int | None:
         group = self._group
-        joined = await connection.ask(frames.join_frame(group.name, self._member_id), frames.joined)
+        joined = await connection.ask(group_frames.join_frame(group.name, self._member_id), group_frames.joined)
         if joined.error == MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
-            joined = await connection.ask(frames.join_frame(group.name, self._member_id), frames.joined)
+            joined = await connection.ask(group_frames.join_frame(group.name, self._member_id), group_frames.joined)
         if joined.error in (*COMING, REBALANCE_IN_PROGRESS):
             await asyncio.sleep(BEAT_S)
             return None
         if joined.error:
             raise load.BenchError(f"JoinGroup answered error {joined.error}")
         members = joined.members if joined.leader == joined.member_id else ()
-        sync = frames.sync_frame(group.name, joined.generation, joined.member_id, members)
-        error = await connection.ask(sync, frames.error_after_throttle)
+        sync = group_frames.sync_frame(group.name, joined.generation, joined.member_id, members)
+        error = await connection.ask(sync, group_frames.error_after_throttle)
         if error and error not in (*COMING, REBALANCE_IN_PROGRESS):
             raise load.BenchError(f"SyncGroup answered error {error}")
         return None if error else joined.generation
@@ -216,8 +215,8 @@ class _Consumer:
             while True:
                 topic = group.topic if epoch == 0 else None
                 told = {} if epoch == 0 else owned if fresh else None
-                frame = frames.consumer_heartbeat_frame(group.name, self._member_id, epoch, topic, told)
-                answer = await connection.ask(frame, frames.beaten)
+                frame = group_frames.consumer_heartbeat_frame(group.name, self._member_id, epoch, topic, told)
+                answer = await connection.ask(frame, group_frames.beaten)
                 if answer.error in COMING:
                     await asyncio.sleep(BEAT_S)
                     continue
@@ -232,7 +231,9 @@ class _Consumer:
             group.settled.pop(self._member_id, None)
             connection.close()
             other = await _Connection.to(group.address)
-            await other.ask(frames.consumer_heartbeat_frame(group.name, self._member_id, -1, None, None), frames.beaten)
+            await other.ask(
+                group_frames.consumer_heartbeat_frame(group.name, self._member_id, -1, None, None), group_frames.beaten
+            )
             other.close()
 
 

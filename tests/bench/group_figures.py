@@ -15,8 +15,7 @@ import time
 from collections.abc import Sequence
 
 from services.local.processes import memory_bytes
-from tests.bench import group_frames as frames
-from tests.bench import load
+from tests.bench import group_frames, load
 from tests.bench.cases import unique
 from tests.bench.coordinators import COMING, coordinator_of
 from tests.bench.group_cases import MEMBER_ID_REQUIRED
@@ -83,17 +82,21 @@ def _joined(sock: socket.socket, group: str) -> bytes:
     """Its member's heartbeat."""
 
     def error_of(answer: bytes) -> int:
-        error = frames.joined(answer).error
+        error = group_frames.joined(answer).error
         return error if error != MEMBER_ID_REQUIRED else 0
 
-    member = frames.joined(load.ask_until_taken(sock, frames.join_frame(group, ""), error_of, COMING, what="JoinGroup"))
-    join = frames.join_frame(group, member.member_id)
-    found = frames.joined(load.ask_until_taken(sock, join, lambda answer: frames.joined(answer).error, COMING, what="JoinGroup"))
-    sock.sendall(frames.sync_frame(group, found.generation, found.member_id, found.members))
-    error = frames.error_after_throttle(load.read_frame(sock))
+    member = group_frames.joined(
+        load.ask_until_taken(sock, group_frames.join_frame(group, ""), error_of, COMING, what="JoinGroup")
+    )
+    join = group_frames.join_frame(group, member.member_id)
+    found = group_frames.joined(
+        load.ask_until_taken(sock, join, lambda answer: group_frames.joined(answer).error, COMING, what="JoinGroup")
+    )
+    sock.sendall(group_frames.sync_frame(group, found.generation, found.member_id, found.members))
+    error = group_frames.error_after_throttle(load.read_frame(sock))
     if error:
         raise load.BenchError(f"SyncGroup answered error {error}")
-    return frames.heartbeat_frame(group, found.generation, found.member_id)
+    return group_frames.heartbeat_frame(group, found.generation, found.member_id)
 
 
 def _open_loop(socks: Sequence[socket.socket], beats: Sequence[bytes], rate: float, seconds: float) -> load.Latency:
@@ -123,7 +126,7 @@ def _open_loop(socks: Sequence[socket.socket], beats: Sequence[bytes], rate: flo
             buffer += socks[index].recv(262_144)
             now = time.perf_counter() - started
             while len(buffer) >= 4 and len(buffer) >= (size := 4 + struct.unpack_from(">i", buffer)[0]):
-                if error := frames.error_after_throttle(bytes(buffer[:size])):
+                if error := group_frames.error_after_throttle(bytes(buffer[:size])):
                     raise load.BenchError(f"Heartbeat answered error {error}")
                 latencies.append(now - due[index].pop(0))
                 del buffer[:size]

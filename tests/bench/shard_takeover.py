@@ -18,8 +18,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.bench import group_frames as frames
-from tests.bench import load
+from tests.bench import group_frames, load
 from tests.bench.cases import unique
 from tests.bench.coordinators import COMING, commit, coordinator_of, groups_in, shards_by_owner
 from tests.bench.sides import Side
@@ -112,15 +111,15 @@ def full_shard(cluster: LocalCluster) -> tuple[float, float]:
         commit(side, group, topic, partitions=PARTITIONS)
     [witness] = groups_in(others, SHARDS, 1)
     scoped_watch = _Witness(*commit(side, witness, topic), topic)
-    fetch = frames.offset_fetch_frame(groups[-1], topic, PARTITIONS - 1)
+    fetch = group_frames.offset_fetch_frame(groups[-1], topic, PARTITIONS - 1)
     sock = load.connect(coordinator_of(side, groups[-1]))
     cluster.kill(f"group_coordinator-{victim}")
     began = time.perf_counter()
     answer = load.ask_until_taken(
-        sock, fetch, lambda answer: frames.offset_fetched(answer, topic)[1], COMING, what="OffsetFetch", pace_s=0.005
+        sock, fetch, lambda answer: group_frames.offset_fetched(answer, topic)[1], COMING, what="OffsetFetch", pace_s=0.005
     )
     took = time.perf_counter() - began
-    offset, _ = frames.offset_fetched(answer, topic)
+    offset, _ = group_frames.offset_fetched(answer, topic)
     assert offset == 1, f"the offset went back to {offset}"
     sock.close()
     return took, scoped_watch.longest_gap()
@@ -145,7 +144,7 @@ class _Witness:
     def __init__(self, address: load.Address, frame: bytes, topic: str) -> None:
         self._sock = load.connect(address)
         self._frame = frame
-        self._position = frames.commit_error_position(topic)
+        self._position = group_frames.commit_error_position(topic)
         self._done = threading.Event()
         self._gap = 0.0
         self._failure: BaseException | None = None

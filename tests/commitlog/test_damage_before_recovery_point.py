@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.files import contiguity as gapless
+from libs.commitlog.files import contiguity
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.model.errors import LogDamaged
@@ -170,7 +170,7 @@ def test_a_directory_that_was_emptied_is_no_new_log(tmp_path: Path) -> None:
 def test_of_a_log_that_kafka_wrote_only_what_is_there_counts(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append_some(log, 30)
-    (tmp_path / gapless.FILE_NAME).unlink()
+    (tmp_path / contiguity.FILE_NAME).unlink()
     assert open_log(tmp_path, committed_offset=40).log_end_offset == 30
 
 
@@ -192,7 +192,7 @@ def test_of_a_log_that_kafka_wrote_only_what_is_there_counts(tmp_path: Path) -> 
 )
 def test_the_cleaner_may_have_been_at_work_where_gapless_tells_of_a_swap(sizes: dict[int, int], missing: list[int]) -> None:
     listed = list_segments([(0, 100), (10, 100), (20, 100), (30, 100)])
-    missing_segments = find_missing(listed, 40, sizes, log_start_offset=0, swaps=[gapless.NotedSwap(0, 30, 150)])
+    missing_segments = find_missing(listed, 40, sizes, log_start_offset=0, swaps=[contiguity.NotedSwap(0, 30, 150)])
     assert [segment.base_offset for segment in missing_segments] == missing
 
 

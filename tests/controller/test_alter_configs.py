@@ -6,7 +6,7 @@ from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource
 from libs.wire.errors import ErrorCode
 from services.controller.core.topics.alter_configs import APPEND, DELETE, SET, SUBTRACT, Alteration, alter_configs
-from services.controller.term.transactions import alterations
+from services.controller.term.writes import alterations
 from tests.controller.images import image_of, led_by, storage
 
 TOPIC, BROKER, GROUP = 2, 4, 32

@@ -28,7 +28,7 @@ from libs.rpc.contracts.controller import (
     Reassignment,
 )
 from libs.wire.errors import ErrorCode
-from services.controller.balancing import balancer as balancing
+from services.controller.balancing import balancer
 from services.controller.core.administration.alter_reassignments import alter_reassignments
 from services.controller.core.balancing.balance_plan import Goal, Situation, Step, plan
 from services.controller.core.balancing.balance_view import emptying, planned, under_way
@@ -556,7 +556,7 @@ def test_all_partitions_are_scanned_when_something_changed_only(mode: str, monke
             await configure(store, "", self_balancing_mode=mode)
             await asyncio.sleep(100.0)
             for name in ("moving", "holders"):
-                monkeypatch.setattr(balancing, name, counted(getattr(balancing, name)))
+                monkeypatch.setattr(balancer, name, counted(getattr(balancer, name)))
             await asyncio.sleep(100.0)
             assert scans == []
             await configure(store, "", self_balancing_mode="apply")

@@ -10,7 +10,7 @@ from services.controller.core.failure_detection.liveness import (
     PROBE_AGAIN_MS,
     TRANSITIONS,
     UNHEARD_MS,
-    Fact,
+    Event,
     Liveness,
     Process,
     State,
@@ -216,9 +216,9 @@ def test_a_refusal_that_comes_after_a_heartbeat_came_late() -> None:
 
 @pytest.mark.parametrize("state", State)
 def test_a_heartbeat_proves_life_in_every_state(state: State) -> None:
-    assert TRANSITIONS[state][Fact.HEARTBEAT] is State.ALIVE
+    assert TRANSITIONS[state][Event.HEARTBEAT] is State.ALIVE
 
 
 @pytest.mark.parametrize("state", [State.ALIVE, State.SUSPECTED])
 def test_nobody_is_dead_by_a_refusal_that_was_not_asked_for(state: State) -> None:
-    assert Fact.REFUSED not in TRANSITIONS[state]
+    assert Event.REFUSED not in TRANSITIONS[state]

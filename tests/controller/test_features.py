@@ -14,7 +14,7 @@ from libs.wire.errors import ErrorCode
 from services.controller.administration.features import change_features
 from services.controller.core.administration.features import update_features
 from services.controller.core.model.refusal import Refused
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict
 from tests.controller.running_controller import running_controller, story
 

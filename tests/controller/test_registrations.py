@@ -16,7 +16,7 @@ from services.controller.administration.node_registrations import unregister_nod
 from services.controller.core.administration.node_registrations import unregister
 from services.controller.core.model.refusal import Refused
 from services.controller.core.partitions.partition_states import follows_the_table
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, storage

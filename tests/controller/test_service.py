@@ -30,7 +30,7 @@ from services.controller.administration.isr_changes import change_isrs
 from services.controller.controller import NotElected
 from services.controller.core.model.refusal import Refused
 from services.controller.term.fenced_writer import Deposed, FencedWriter, OutcomeUnknown
-from services.controller.term.transactions import Write
+from services.controller.term.writes import Write
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import led_by, storage, topic_id
 from tests.controller.running_controller import RunningController, register, running_controller, story, vanish

@@ -18,7 +18,7 @@ from services.controller.core.partitions.partition_states import (
     replica_status,
     step_between,
 )
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from tests.controller.images import image_of, led_by, storage, topic_id
 
 LED = PartitionState((Replica(1, "d1"), Replica(2, "")), 1, 1, 3, 7, (InSync(1, 1), InSync(2, 1)))

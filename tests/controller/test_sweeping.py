@@ -13,8 +13,8 @@ from libs.cluster.store import Outcome, Put
 from libs.rpc.contracts.controller import TopicResult
 from services.controller.core.topics.create_partitions import PlannedGrowth
 from services.controller.core.topics.topics import PlannedTopic
-from services.controller.term import transactions as writes
-from services.controller.term.transactions import Write
+from services.controller.term import writes
+from services.controller.term.writes import Write
 from tests.controller.images import led_by, topic_id
 
 

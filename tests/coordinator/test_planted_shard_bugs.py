@@ -60,9 +60,9 @@ def unknown_is_taken_for_refused(patch: pytest.MonkeyPatch) -> None:
     def outcome_unknown(self: Any, error: int = 15) -> None:
         self._revert(error)
         if self.state is State.UNLOADING:
-            self._close(shard.Fact.OUTCOME_UNKNOWN)
+            self._close(shard.Event.OUTCOME_UNKNOWN)
         elif self.state is not State.SERVING and self.state is not State.CLOSED:
-            self._become(shard.Fact.OUTCOME_UNKNOWN)
+            self._become(shard.Event.OUTCOME_UNKNOWN)
 
     patch.setattr(Shard, "outcome_unknown", outcome_unknown)
 

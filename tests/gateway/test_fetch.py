@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import libs.rpc.transport.socket_stream as socket_stream
 from libs.cluster import features, keys
 from libs.rpc.contracts.storage import Fetched
+from libs.rpc.transport import socket_stream
 from libs.rpc.transport.descriptors import Ancillary, close_all, received_descriptors
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange.exchange import Exchange

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from libs.coordinator.core.states import State as Life
+from libs.coordinator.core.states import State as ShardState
 from tests.group_coordinator.one_shard import OneShard
 
 
@@ -31,7 +31,7 @@ class OneShardModel(RuleBasedStateMachine):
     @rule(error=st.sampled_from([19, 10]))
     def refuse(self, error: int) -> None:
         self.stage.refuse(error)
-        if self.stage.shard.state is not Life.SERVING:
+        if self.stage.shard.state is not ShardState.SERVING:
             self.stage.load()
         self.stage.settle()
         self.taken_back()

@@ -10,8 +10,7 @@ from libs.cluster.codec import decode, encode
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, Member
 from libs.rpc.client.rpc_client import Response, RpcClient
-from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask
-from libs.rpc.contracts.coordinators import AskReply as Answered
+from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask, AskReply
 from libs.rpc.messages.schema import unpack
 from libs.runtime.peers import Peers
 from libs.wire.api_keys import ApiKey
@@ -91,7 +90,7 @@ def start_request(client: RpcClient, shard: int, request: object, *, timeout_s: 
 
 def said(response: Response, request: type) -> Any:
     """The error, or the response to that kind of request."""
-    error = unpack(Answered, response.body).error
+    error = unpack(AskReply, response.body).error
     if error:
         assert not len(response.payload)
         return error

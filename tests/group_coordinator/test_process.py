@@ -13,8 +13,7 @@ from libs.cluster.records import GROUP_COORDINATOR
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.coordinator.core.shard_hashing import shard_of
 from libs.coordinator.process.shard_handover import has_successors
-from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask
-from libs.rpc.contracts.coordinators import AskReply as Answered
+from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask, AskReply
 from libs.rpc.messages.schema import unpack
 from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.address_book import AddressBook
@@ -129,7 +128,7 @@ async def test_a_group_is_not_decided_by_the_shard_of_another(owner: Coordinator
 async def test_an_unknown_request_is_refused_as_invalid(owner: Coordinator, api_key: int, version: int, body: bytes) -> None:
     client = owner.gateway()
     response = await client.call(ASK_GROUPS, Ask(SHARD, api_key, version, "", "/"), [body], timeout_s=WAIT_S)
-    assert (unpack(Answered, response.body).error, len(response.payload)) == (42, 0)
+    assert (unpack(AskReply, response.body).error, len(response.payload)) == (42, 0)
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1, "the connection goes on"
 
 
@@ -137,7 +136,7 @@ async def test_repeated_malformed_requests_fill_no_log(owner: Coordinator, caplo
     client = owner.gateway()
     for _ in range(100):
         response = await client.call(ASK_GROUPS, Ask(SHARD, ApiKey.HEARTBEAT, 4, "", "/"), [b"no"], timeout_s=WAIT_S)
-        assert unpack(Answered, response.body).error == 42
+        assert unpack(AskReply, response.body).error == 42
     assert 1 <= caplog.messages.count("malformed request") < 50  # one a second
 
 
@@ -149,7 +148,7 @@ async def test_a_request_of_countless_elements_is_none_before_they_are_read(owne
         writer = Writer()
         write_request(writer, SyncGroupRequest(GROUP, 1, "m", assignments=assignments), 3)
         response = await client.call(ASK_GROUPS, Ask(SHARD, ApiKey.SYNC_GROUP, 3, "", "/"), [writer.buffer], timeout_s=WAIT_S)
-        assert unpack(Answered, response.body).error == error
+        assert unpack(AskReply, response.body).error == error
 
 
 async def test_requests_of_one_connection_are_decided_in_their_order(owner: Coordinator) -> None:

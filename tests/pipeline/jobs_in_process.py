@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from services.pipeline.job_file.file import JobFile, parse_job_file
 from services.pipeline.job_file.job import Job
 from services.pipeline.jobs.kinds import STARTERS
-from services.pipeline.jobs.running import Surroundings
+from services.pipeline.jobs.running import Environment
 
 
 def job_file(bootstrap: str, lake: Path | str, jobs: str) -> str:
@@ -24,4 +24,4 @@ def run_jobs(spark: SparkSession, bootstrap: str, lake: Path | str, jobs: str) -
 
 def run_job(spark: SparkSession, file: JobFile, job: Job) -> None:
     """One job of that file, to its end."""
-    STARTERS[type(job)](job, Surroundings(spark, file.cluster, file.lake)).wait()
+    STARTERS[type(job)](job, Environment(spark, file.cluster, file.lake)).wait()

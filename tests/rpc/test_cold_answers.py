@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import libs.rpc.files.disk_readers as disk_readers
-import libs.rpc.transport.socket_stream as socket_stream
 from libs.rpc.client.rpc_client import RpcClient
+from libs.rpc.files import disk_readers
 from libs.rpc.messages.errors import KAFKA_STORAGE_ERROR, RpcError
 from libs.rpc.server.rpc_server import Call, RpcServer
+from libs.rpc.transport import socket_stream
 from tests.rpc.conftest import Network
 from tests.support.polling import until
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import libs.rpc.server.server_connection as server_connection
 from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.messages.envelope import Hello, Kind, pack_body, pack_frame, pack_hello, unpack_frame
 from libs.rpc.messages.errors import DeadlineExceeded, Disconnected, RpcError
+from libs.rpc.server import server_connection
 from libs.rpc.server.rpc_server import Call, RpcServer
 from libs.wire.frames import FrameReader
 from tests.rpc.conftest import Network

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import libs.rpc.files.disk_readers as disk_readers
-import libs.rpc.transport.socket_stream as socket_stream
+from libs.rpc.files import disk_readers
+from libs.rpc.transport import socket_stream, socket_transport
 from libs.rpc.transport.descriptors import MAX_DESCRIPTORS
 from libs.rpc.transport.socket_stream import SocketStream
 from libs.rpc.transport.socket_transport import SocketTransport, parse_address
@@ -524,9 +524,7 @@ async def test_accepting_goes_on_after_the_process_ran_out_of_descriptors(
 ) -> None:
     import resource
 
-    import libs.rpc.transport.socket_transport as module
-
-    monkeypatch.setattr(module, "OUT_OF_DESCRIPTORS_PAUSE_S", 0.05)
+    monkeypatch.setattr(socket_transport, "OUT_OF_DESCRIPTORS_PAUSE_S", 0.05)
     owners: list[Owner] = []
 
     def make(stream: Stream) -> Owner:

@@ -16,7 +16,7 @@ from libs.commitlog.files import contiguity, reserved_file
 from libs.commitlog.files.durable_files import replace_file
 from libs.commitlog.files.sync import SyncTargets, sync_then_write
 from libs.commitlog.opening import opening
-from libs.commitlog.partition_log import recovery_job as recovering
+from libs.commitlog.partition_log import recovery_job
 from libs.commitlog.partition_log.directory import LogDirectory
 from libs.commitlog.segments import swapping
 from tests.simulation import cleanup
@@ -115,7 +115,7 @@ def _(replace: Replace) -> None:
     def wrong(targets: Sequence[SyncTargets], fs: Any, disk: str) -> bool:
         return sync_then_write([target._replace(files=()) for target in targets], fs, disk)
 
-    replace(recovering, "sync_then_write", wrong)
+    replace(recovery_job, "sync_then_write", wrong)
 
 
 # --- deletion

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import libs.rpc.files.disk_readers as disk_readers
-import libs.rpc.transport.socket_stream as socket_stream
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
+from libs.rpc.files import disk_readers
 from libs.rpc.messages.schema import unpack
+from libs.rpc.transport import socket_stream
 from libs.runtime.admin import NotShown
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchHeader

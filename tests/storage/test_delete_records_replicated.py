@@ -11,7 +11,7 @@ import pytest
 from libs.commitlog.partition_log.directory import LOG_START_OFFSETS
 from libs.rpc.contracts.storage import DeletedRecords
 from libs.wire.errors import ErrorCode
-from services.storage.replication.follower import log_starts as starts
+from services.storage.replication.follower import log_starts
 from tests.storage.cluster import StorageCluster, batch, partition_of
 from tests.storage.fake_follower import FakeFollower, at, replicated_state, replicated_topic, show
 from tests.storage.three_nodes import Nodes, nodes
@@ -97,7 +97,7 @@ async def test_a_follower_whose_disk_has_not_got_it_yet_is_waited_for(three: Nod
 
 
 async def test_a_follower_whose_disk_refused_it_once_asks_it_again(three: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starts, "RETRY_S", 0.01)
+    monkeypatch.setattr(log_starts, "RETRY_S", 0.01)
     topic = await three.topic("refused", leader=1)
     await fill(three[1], topic)
     await three.alike(topic)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import libs.rpc.transport.socket_stream as socket_stream
+from libs.rpc.transport import socket_stream
 from libs.rpc.transport.descriptors import Ancillary, close_all, received_descriptors
 from services.storage.replication.follower.leader_files import LeaderFiles
 from tests.storage.cluster import batch

@@ -14,8 +14,7 @@ from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.client.rpc_client import Hello, RpcClient
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, HEARTBEAT, Heartbeat, HeartbeatReply, ProducerIdBlock
-from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS, Ask
-from libs.rpc.contracts.coordinators import AskReply as Answered
+from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS, Ask, AskReply
 from libs.rpc.contracts.storage import Appended, AppendReply
 from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, Marker, WriteMarkers
 from libs.rpc.messages.schema import unpack
@@ -132,7 +131,7 @@ class TransactionalClient:
         wire.write_request(writer, request, version)
         asked = Ask(self._shard, key, version, "a client", "/127.0.0.1")
         response = await self._rpc.call(ASK_TRANSACTIONS, asked, [writer.buffer], timeout_s=WAIT_S)
-        if error := unpack(Answered, response.body).error:
+        if error := unpack(AskReply, response.body).error:
             raise Refused(error)
         reader = Reader(memoryview(response.payload))
         answer = wire.read_response(reader, version)

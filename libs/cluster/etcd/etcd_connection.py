@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 
 from libs.cluster.backoff import Backoff
-from libs.cluster.etcd import etcd_stubs as stubs
+from libs.cluster.etcd import etcd_stubs
 from libs.lean_dataclass import dataclass
 
 _OPTIONS = [
@@ -76,14 +76,14 @@ class Endpoint:
             channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
         self.address = address
         self.channel = channel
-        self.range = _unary(channel, "KV/Range", stubs.RangeRequest, stubs.RangeResponse)
-        self.txn = _unary(channel, "KV/Txn", stubs.TxnRequest, stubs.TxnResponse)
-        self.lease_grant = _unary(channel, "Lease/LeaseGrant", stubs.LeaseGrantRequest, stubs.LeaseGrantResponse)
-        self.lease_revoke = _unary(channel, "Lease/LeaseRevoke", stubs.LeaseRevokeRequest, stubs.LeaseRevokeResponse)
+        self.range = _unary(channel, "KV/Range", etcd_stubs.RangeRequest, etcd_stubs.RangeResponse)
+        self.txn = _unary(channel, "KV/Txn", etcd_stubs.TxnRequest, etcd_stubs.TxnResponse)
+        self.lease_grant = _unary(channel, "Lease/LeaseGrant", etcd_stubs.LeaseGrantRequest, etcd_stubs.LeaseGrantResponse)
+        self.lease_revoke = _unary(channel, "Lease/LeaseRevoke", etcd_stubs.LeaseRevokeRequest, etcd_stubs.LeaseRevokeResponse)
         self.lease_keep_alive = _stream(
-            channel, "Lease/LeaseKeepAlive", stubs.LeaseKeepAliveRequest, stubs.LeaseKeepAliveResponse
+            channel, "Lease/LeaseKeepAlive", etcd_stubs.LeaseKeepAliveRequest, etcd_stubs.LeaseKeepAliveResponse
         )
-        self.watch = _stream(channel, "Watch/Watch", stubs.WatchRequest, stubs.WatchResponse)
+        self.watch = _stream(channel, "Watch/Watch", etcd_stubs.WatchRequest, etcd_stubs.WatchResponse)
 
     @property
     def failing(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import grpc
 
-from libs.cluster.etcd import etcd_stubs as stubs
+from libs.cluster.etcd import etcd_stubs
 from libs.cluster.etcd.etcd_connection import Endpoint, EtcdConnection, EtcdError, Tls
 from libs.cluster.etcd.etcd_watch import watch
 from libs.cluster.store import (
@@ -34,17 +34,17 @@ class EtcdStore:
         self._connection = EtcdConnection(endpoints, tls, timeout_s)
 
     async def get(self, key: str) -> KeyValue | None:
-        response = await self._read(stubs.RangeRequest(key=key.encode()))
+        response = await self._read(etcd_stubs.RangeRequest(key=key.encode()))
         return _key_value(response.kvs[0]) if response.kvs else None
 
     async def range(self, prefix: str) -> RangeResult:
-        response = await self._read(stubs.RangeRequest(key=prefix.encode(), range_end=prefix_end(prefix)))
+        response = await self._read(etcd_stubs.RangeRequest(key=prefix.encode(), range_end=prefix_end(prefix)))
         return RangeResult(tuple([_key_value(item) for item in response.kvs]), response.header.revision)
 
     async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
         """Raises ValueError for a transaction that etcd would never accept."""
         check_transaction(compares, operations)
-        request = stubs.TxnRequest(
+        request = etcd_stubs.TxnRequest(
             compare=[_compare(compare) for compare in compares], success=[_operation(operation) for operation in operations]
         )
         try:
@@ -62,7 +62,7 @@ class EtcdStore:
 
     async def grant_lease(self, ttl_s: int) -> int:
         """etcd raises a short `ttl_s` to its minimum: 1.5 × its election timeout, 2 s by default."""
-        request = stubs.LeaseGrantRequest(TTL=ttl_s)
+        request = etcd_stubs.LeaseGrantRequest(TTL=ttl_s)
         response = await self._answered(lambda on, timeout_s: on.lease_grant(request, timeout=timeout_s))
         return int(response.ID)
 
@@ -70,7 +70,7 @@ class EtcdStore:
         async def refresh(on: Endpoint, timeout_s: float) -> Any:
             call = on.lease_keep_alive(timeout=timeout_s)
             try:
-                await call.write(stubs.LeaseKeepAliveRequest(ID=lease))
+                await call.write(etcd_stubs.LeaseKeepAliveRequest(ID=lease))
                 response = await call.read()
             finally:
                 call.cancel()
@@ -81,7 +81,7 @@ class EtcdStore:
         return int((await self._answered(refresh)).TTL)
 
     async def revoke_lease(self, lease: int) -> None:
-        request = stubs.LeaseRevokeRequest(ID=lease)
+        request = etcd_stubs.LeaseRevokeRequest(ID=lease)
         try:
             await self._connection.once(lambda on, timeout_s: on.lease_revoke(request, timeout=timeout_s), self._timeout_s)
         except EtcdError:
@@ -108,7 +108,7 @@ class EtcdStore:
         """Whether a transaction was refused since its lease is gone. etcd then wrote nothing, so it counts as a comparison that
         failed."""
         try:
-            header = (await self._read(stubs.RangeRequest(key=b"\0", count_only=True))).header
+            header = (await self._read(etcd_stubs.RangeRequest(key=b"\0", count_only=True))).header
         except StoreUnavailable:
             return TxnResult(Outcome.UNKNOWN, 0)
         return TxnResult(Outcome.CONFLICT, header.revision)
@@ -126,13 +126,13 @@ def _key_value(item: Any) -> KeyValue:
 
 def _compare(compare: Compare) -> Any:
     if isinstance(compare, CreateRevisionIs):
-        return stubs.Compare(result="EQUAL", target="CREATE", key=compare.key.encode(), create_revision=compare.revision)
-    return stubs.Compare(result="EQUAL", target="MOD", key=compare.key.encode(), mod_revision=compare.revision)
+        return etcd_stubs.Compare(result="EQUAL", target="CREATE", key=compare.key.encode(), create_revision=compare.revision)
+    return etcd_stubs.Compare(result="EQUAL", target="MOD", key=compare.key.encode(), mod_revision=compare.revision)
 
 
 def _operation(operation: Operation) -> Any:
     key = operation.key.encode()
     if isinstance(operation, Delete):
         end = prefix_end(operation.key) if operation.prefix else b""
-        return stubs.RequestOp(request_delete_range={"key": key, "range_end": end})
-    return stubs.RequestOp(request_put={"key": key, "value": operation.value, "lease": operation.lease})
+        return etcd_stubs.RequestOp(request_delete_range={"key": key, "range_end": end})
+    return etcd_stubs.RequestOp(request_put={"key": key, "value": operation.value, "lease": operation.lease})

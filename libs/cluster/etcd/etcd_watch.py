@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 
 from libs.cluster.backoff import Backoff
-from libs.cluster.etcd import etcd_stubs as stubs
+from libs.cluster.etcd import etcd_stubs
 from libs.cluster.etcd.etcd_connection import Endpoint, EtcdConnection, EtcdError, own_cancellation_only
 from libs.cluster.store import StoreUnavailable, WatchBatch, WatchEvent, WatchGap
 
@@ -63,7 +63,7 @@ async def _create(call: Any, timeout_s: float, key: bytes, range_end: bytes, fro
     create = {"key": key, "range_end": range_end, "start_revision": from_revision, "progress_notify": True}
     try:
         async with asyncio.timeout(timeout_s):
-            await own_cancellation_only(call.write(stubs.WatchRequest(create_request=create)))
+            await own_cancellation_only(call.write(etcd_stubs.WatchRequest(create_request=create)))
             response = await _read(call)
     except TimeoutError:
         raise EtcdError(grpc.StatusCode.DEADLINE_EXCEEDED, "the watch was not created in time") from None
@@ -91,7 +91,7 @@ async def _check_history(
         return
     # Either this member lags behind, or the store's history is shorter than it was. A linearizable read tells which, since it
     # never lags.
-    request = stubs.RangeRequest(key=b"\0", count_only=True)
+    request = etcd_stubs.RangeRequest(key=b"\0", count_only=True)
     current = await own_cancellation_only(endpoint.range(request, timeout=connection.timeout_s))
     if current.header.revision < from_revision - 1:
         raise WatchGap(f"the store is at revision {current.header.revision}, before {from_revision}")
@@ -109,6 +109,6 @@ def _batch(response: Any, from_revision: int) -> WatchBatch | None:
 
 def _event(event: Any) -> WatchEvent:
     item = event.kv
-    if event.type == stubs.DELETE_EVENT:
+    if event.type == etcd_stubs.DELETE_EVENT:
         return WatchEvent(item.key.decode(), None, item.mod_revision)
     return WatchEvent(item.key.decode(), item.value, item.mod_revision, item.create_revision, item.lease)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from libs.commitlog.checkpoints import leader_epochs as epoch_file
+from libs.commitlog.checkpoints import leader_epochs
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
 from libs.commitlog.files.file_names import RESUME, SNAPSHOT, offset_of
 from libs.commitlog.inspection.batches import InspectedBatch
@@ -60,7 +60,7 @@ def _parse(content: bytes, path: str, offset: int) -> SavedProducers:
 
 def read_epochs(files: ReadOnlyFiles, path: str, findings: Findings) -> LeaderEpochs | None:
     """The leader epochs, None if there is no sound file."""
-    file = f"{path}/{epoch_file.FILE_NAME}"
+    file = f"{path}/{leader_epochs.FILE_NAME}"
     content = read_whole(files, file, findings)
     if content is None:
         return None
@@ -75,7 +75,7 @@ class SavedStateCheck:
     """A check of saved producers and epochs. It is given the batches of a partition in order, and reports contradictions."""
 
     def __init__(self, path: str, saved: list[SavedProducers], epochs: LeaderEpochs | None, findings: Findings) -> None:
-        self._epochs_path, self._epochs, self._findings = f"{path}/{epoch_file.FILE_NAME}", epochs, findings
+        self._epochs_path, self._epochs, self._findings = f"{path}/{leader_epochs.FILE_NAME}", epochs, findings
         self._saved = saved
         self._recovery_point = max((state.offset for state in saved if state.segment is not None), default=0)
         self._latest_epoch = -1

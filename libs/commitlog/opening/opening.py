@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
-from libs.commitlog.files import contiguity as gapless
+from libs.commitlog.files import contiguity
 from libs.commitlog.files.durable_files import FileWrite
 from libs.commitlog.files.file_names import (
     INDEX,
@@ -95,7 +95,7 @@ class LogOpener:
         self._sweep()
         self._losses = Losses(self._directory, accepted=ACCEPTED in self._saved.names)
         segments = self._list_segments()
-        if not clean and (segments or gapless.FILE_NAME in self._saved.names):
+        if not clean and (segments or contiguity.FILE_NAME in self._saved.names):
             self._settle(segments)
         self._saved.name_resume_points()
         self._losses.synced_to = self._synced_to(segments, checkpoints.committed_offset)
@@ -130,7 +130,7 @@ class LogOpener:
         aborted = AbortedTransactions(self._fs, self._directory, self._saved.offsets_of(TRANSACTION_INDEX))
         expected = point.aborted if point is not None else {}
         if expected:  # the cleaner may have dropped some of them since
-            cleaned_to = gapless.contiguous_from(self._fs, self._directory)
+            cleaned_to = contiguity.contiguous_from(self._fs, self._directory)
             expected = {base: count for base, count in expected.items() if base >= cleaned_to}
         checksums = point.checksums_of({segment.base_offset: segment.size for segment in segments}) if point is not None else {}
         aborted.opened(segments, self._scanned_from, producers.take_ended(), expected, checksums)
@@ -150,7 +150,7 @@ class LogOpener:
         )
 
     def _create(self, offset: int) -> Opened:
-        gapless.begin_contiguous(self._fs, self._directory)
+        contiguity.begin_contiguous(self._fs, self._directory)
         segment = Segment.create(self._fs, self._directory, offset, self._config, self._registry)
         aborted = AbortedTransactions(self._fs, self._directory)
         return Opened(
@@ -175,14 +175,14 @@ class LogOpener:
         """The offset up to which the log was synced. The name of a resume point says it even if its content is damaged. Of a log
         that Kafka wrote, only the committed offset is known."""
         points = self._saved.offsets_of(RESUME)
-        is_ours = points or gapless.FILE_NAME in self._saved.names or not segments
+        is_ours = points or contiguity.FILE_NAME in self._saved.names or not segments
         return max([*points, committed_offset if is_ours else 0])
 
     def _check_segments(self, point: ResumePoint, segments: list[Segment], log_start_offset: int) -> None:
         """Checks by names and sizes that the segments for which the resume point vouches are there."""
         sizes = {segment.base_offset: segment.size for segment in segments}
         if any(sizes.get(base) != size for base, size in point.before):
-            swaps = gapless.read_contiguity(self._fs, self._directory).swaps
+            swaps = contiguity.read_contiguity(self._fs, self._directory).swaps
             end_offset = point.segment.base_offset
             for missing in find_missing(point.before, end_offset, sizes, log_start_offset=log_start_offset, swaps=swaps):
                 self._losses.report(str(missing))
@@ -196,7 +196,7 @@ class LogOpener:
         gaps_before = max(segments[-1].base_offset, self._losses.synced_to)
         with syncing():
             self._fs.fsync_directory(self._directory)
-            gapless.allow_gaps_before(self._fs, self._directory, gaps_before)
+            contiguity.allow_gaps_before(self._fs, self._directory, gaps_before)
 
     def _start_over(self, offset: int, segments: list[Segment]) -> Opened:
         """Begins the log anew, empty, at its start offset, as Kafka does. All records that were found had been deleted before the
@@ -284,7 +284,7 @@ class LogOpener:
         nothing = SegmentProgress(segments[at].base_offset, 0, 0, 0, NO_TIMESTAMP, segments[at].base_offset, 0)
         if not (self._clean and segments[at].size == 0 and segments[at].resume_indexes(nothing, closed=True)):
             segments[at].begin_indexes()
-        contiguous_from = gapless.contiguous_from(self._fs, self._directory)
+        contiguous_from = contiguity.contiguous_from(self._fs, self._directory)
         whole = self._scan(segments[at:], 0, segments[at].base_offset, (epochs, producers), contiguous_from)
         return segments[:at] + whole, producers, epochs
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from libs.commitlog.checkpoints import leader_epochs as epoch_file
+from libs.commitlog.checkpoints import leader_epochs
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
 from libs.commitlog.files.durable_files import read_file
 from libs.commitlog.files.file_names import RESUME, SNAPSHOT, by_suffix, path_of
@@ -101,7 +101,7 @@ class SavedState:
     def read_epochs(self, segments: list[Segment], end: int) -> LeaderEpochs:
         """The leader epochs, from their file, or else from the batches of the segments. Of the last segment only the first `end`
         bytes count."""
-        path = f"{self._directory}/{epoch_file.FILE_NAME}"
+        path = f"{self._directory}/{leader_epochs.FILE_NAME}"
         try:
             content = read_file(self._fs, path)
             if content is not None:
@@ -127,7 +127,7 @@ class SavedState:
     def forget_all(self) -> None:
         for name in self.names:
             path = f"{self._directory}/{name}"
-            if name.endswith((RESUME, SNAPSHOT, epoch_file.FILE_NAME)) and self._fs.exists(path):
+            if name.endswith((RESUME, SNAPSHOT, leader_epochs.FILE_NAME)) and self._fs.exists(path):
                 self._fs.unlink(path)
 
     def forget_resume_points(self) -> None:

@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from libs.clock import Clock
 from libs.commitlog.checkpoints.leader_epochs import FILE_NAME as EPOCHS
-from libs.commitlog.files import contiguity as gapless
+from libs.commitlog.files import contiguity
 from libs.commitlog.files.filesystem import Buffer, FileSystem
 from libs.commitlog.files.page_cache import FIRST_ATTEMPT, NotInPageCache
 from libs.commitlog.files.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
@@ -499,7 +499,7 @@ class Log:
         Raises LogWriteError; the log then refuses appends until it is reopened.
         """
         try:
-            gapless.allow_gaps_before(self._fs, self.directory, offset)
+            contiguity.allow_gaps_before(self._fs, self.directory, offset)
             self.log_end_offset = offset
             self.roll()
         except (OSError, LogDamaged) as error:

@@ -5,7 +5,7 @@ The log notes its changes. `capture` turns them into a sync round's targets, and
 
 from collections.abc import Sequence
 
-from libs.commitlog.checkpoints import leader_epochs as epoch_file
+from libs.commitlog.checkpoints import leader_epochs
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
 from libs.commitlog.files.contiguity import NotedSwap
 from libs.commitlog.files.durable_files import FileWrite
@@ -174,7 +174,7 @@ class SyncLedger:
         writes = [*self._writes.values(), *aborted]
         removals = list(self._removals)
         if epochs_changed:
-            writes.append(FileWrite(f"{self._directory}/{epoch_file.FILE_NAME}", epochs.format()))
+            writes.append(FileWrite(f"{self._directory}/{leader_epochs.FILE_NAME}", epochs.format()))
         if resume_point:
             before = list_segments([(segment.base_offset, segment.size) for segment in segments[:-1]])
             content = producers.as_of(end_offset), self._aborted.counts, before, self._aborted.checksums

@@ -13,7 +13,7 @@ import errno
 import logging
 from collections.abc import Callable, Sequence
 
-from libs.commitlog.files import contiguity as gapless
+from libs.commitlog.files import contiguity
 from libs.commitlog.files.contiguity import NotedSwap
 from libs.commitlog.files.durable_files import read_file
 from libs.commitlog.files.file_names import (
@@ -70,7 +70,7 @@ class SegmentSwap:
         """
         self._under_lineage(lambda: self._make_way(fs))
         fs.fsync_directory(self.directory)
-        gapless.note_swap(fs, self.directory, self.noted, self.unlisted)
+        contiguity.note_swap(fs, self.directory, self.noted, self.unlisted)
         staged = self._under_lineage(lambda: self._call_swap(fs))
         fs.fsync_directory(self.directory)
         if staged:
@@ -196,9 +196,9 @@ def _finish(fs: FileSystem, directory: str, base: int, end_offset: int) -> None:
 def _refuse_unknown(fs: FileSystem, directory: str, base: int) -> None:
     """Raises LogDamaged if an output is not what our cleaner wrote: it lost its end, or another program wrote it. Its sources are
     left."""
-    path, gaps = path_of(directory, base, LOG + SWAP), gapless.read_contiguity(fs, directory)
+    path, gaps = path_of(directory, base, LOG + SWAP), contiguity.read_contiguity(fs, directory)
     size = fs.size_of(path)
-    if gaps.before != gapless.GAPS_ANYWHERE and not any((swap.base_offset, swap.size) == (base, size) for swap in gaps.swaps):
+    if gaps.before != contiguity.GAPS_ANYWHERE and not any((swap.base_offset, swap.size) == (base, size) for swap in gaps.swaps):
         raise LogDamaged(f"{path}: has {size} bytes, and no swap of that size was noted")
 
 
@@ -215,6 +215,6 @@ def _end_of(fs: FileSystem, directory: str, base: int) -> int:
         if place.base_offset < end:
             raise LogDamaged(f"{output.file.path}: the batch at position {place.position} does not follow the one before it")
         end = place.last_offset + 1
-    swaps = gapless.read_contiguity(fs, directory).swaps
+    swaps = contiguity.read_contiguity(fs, directory).swaps
     swap_ends = [swap.end_offset for swap in swaps if (swap.base_offset, swap.size) == (base, output.size)]
     return max([end, *swap_ends[-1:]])

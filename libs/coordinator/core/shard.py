@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from libs.coordinator.core.decisions import Decision, Expired, KeyValue, Machine
 from libs.coordinator.core.pending import RECORD_OVERHEAD, Answer, Marks, Pending
-from libs.coordinator.core.states import TRANSITIONS, Fact, State
+from libs.coordinator.core.states import TRANSITIONS, Event, State
 from libs.coordinator.core.tables import Journal
 from libs.coordinator.core.timers import Timers
 from libs.coordinator.core.unwritable import TooLarge, Unwritable
@@ -256,16 +256,16 @@ class Shard(Generic[E, R, S, T]):
         self.position += len(group.records)
         self._forget_committed()
         if self.state is State.UNLOADING:
-            self._close(Fact.DRAINED)
+            self._close(Event.DRAINED)
 
     def refused(self, error: int) -> None:
         """The append is not in the log. `error` is the leader's."""
         # What is wrong with one producer is not the fault of others that wait. Nothing of theirs was sent.
         self._revert(client_error(error), others_error=COORDINATOR_LOAD_IN_PROGRESS if error in OF_ONE_PRODUCER else None)
         if error == NOT_COORDINATOR:
-            self._close(Fact.FENCED)
+            self._close(Event.FENCED)
         elif self.state is State.UNLOADING:
-            self._close(Fact.DRAINED)
+            self._close(Event.DRAINED)
         elif error not in HARMLESS:
             self.outcome_unknown()
 
@@ -275,9 +275,9 @@ class Shard(Generic[E, R, S, T]):
             return
         self._revert(error)
         if self.state is State.UNLOADING:
-            self._close(Fact.OUTCOME_UNKNOWN)
+            self._close(Event.OUTCOME_UNKNOWN)
         else:
-            self._become(Fact.OUTCOME_UNKNOWN)
+            self._become(Event.OUTCOME_UNKNOWN)
 
     def _forget_committed(self) -> None:
         """Forgets how to revert what is committed: everything before the first group."""
@@ -305,7 +305,7 @@ class Shard(Generic[E, R, S, T]):
 
     def claimed(self, log_start: int, log_end: int) -> None:
         """The leader took the claim: no other owner's append is stored from now on, nor any that was sent before."""
-        self._become(Fact.CLAIMED)
+        self._become(Event.CLAIMED)
         if not log_start <= self.position <= log_end:
             if self.position >= 0:  # the log lost committed records, so the tables are wrong too
                 self._pending.refuse_parked(NOT_COORDINATOR)
@@ -334,7 +334,7 @@ class Shard(Generic[E, R, S, T]):
         self.position = position
         self._loading = Progress(before.start, position, before.end, before.records)
         if position >= before.end:
-            self._become(Fact.CAUGHT_UP)
+            self._become(Event.CAUGHT_UP)
             self._journal.recording = True
             for key, deadline in self.machine.timers(
                 now_ms
@@ -357,26 +357,26 @@ class Shard(Generic[E, R, S, T]):
     def fenced(self) -> None:
         """The leader has seen a newer owner."""
         if self.state is not State.CLOSED:
-            self._close(Fact.FENCED)
+            self._close(Event.FENCED)
 
     def unload(self) -> None:
         """Takes no new requests. An append in flight may still be answered."""
         if self.state is State.CLOSED:
             return
         if self.state is State.SERVING and self._pending.sent:
-            self._become(Fact.RESIGNED)
+            self._become(Event.RESIGNED)
             self._revert(NOT_COORDINATOR, first=1)
         else:
-            self._close(Fact.RESIGNED)
+            self._close(Event.RESIGNED)
 
-    def _close(self, fact: Fact) -> None:
+    def _close(self, event: Event) -> None:
         self._revert(NOT_COORDINATOR)
-        if self.state is State.SERVING and fact is Fact.RESIGNED:
-            self._become(fact)
-            fact = Fact.DRAINED
-        self._become(fact)
+        if self.state is State.SERVING and event is Event.RESIGNED:
+            self._become(event)
+            event = Event.DRAINED
+        self._become(event)
         self._pending.refuse_parked(NOT_COORDINATOR)
         self._empty()
 
-    def _become(self, fact: Fact) -> None:
-        self.state = TRANSITIONS[self.state, fact]
+    def _become(self, event: Event) -> None:
+        self.state = TRANSITIONS[self.state, event]

@@ -14,7 +14,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class Fact(Enum):
+class Event(Enum):
     CLAIMED = "the leader took the claim"
     CAUGHT_UP = "all records before the claimed end are replayed"
     OUTCOME_UNKNOWN = "the leader moved, or the outcome of an append is unknown"
@@ -23,20 +23,20 @@ class Fact(Enum):
     DRAINED = "the last append was answered"
 
 
-TRANSITIONS: dict[tuple[State, Fact], State] = {
-    (State.CLAIMING, Fact.CLAIMED): State.LOADING,
-    (State.CLAIMING, Fact.OUTCOME_UNKNOWN): State.CLAIMING,
-    (State.CLAIMING, Fact.FENCED): State.CLOSED,
-    (State.CLAIMING, Fact.RESIGNED): State.CLOSED,
-    (State.LOADING, Fact.CAUGHT_UP): State.SERVING,
-    (State.LOADING, Fact.OUTCOME_UNKNOWN): State.CLAIMING,
-    (State.LOADING, Fact.FENCED): State.CLOSED,
-    (State.LOADING, Fact.RESIGNED): State.CLOSED,
-    (State.SERVING, Fact.OUTCOME_UNKNOWN): State.CLAIMING,
-    (State.SERVING, Fact.FENCED): State.CLOSED,
-    (State.SERVING, Fact.RESIGNED): State.UNLOADING,
-    (State.UNLOADING, Fact.DRAINED): State.CLOSED,
-    (State.UNLOADING, Fact.OUTCOME_UNKNOWN): State.CLOSED,
-    (State.UNLOADING, Fact.FENCED): State.CLOSED,
-    (State.UNLOADING, Fact.RESIGNED): State.UNLOADING,
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.CLAIMING, Event.CLAIMED): State.LOADING,
+    (State.CLAIMING, Event.OUTCOME_UNKNOWN): State.CLAIMING,
+    (State.CLAIMING, Event.FENCED): State.CLOSED,
+    (State.CLAIMING, Event.RESIGNED): State.CLOSED,
+    (State.LOADING, Event.CAUGHT_UP): State.SERVING,
+    (State.LOADING, Event.OUTCOME_UNKNOWN): State.CLAIMING,
+    (State.LOADING, Event.FENCED): State.CLOSED,
+    (State.LOADING, Event.RESIGNED): State.CLOSED,
+    (State.SERVING, Event.OUTCOME_UNKNOWN): State.CLAIMING,
+    (State.SERVING, Event.FENCED): State.CLOSED,
+    (State.SERVING, Event.RESIGNED): State.UNLOADING,
+    (State.UNLOADING, Event.DRAINED): State.CLOSED,
+    (State.UNLOADING, Event.OUTCOME_UNKNOWN): State.CLOSED,
+    (State.UNLOADING, Event.FENCED): State.CLOSED,
+    (State.UNLOADING, Event.RESIGNED): State.UNLOADING,
 }

@@ -61,7 +61,7 @@ class Requests(Protocol):
     async def close(self) -> None: ...
 
 
-class Known(NamedTuple):
+class BuildContext(NamedTuple):
     """What a process knows when it builds its own objects."""
 
     owner: Owner
@@ -70,7 +70,7 @@ class Known(NamedTuple):
     hello: Callable[[], Hello]
 
 
-Build = Callable[[Known], Awaitable[tuple[Coordinator, Requests]]]
+Build = Callable[[BuildContext], Awaitable[tuple[Coordinator, Requests]]]
 """Builds a process's own objects. It is awaited before anything is started."""
 
 
@@ -93,7 +93,7 @@ async def serve(
     lifecycle.on_stop(nodes.close)
     controllers = Controllers(hello, identity.host_id, environment.transport, nodes.unreachable)
     lifecycle.on_stop(controllers.close)
-    coordinator, requests = await build(Known(Owner(config.node_id, identity.incarnation), nodes, controllers, hello))
+    coordinator, requests = await build(BuildContext(Owner(config.node_id, identity.incarnation), nodes, controllers, hello))
     controllers.report_findings(Findings(coordinator.findings, asyncio.get_running_loop().time).newest)
     await follower.start()
     refuse_newer_cluster(follower.image, identity.version)

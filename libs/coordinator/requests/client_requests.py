@@ -24,8 +24,7 @@ from libs.coordinator.core.shard_hashing import shard_of
 from libs.coordinator.requests.deferred_requests import DeferredRequest, DeferredRequests, Write
 from libs.coordinator.requests.malformed_requests import MalformedRequestLog
 from libs.coordinator.shards.shard_set import ShardSet
-from libs.rpc.contracts.coordinators import Ask
-from libs.rpc.contracts.coordinators import AskReply as Answered
+from libs.rpc.contracts.coordinators import Ask, AskReply
 from libs.rpc.messages.envelope import EMPTY, pack_any
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.call import Call
@@ -58,7 +57,7 @@ LISTED_AT_ONCE: Final = 500
 DECISIONS_UNDER_WAY: Final = 16
 """Of one listing. Each may wait for an append, and a million names take 2,000 of them."""
 
-SUCCESS = pack_any(Answered(0))
+SUCCESS = pack_any(AskReply(0))
 
 ASK_TYPES = list(get_type_hints(Ask).values())
 """Field types in their order on the wire."""
@@ -109,7 +108,7 @@ class ClientRequests(ABC, Generic[E, R]):
         shard, api_key, version, client_id, client_host, topics_revision = _fields(call.body)
         api = self._apis.get(api_key)
         if api is None or not api.serves(version):
-            call.reply(Answered(INVALID_REQUEST))
+            call.reply(AskReply(INVALID_REQUEST))
             return
         # A copy: a waiting request must not hold the connection's receive buffer.
         body, call.payload = bytes(call.payload), EMPTY
@@ -117,7 +116,7 @@ class ClientRequests(ABC, Generic[E, R]):
             event, write = self.decode(api, version, body, client_id, client_host)
         except ProtocolError as error:
             self._malformed.write(call.peer.address, api.name, version, error)
-            call.reply(Answered(INVALID_REQUEST))
+            call.reply(AskReply(INVALID_REQUEST))
             return
         if topics_revision > self._image_revision and self.reads_topics(event):
             self._deferred.defer(DeferredRequest(call, api, write, shard, event, topics_revision))
@@ -214,7 +213,7 @@ class ClientRequests(ABC, Generic[E, R]):
 
     def _refuse(self, call: Call, api: Api, error_code: int) -> None:
         self._count(api, error_code, None)
-        call.reply(Answered(error_code))
+        call.reply(AskReply(error_code))
 
     def _routing_error(self, shard: int, keys: Sequence[str]) -> int:
         count = self._shards.count
@@ -237,7 +236,7 @@ class ClientRequests(ABC, Generic[E, R]):
                 log.exception("a response cannot be written", extra=fields(api=api.name, version=call.body[2]))
                 error = UNKNOWN_SERVER_ERROR
         self._count(api, error, answer.reply)
-        call.reply(Answered(error) if error else SUCCESS, (body,) if body else ())
+        call.reply(AskReply(error) if error else SUCCESS, (body,) if body else ())
 
 
 def _fields(body: list[object]) -> Sequence[Any]:

@@ -32,7 +32,7 @@ from services.controller.core.topics.durability_changes import marked_lax
 from services.controller.core.topics.internal_topics import create_internal_topic
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.core.topics.topics import Creation, Randomness, create_topics, delete_topics
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict, Deposed, OutcomeUnknown
 from services.controller.term.term import ATTEMPTS, Term
 

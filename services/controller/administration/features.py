@@ -3,7 +3,7 @@
 from libs.rpc.contracts.controller import UpdateFeatures, UpdateFeaturesReply
 from services.controller.administration.administration import Administration
 from services.controller.core.administration.features import update_features
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict, OutcomeUnknown
 from services.controller.term.term import ATTEMPTS, Term
 

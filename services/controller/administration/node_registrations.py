@@ -3,7 +3,7 @@
 from libs.rpc.contracts.controller import UnregisterBroker, UnregisterBrokerReply
 from services.controller.administration.administration import Administration
 from services.controller.core.administration.node_registrations import unregister
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict, OutcomeUnknown
 from services.controller.term.term import ATTEMPTS, Term
 

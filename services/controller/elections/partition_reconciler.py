@@ -21,7 +21,7 @@ from services.controller.core.partitions.partition_reconciler import (
     shrinks_to,
     with_lax,
 )
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.term import Term
 
 log = logging.getLogger(__name__)

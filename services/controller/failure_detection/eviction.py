@@ -21,7 +21,7 @@ from services.controller.core.model.cuts import Cuts
 from services.controller.failure_detection.failure_detector import FailureDetector
 from services.controller.term.fenced_writer import Conflict, OutcomeUnknown
 from services.controller.term.term import Term
-from services.controller.term.transactions import Write
+from services.controller.term.writes import Write
 
 log = logging.getLogger(__name__)
 

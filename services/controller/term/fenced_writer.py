@@ -6,7 +6,7 @@ import logging
 from libs.cluster.backoff import Backoff
 from libs.cluster.election import Leadership
 from libs.cluster.store import MetadataStore, Outcome, Put, StoreUnavailable
-from services.controller.term.transactions import Write
+from services.controller.term.writes import Write
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from libs.cluster.records import STORAGE, MetadataMark
 from libs.cluster.store import StoreUnavailable
 from services.controller.core.elections.doubt import PRODUCER_IDS_SKIPPED, all_in_doubt
 from services.controller.core.topics.topics import Randomness
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict, OutcomeUnknown
 from services.controller.term.term import Term
 

@@ -13,9 +13,9 @@ from libs.cluster.records import PartitionState
 from libs.cluster.store import KeyValue, MetadataStore, ModRevisionIs, Outcome, Put
 from libs.rpc.contracts.controller import ProducerIdBlock
 from services.controller.core.administration.producer_ids import next_block
-from services.controller.term import transactions as writes
+from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict, Deposed, FencedWriter, OutcomeUnknown
-from services.controller.term.transactions import Write
+from services.controller.term.writes import Write
 
 log = logging.getLogger(__name__)
 

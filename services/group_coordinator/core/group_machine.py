@@ -24,13 +24,12 @@ from libs.wire.messages.offset_fetch import OffsetFetchRequest
 from libs.wire.messages.sync_group import SyncGroupRequest
 from libs.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
-from services.group_coordinator.core.administration import group_deletions
-from services.group_coordinator.core.administration import group_descriptions as groups_admin
+from services.group_coordinator.core.administration import group_deletions, group_descriptions
 from services.group_coordinator.core.classic import group_decision as classic
 from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.group_coordinator.core.consumer import group_decision as consumer
 from services.group_coordinator.core.consumer.consumer_groups import ConsumerGroups
-from services.group_coordinator.core.migration import expected_requests as expected
+from services.group_coordinator.core.migration import expected_requests
 from services.group_coordinator.core.migration.mixed_groups import MixedGroups
 from services.group_coordinator.core.model.group_counts import Counted, GroupCounts
 from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER, SIMPLE, Kind
@@ -38,7 +37,7 @@ from services.group_coordinator.core.model.records import Logged, OffsetCommitte
 from services.group_coordinator.core.model.requests import RequestEvent, TransactionMarker
 from services.group_coordinator.core.model.settings import GroupSettings
 from services.group_coordinator.core.model.topics_view import TopicsView
-from services.group_coordinator.core.offsets import committed_offsets as offsets
+from services.group_coordinator.core.offsets import committed_offsets
 from services.group_coordinator.core.offsets.committed_offsets import Offsets
 from services.group_coordinator.core.offsets.expiries import ONE_TOMBSTONE
 from services.group_coordinator.core.record_formats import record_codec
@@ -123,9 +122,9 @@ class GroupMachine:
             case DeleteGroupsRequest() as request:
                 return self.deletions.decide(event, request)
             case DescribeGroupsRequest() as request:
-                return groups_admin.describe(self.kind_of, request, event.version)
+                return group_descriptions.describe(self.kind_of, request, event.version)
             case ConsumerGroupDescribeRequest() as request:
-                return groups_admin.consumer_describe(self.kind_of, request, event.version)
+                return group_descriptions.consumer_describe(self.kind_of, request, event.version)
             case ListGroupsRequest() as request:
                 return self._list(request, event.names)
             case _:
@@ -150,7 +149,7 @@ class GroupMachine:
         states, kinds = request.states_filter, request.types_filter
         listed = self.classic.listed(states, kinds, names) + self.consumer.listed(states, kinds, names)
         simple = self.simple_groups() if names is None else [name for name in names if self.kind_of(name) is self._simple_groups]
-        return groups_admin.listed(listed + self._simple_groups.listed(simple, states, kinds))
+        return group_descriptions.listed(listed + self._simple_groups.listed(simple, states, kinds))
 
     def _expired(self, key: TimerKey, now_ms: int) -> Decided:
         match key:
@@ -158,9 +157,9 @@ class GroupMachine:
                 return self.classic.expired(key, now_ms)
             case (consumer.PART, *_):
                 return self.mixed.expired_consumer(key, now_ms)
-            case (expected.PART, *_):
+            case (expected_requests.PART, *_):
                 return self.mixed.expired(key, now_ms)
-            case (offsets.PART, *_):
+            case (committed_offsets.PART, *_):
                 return self.offsets.expired(key, now_ms)
             case (group_deletions.PART, *_):
                 return self.deletions.expired(key)
@@ -170,7 +169,7 @@ class GroupMachine:
         match key:
             case (consumer.PART, *_):
                 return self.mixed.expired_consumer(key, now_ms, downgrades=False)
-            case (offsets.PART, *_):
+            case (committed_offsets.PART, *_):
                 return self.offsets.expired(key, now_ms, ONE_TOMBSTONE)
             case (group_deletions.PART, *_):
                 return self.deletions.expired(key, ONE_TOMBSTONE)

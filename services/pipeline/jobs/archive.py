@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from services.pipeline.job_file.archive import ArchiveJob
 from services.pipeline.jobs.lake_batches import Facts, LakeBatches
 from services.pipeline.jobs.losses import LossCheck
-from services.pipeline.jobs.running import RunningStream, Surroundings
+from services.pipeline.jobs.running import Environment, RunningStream
 from services.pipeline.jobs.topic_streams import Commit, start_topic_stream
 from services.pipeline.lake.table import table_format
 from services.pipeline.lake.writing import WrittenTable, open_table
@@ -17,12 +17,12 @@ from services.pipeline.transforms.parsing import PARSE_ERROR, dead_letters
 from services.pipeline.transforms.records import PARTITION_COLUMNS
 
 
-def start_archive(job: ArchiveJob, surroundings: Surroundings) -> RunningStream:
+def start_archive(job: ArchiveJob, environment: Environment) -> RunningStream:
     def commit_into(checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver) -> Commit:
-        return ArchiveBatches(surroundings.spark, job, checkpoint, losses, observer).commit
+        return ArchiveBatches(environment.spark, job, checkpoint, losses, observer).commit
 
     return start_topic_stream(
-        job, surroundings, commit_into, starting_offsets=job.starting_offsets, read_uncommitted=job.read_uncommitted
+        job, environment, commit_into, starting_offsets=job.starting_offsets, read_uncommitted=job.read_uncommitted
     )
 
 

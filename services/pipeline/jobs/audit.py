@@ -15,7 +15,7 @@ from services.pipeline.audit.slices import Partition
 from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.audit import NO_CHECKPOINT, AuditJob
 from services.pipeline.jobs.failures import in_one_sentence
-from services.pipeline.jobs.running import Surroundings
+from services.pipeline.jobs.running import Environment
 from services.pipeline.lake.table import facts_of_commits, read_table
 from services.pipeline.spark.checkpoint import Checkpoint
 
@@ -27,13 +27,13 @@ class RunningAudit:
 
     ends = True
 
-    def __init__(self, job: AuditJob, surroundings: Surroundings) -> None:
+    def __init__(self, job: AuditJob, environment: Environment) -> None:
         self._job = job
-        self._surroundings = surroundings
+        self._environment = environment
 
     def wait(self) -> None:
         """Raises PipelineError if the audit cannot be done, or finds what nothing explains."""
-        job, around = self._job, self._surroundings
+        job, environment = self._job, self._environment
         settings = AuditSettings(
             topics=job.topics,
             bucket_offsets=job.bucket_offsets,
@@ -42,7 +42,7 @@ class RunningAudit:
             findings_max=job.findings_max,
         )
         with in_one_sentence(job.name):
-            result = compare(around.spark, around.cluster, lake_side(around, job), settings)
+            result = compare(environment.spark, environment.cluster, lake_side(environment, job), settings)
         page = write_report(job, as_data(job.name, result))
         say(result)
         if result.unexplained:
@@ -55,13 +55,13 @@ class RunningAudit:
         """Nothing goes on."""
 
 
-def start_audit(job: AuditJob, surroundings: Surroundings) -> RunningAudit:
-    return RunningAudit(job, surroundings)
+def start_audit(job: AuditJob, environment: Environment) -> RunningAudit:
+    return RunningAudit(job, environment)
 
 
-def lake_side(surroundings: Surroundings, job: AuditJob) -> LakeSide:
+def lake_side(environment: Environment, job: AuditJob) -> LakeSide:
     """The checkpoint is read before the table: what it says was committed is then in the table."""
-    spark = surroundings.spark
+    spark = environment.spark
     began, reached = ({}, {}) if job.checkpoint is None else archived_offsets(spark, job.checkpoint, job.name)
     rows = read_table(spark, job.table)
     dropped = [fact["expired_before"] for fact in facts_of_commits(spark, job.table) if fact["kind"] == "retention"]

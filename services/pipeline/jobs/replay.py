@@ -10,7 +10,7 @@ from services.pipeline.job_file.replay import RateLimit, ReplayJob
 from services.pipeline.jobs.failures import in_one_sentence
 from services.pipeline.jobs.replay_marks import ReplayMarks, read_marks, refuse_other_topics, write_marks
 from services.pipeline.jobs.replay_plan import ReplayPlan, changed_parts, plan_of, rows_of_chunk, slice_of
-from services.pipeline.jobs.running import Surroundings
+from services.pipeline.jobs.running import Environment
 from services.pipeline.lake.table import read_table, refuse_changed_files
 from services.pipeline.sink.options import SinkOptions, read_options
 from services.pipeline.sink.writing import ADAPTIVE, EpochWriter, last_epoch
@@ -20,18 +20,18 @@ from services.pipeline.spark.files import Files
 from services.pipeline.spark.offset_ranges import partitions_in_words
 
 
-def start_replay(job: ReplayJob, surroundings: Surroundings) -> "RunningReplay":
+def start_replay(job: ReplayJob, environment: Environment) -> "RunningReplay":
     """Reads the lake and makes the plan, if there is none; `wait` then writes."""
-    spark = surroundings.spark.newSession()
+    spark = environment.spark.newSession()
     spark.conf.set(ADAPTIVE, "false")
-    options = job.target.sink_options(surroundings.cluster.bootstrap_servers, surroundings.cluster.options)
+    options = job.target.sink_options(environment.cluster.bootstrap_servers, environment.cluster.options)
     read_options(options)
     files = Files(spark, job.checkpoint)
     with in_one_sentence(job.name):
         refuse_changed_files(spark, job.table)
         rows = slice_of(read_table(spark, job.table), job.rows, job.name)
         plan = plan_of(job, files, rows)
-    return RunningReplay(job, surroundings.cluster, files, rows, plan, options)
+    return RunningReplay(job, environment.cluster, files, rows, plan, options)
 
 
 class RunningReplay:

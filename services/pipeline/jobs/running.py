@@ -25,7 +25,7 @@ _CONCURRENT = "ConcurrentModification"
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environment:
     """What every job of a file is given."""
 
     spark: SparkSession
@@ -48,7 +48,7 @@ class Running(Protocol):
 
 
 class Starter(Protocol):
-    def __call__(self, job: Job, surroundings: Surroundings, /) -> Running: ...
+    def __call__(self, job: Job, environment: Environment, /) -> Running: ...
 
 
 class RunningStream:

@@ -8,7 +8,7 @@ from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.changelog_table import TableJob
 from services.pipeline.jobs.lake_batches import Facts, LakeBatches, Offsets
 from services.pipeline.jobs.losses import LossCheck
-from services.pipeline.jobs.running import RunningStream, Surroundings
+from services.pipeline.jobs.running import Environment, RunningStream
 from services.pipeline.jobs.topic_streams import Commit, start_topic_stream
 from services.pipeline.lake.delta_table import DeltaLakeTable
 from services.pipeline.observing.progress import StreamObserver
@@ -19,11 +19,11 @@ from services.pipeline.transforms.parsing import PARSE_ERROR, dead_letters
 from services.pipeline.transforms.records import PARTITION_COLUMNS
 
 
-def start_table(job: TableJob, surroundings: Surroundings) -> RunningStream:
+def start_table(job: TableJob, environment: Environment) -> RunningStream:
     def commit_into(checkpoint: Checkpoint, losses: LossCheck, observer: StreamObserver) -> Commit:
-        return TableBatches(surroundings.spark, job, checkpoint, losses, observer).commit
+        return TableBatches(environment.spark, job, checkpoint, losses, observer).commit
 
-    return start_topic_stream(job, surroundings, commit_into)
+    return start_topic_stream(job, environment, commit_into)
 
 
 class TableBatches(LakeBatches[DeltaLakeTable]):

@@ -13,7 +13,7 @@ from services.pipeline.job_file.streams import StreamSettings
 from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.lake_batches import refuse_lost_batches
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
-from services.pipeline.jobs.running import RunningStream, Surroundings, start_query
+from services.pipeline.jobs.running import Environment, RunningStream, start_query
 from services.pipeline.lake.table import refuse_table_around
 from services.pipeline.observing.progress import StreamObserver
 from services.pipeline.spark.admin import KafkaAdmin
@@ -45,7 +45,7 @@ class TopicJob(Protocol):
 
 def start_topic_stream(
     job: TopicJob,
-    surroundings: Surroundings,
+    environment: Environment,
     commit_into: Callable[[Checkpoint, LossCheck, StreamObserver], Commit],
     *,
     starting_offsets: str = "earliest",
@@ -53,7 +53,7 @@ def start_topic_stream(
 ) -> RunningStream:
     """Starts the job's query. Raises PipelineError for a checkpoint of another job, unknown topics, topics made anew, and options
     that Spark refuses."""
-    spark, cluster = surroundings.spark, surroundings.cluster
+    spark, cluster = environment.spark, environment.cluster
     refuse_table_around(spark, job.path)
     with ExitStack() as unless_started:
         admin = unless_started.enter_context(KafkaAdmin(spark, cluster))
@@ -61,7 +61,7 @@ def start_topic_stream(
         refuse_lost_batches(spark, job.path, checkpoint)
         stop = job.on_data_loss == "stop"
         options = source_options(cluster, job.topics, read_uncommitted=read_uncommitted, fail_on_data_loss=stop)
-        observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
+        observer = environment.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
         unless_started.callback(observer.close)
         losses = LossCheck(admin, job.on_data_loss, job.name)
         commit = announced(commit_into(checkpoint, losses, observer), checkpoint, job.name)

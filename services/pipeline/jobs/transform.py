@@ -10,7 +10,7 @@ from services.pipeline.errors import PipelineError
 from services.pipeline.job_file.transform import InputView, TransformJob
 from services.pipeline.jobs.failures import refused_by_spark
 from services.pipeline.jobs.losses import LossCheck, claim_checkpoint
-from services.pipeline.jobs.running import RunningStream, Surroundings, start_query
+from services.pipeline.jobs.running import Environment, RunningStream, start_query
 from services.pipeline.jobs.topic_streams import announced, unless_a_timestamp_overflows
 from services.pipeline.sink.options import read_options
 from services.pipeline.sink.schema import check_columns
@@ -24,11 +24,11 @@ from services.pipeline.spark.kafka_source import read_stream, source_options
 from services.pipeline.transforms.by_key import in_tasks_by_key, task_count
 
 
-def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStream:
+def start_transform(job: TransformJob, environment: Environment) -> RunningStream:
     """Raises PipelineError for a query that Spark refuses, columns that the sink does not take, unknown topics, topics that were
     made anew, and a checkpoint of another job."""
-    cluster = surroundings.cluster
-    spark = surroundings.spark.newSession()  # views of jobs may have the same names
+    cluster = environment.cluster
+    spark = environment.spark.newSession()  # views of jobs may have the same names
     rows = query_rows(spark, job, cluster)
     refuse_output_mode(spark, job, rows)
     options = job.target.sink_options(cluster.bootstrap_servers, cluster.options)
@@ -36,7 +36,7 @@ def start_transform(job: TransformJob, surroundings: Surroundings) -> RunningStr
         admin = unless_started.enter_context(KafkaAdmin(spark, cluster))
         checkpoint = _claimed_checkpoint(spark, job, admin)
         losses = LossCheck(admin, job.on_data_loss, job.name)
-        observer = surroundings.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
+        observer = environment.telemetry.observe(spark, cluster, job.name, job.stream.group, checkpoint)
         unless_started.callback(observer.close)
         with refused_by_spark(f"jobs.{job.name}.query"):
             named = rows.writeStream.queryName(job.name).option("checkpointLocation", checkpoint.location)

@@ -1,7 +1,7 @@
 """Rows in tasks by their content alone: a repeated batch has the same rows, but Spark may number its tasks anew."""
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
+from pyspark.sql import functions as F
 
 
 def in_tasks_by_key(frame: DataFrame, tasks: int) -> DataFrame:
@@ -15,5 +15,5 @@ def task_count(frame: DataFrame) -> int:
 
 
 def _place(frame: DataFrame) -> Column:
-    value = f.col("value").cast("binary")
-    return f.coalesce(f.col("key").cast("binary"), value) if "key" in frame.columns else value
+    value = F.col("value").cast("binary")
+    return F.coalesce(F.col("key").cast("binary"), value) if "key" in frame.columns else value

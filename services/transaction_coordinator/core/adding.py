@@ -17,7 +17,7 @@ from services.transaction_coordinator.core.requests import (
     SeveralReply,
     VerifyPartitions,
 )
-from services.transaction_coordinator.core.states import PREPARED, Fact, State
+from services.transaction_coordinator.core.states import PREPARED, Event, State
 from services.transaction_coordinator.core.transaction import Producer, Transaction, TransactionChanged
 
 END_BYTES_MAX: Final = 64
@@ -33,7 +33,7 @@ def decide_adding(current: Transaction | None, request: AddPartitions, now_ms: i
     if ongoing and request.partitions <= current.partitions:
         return answered(PartitionsReply(ErrorCode.NONE))
     added = current.changed(
-        Fact.ADDED,
+        Event.ADDED,
         now_ms,
         partitions=current.partitions | request.partitions if ongoing else request.partitions,
         started_ms=current.started_ms if ongoing else now_ms,

@@ -8,7 +8,7 @@ whether a lost Produce added one. A retry is known by its epoch, which is the on
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.decisions import Decided, answered, decided, refused
 from services.transaction_coordinator.core.requests import PRODUCER_ID_NEEDED, EndTransaction, ProducerReply
-from services.transaction_coordinator.core.states import PREPARED, Fact, State
+from services.transaction_coordinator.core.states import PREPARED, Event, State
 from services.transaction_coordinator.core.transaction import (
     EPOCH_MAX,
     EXHAUSTED_EPOCH,
@@ -52,9 +52,9 @@ def fenced_and_aborted(current: Transaction, now_ms: int) -> Transaction:
     """
     if current.producer.epoch >= EPOCH_MAX:
         # Leaders take a marker of the transaction's own epoch from clients before `transaction.version` 2 only.
-        return current.changed(Fact.ABORTED, now_ms, last_epoch=NO_EPOCH, client_version=0)
+        return current.changed(Event.ABORTED, now_ms, last_epoch=NO_EPOCH, client_version=0)
     fence = Producer(current.producer.producer_id, current.producer.epoch + 1)
-    return current.changed(Fact.ABORTED, now_ms, producer=fence, last_epoch=NO_EPOCH)
+    return current.changed(Event.ABORTED, now_ms, producer=fence, last_epoch=NO_EPOCH)
 
 
 def completed(prepared: Transaction, now_ms: int) -> Transaction:
@@ -63,7 +63,7 @@ def completed(prepared: Transaction, now_ms: int) -> Transaction:
     if prepared.next_producer_id != NO_PRODUCER_ID:
         producer, previous = Producer(prepared.next_producer_id, 0), producer.producer_id
     return prepared.changed(
-        Fact.MARKED,
+        Event.MARKED,
         now_ms,
         producer=producer,
         previous_producer_id=previous,
@@ -89,31 +89,31 @@ def _is_retry(current: Transaction, producer: Producer) -> bool:
 
 
 def _end(current: Transaction, request: EndTransaction, now_ms: int) -> Decided:
-    fact = _fact(current, request)
+    event = _event(current, request)
     if not request.raises_epoch:
         # A client that had its leader add partitions may still end the transaction in the old way.
-        ended = current.changed(fact, now_ms, client_version=request.client_version)
+        ended = current.changed(event, now_ms, client_version=request.client_version)
         return decided(ended, ProducerReply(ErrorCode.NONE, current.producer))
     if current.is_exhausted and request.fresh_producer_id == NO_PRODUCER_ID:
         return Decided(PRODUCER_ID_NEEDED)
     next_producer_id = request.fresh_producer_id if current.is_exhausted else NO_PRODUCER_ID
     prepared = current.changed(
-        fact,
+        event,
         now_ms,
         producer=Producer(current.producer.producer_id, current.producer.epoch + 1),
         last_epoch=current.producer.epoch,
         next_producer_id=next_producer_id,
-        started_ms=now_ms if fact is Fact.ABORTED_EMPTY else current.started_ms,
+        started_ms=now_ms if event is Event.ABORTED_EMPTY else current.started_ms,
         client_version=request.client_version,
     )
     told = prepared.producer if next_producer_id == NO_PRODUCER_ID else Producer(next_producer_id, 0)
     return decided(prepared, ProducerReply(ErrorCode.NONE, told))
 
 
-def _fact(current: Transaction, request: EndTransaction) -> Fact:
+def _event(current: Transaction, request: EndTransaction) -> Event:
     if request.commit:
-        return Fact.COMMITTED
-    return Fact.ABORTED if current.state is State.ONGOING else Fact.ABORTED_EMPTY
+        return Event.COMMITTED
+    return Event.ABORTED if current.state is State.ONGOING else Event.ABORTED_EMPTY
 
 
 def _repeated(current: Transaction, request: EndTransaction) -> Decided:

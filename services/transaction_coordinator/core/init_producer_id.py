@@ -13,7 +13,7 @@ from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.decisions import Decided, decided, refused
 from services.transaction_coordinator.core.ending import fenced_and_aborted
 from services.transaction_coordinator.core.requests import PRODUCER_ID_NEEDED, InitProducerId, ProducerReply
-from services.transaction_coordinator.core.states import PREPARED, Fact, State
+from services.transaction_coordinator.core.states import PREPARED, Event, State
 from services.transaction_coordinator.core.transaction import (
     EXHAUSTED_EPOCH,
     NO_EPOCH,
@@ -77,7 +77,7 @@ def _with_epoch(current: Transaction, request: InitProducerId, now_ms: int, epoc
 
 def _initialized(current: Transaction, request: InitProducerId, now_ms: int, producer: Producer, last_epoch: int) -> Decided:
     changed = current.changed(
-        Fact.INITIALIZED,
+        Event.INITIALIZED,
         now_ms,
         producer=producer,
         last_epoch=last_epoch,

@@ -36,7 +36,7 @@ AT_REST = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 """States without a transaction under way."""
 
 
-class Fact(Enum):
+class Event(Enum):
     INITIALIZED = "a producer asks for a producer id or a new epoch"
     ADDED = "a partition or a group's offsets are added"
     COMMITTED = "the producer commits"
@@ -46,22 +46,22 @@ class Fact(Enum):
     EXPIRED = "the transactional id was not used for transactional.id.expiration.ms"
 
 
-TRANSITIONS: dict[tuple[State, Fact], State] = {
-    (State.EMPTY, Fact.INITIALIZED): State.EMPTY,
-    (State.EMPTY, Fact.ADDED): State.ONGOING,
-    (State.EMPTY, Fact.ABORTED_EMPTY): State.PREPARE_ABORT,
-    (State.EMPTY, Fact.EXPIRED): State.DEAD,
-    (State.ONGOING, Fact.ADDED): State.ONGOING,
-    (State.ONGOING, Fact.COMMITTED): State.PREPARE_COMMIT,
-    (State.ONGOING, Fact.ABORTED): State.PREPARE_ABORT,
-    (State.PREPARE_COMMIT, Fact.MARKED): State.COMPLETE_COMMIT,
-    (State.PREPARE_ABORT, Fact.MARKED): State.COMPLETE_ABORT,
-    (State.COMPLETE_COMMIT, Fact.INITIALIZED): State.EMPTY,
-    (State.COMPLETE_COMMIT, Fact.ADDED): State.ONGOING,
-    (State.COMPLETE_COMMIT, Fact.ABORTED_EMPTY): State.PREPARE_ABORT,
-    (State.COMPLETE_COMMIT, Fact.EXPIRED): State.DEAD,
-    (State.COMPLETE_ABORT, Fact.INITIALIZED): State.EMPTY,
-    (State.COMPLETE_ABORT, Fact.ADDED): State.ONGOING,
-    (State.COMPLETE_ABORT, Fact.ABORTED_EMPTY): State.PREPARE_ABORT,
-    (State.COMPLETE_ABORT, Fact.EXPIRED): State.DEAD,
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.EMPTY, Event.INITIALIZED): State.EMPTY,
+    (State.EMPTY, Event.ADDED): State.ONGOING,
+    (State.EMPTY, Event.ABORTED_EMPTY): State.PREPARE_ABORT,
+    (State.EMPTY, Event.EXPIRED): State.DEAD,
+    (State.ONGOING, Event.ADDED): State.ONGOING,
+    (State.ONGOING, Event.COMMITTED): State.PREPARE_COMMIT,
+    (State.ONGOING, Event.ABORTED): State.PREPARE_ABORT,
+    (State.PREPARE_COMMIT, Event.MARKED): State.COMPLETE_COMMIT,
+    (State.PREPARE_ABORT, Event.MARKED): State.COMPLETE_ABORT,
+    (State.COMPLETE_COMMIT, Event.INITIALIZED): State.EMPTY,
+    (State.COMPLETE_COMMIT, Event.ADDED): State.ONGOING,
+    (State.COMPLETE_COMMIT, Event.ABORTED_EMPTY): State.PREPARE_ABORT,
+    (State.COMPLETE_COMMIT, Event.EXPIRED): State.DEAD,
+    (State.COMPLETE_ABORT, Event.INITIALIZED): State.EMPTY,
+    (State.COMPLETE_ABORT, Event.ADDED): State.ONGOING,
+    (State.COMPLETE_ABORT, Event.ABORTED_EMPTY): State.PREPARE_ABORT,
+    (State.COMPLETE_ABORT, Event.EXPIRED): State.DEAD,
 }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from libs.lean_dataclass import dataclass
-from services.transaction_coordinator.core.states import TRANSITIONS, Fact, State
+from services.transaction_coordinator.core.states import TRANSITIONS, Event, State
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
@@ -89,9 +89,9 @@ class Transaction:
         """Wall time at which it takes too long. None: it is not ongoing."""
         return self.started_ms + self.timeout_ms if self.state is State.ONGOING else None
 
-    def changed(self, fact: Fact, now_ms: int, **fields: Any) -> "Transaction":
-        """The transaction after `fact`. It asserts that the table has such a transition."""
-        return replace(self, state=TRANSITIONS[self.state, fact], updated_ms=now_ms, **fields)
+    def changed(self, event: Event, now_ms: int, **fields: Any) -> "Transaction":
+        """The transaction after `event`. It asserts that the table has such a transition."""
+        return replace(self, state=TRANSITIONS[self.state, event], updated_ms=now_ms, **fields)
 
 
 @dataclass(frozen=True, slots=True)

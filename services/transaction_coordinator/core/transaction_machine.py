@@ -29,7 +29,7 @@ from services.transaction_coordinator.core.requests import (
     Request,
     VerifyPartitions,
 )
-from services.transaction_coordinator.core.states import AT_REST, PREPARED, TRANSITIONS, Fact
+from services.transaction_coordinator.core.states import AT_REST, PREPARED, TRANSITIONS, Event
 from services.transaction_coordinator.core.transaction import Client, Record, Transaction, TransactionChanged, TransactionRemoved
 from services.transaction_coordinator.core.transaction_index import TransactionIndex
 
@@ -171,7 +171,7 @@ class TransactionMachine:
                 self.clients.pop(transactional_id, None)
                 removed = self.transactions.pop(transactional_id, None)
                 self.index.change(removed, None)
-                assert removed is None or (removed.state, Fact.EXPIRED) in TRANSITIONS
+                assert removed is None or (removed.state, Event.EXPIRED) in TRANSITIONS
             case _:
                 assert_never(record)
 

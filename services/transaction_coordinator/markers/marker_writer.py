@@ -73,7 +73,7 @@ class _Ending:
 
 
 Pair: TypeAlias = tuple[_Ending, TopicPartition]
-Home: TypeAlias = int | Owner
+Destination: TypeAlias = int | Owner
 """Who takes a partition's markers: a storage node, by its id, or the owner of a shard of groups."""
 
 
@@ -98,12 +98,12 @@ class MarkerWriter:
         self._loop = asyncio.get_running_loop()
         self._image = ClusterImage()
         self._endings: dict[tuple[int, str], _Ending] = {}
-        self._queues: dict[Home, dict[Pair, None]] = {}
+        self._queues: dict[Destination, dict[Pair, None]] = {}
         """What waits for the next request."""
-        self._homeless: dict[Pair, None] = {}
-        """What has no home now, or failed a moment ago."""
-        self._sending: dict[Home, asyncio.Task[None]] = {}
-        self._calls: dict[Home, tuple[asyncio.Task[Response], Sequence[Pair]]] = {}
+        self._unrouted: dict[Pair, None] = {}
+        """What has no destination now, or failed a moment ago."""
+        self._sending: dict[Destination, asyncio.Task[None]] = {}
+        self._calls: dict[Destination, tuple[asyncio.Task[Response], Sequence[Pair]]] = {}
         """The requests on their way."""
         self._numbers = itertools.count(1)
         self._retry: asyncio.TimerHandle | None = None
@@ -135,10 +135,10 @@ class MarkerWriter:
 
     def follow(self, image: ClusterImage) -> None:
         self._image = image
-        for home, (call, pairs) in self._calls.items():
-            if all(self._home(partition) != home for _, partition in pairs):
+        for destination, (call, pairs) in self._calls.items():
+            if all(self._destination(partition) != destination for _, partition in pairs):
                 call.cancel()  # it may be stopped or cut off, and never answer
-        self._route_homeless()
+        self._route_again()
 
     async def close(self) -> None:
         self._closed = True
@@ -159,7 +159,7 @@ class MarkerWriter:
         state = self._image.partition(topic_id, partition[1])
         return (topic_id, state) if state is not None else None
 
-    def _home(self, partition: TopicPartition) -> Home | None:
+    def _destination(self, partition: TopicPartition) -> Destination | None:
         """None: nobody takes its markers now."""
         found = self._state(partition)
         if found is None:
@@ -168,8 +168,8 @@ class MarkerWriter:
             return Owner.named(found[1].owner)
         return found[1].leader if found[1].leader >= 0 else None
 
-    def _client(self, home: Home) -> RpcClient | None:
-        return self._groups.client_of(home) if isinstance(home, Owner) else self._nodes.client(home)
+    def _client(self, destination: Destination) -> RpcClient | None:
+        return self._groups.client_of(destination) if isinstance(destination, Owner) else self._nodes.client(destination)
 
     def _is_gone(self, ending: _Ending, partition: TopicPartition) -> bool:
         """Whether its topic was deleted. Who added the partition knew an image that has it. This process's image is no older,
@@ -186,27 +186,27 @@ class MarkerWriter:
         return False
 
     def _route(self, pairs: Iterable[Pair]) -> None:
-        """Queues markers at their homes."""
+        """Queues markers at their destinations."""
         for ending, partition in pairs:
             if not self._is_needed(ending, partition):
                 continue
             if self._is_gone(ending, partition):
                 self._done(ending, partition)
                 continue
-            home = self._home(partition)
-            if home is None or self._client(home) is None:
-                self._homeless[ending, partition] = None
+            destination = self._destination(partition)
+            if destination is None or self._client(destination) is None:
+                self._unrouted[ending, partition] = None
                 self._retry_later()
                 continue
-            self._queues.setdefault(home, {})[ending, partition] = None
-            if home not in self._sending and not self._closed:
+            self._queues.setdefault(destination, {})[ending, partition] = None
+            if destination not in self._sending and not self._closed:
                 # Not at once: transactions that end in the same turn share a request.
-                self._sending[home] = self._loop.create_task(self._send(home), name=f"markers for {home}")
+                self._sending[destination] = self._loop.create_task(self._send(destination), name=f"markers for {destination}")
 
-    def _route_homeless(self) -> None:
-        if self._homeless and not self._closed:
-            homeless, self._homeless = self._homeless, {}
-            self._route(homeless)
+    def _route_again(self) -> None:
+        if self._unrouted and not self._closed:
+            unrouted, self._unrouted = self._unrouted, {}
+            self._route(unrouted)
 
     def _retry_later(self) -> None:
         if self._retry is None and not self._closed:
@@ -214,62 +214,64 @@ class MarkerWriter:
 
     def _try_again(self) -> None:
         self._retry = None
-        self._route_homeless()
+        self._route_again()
 
     # -- requests ---------------------------------------------------------------------------------------------------------
 
-    async def _send(self, home: Home) -> None:
+    async def _send(self, destination: Destination) -> None:
         """Sends what is queued, one request after the other."""
         try:
-            while queue := self._queues.get(home):
+            while queue := self._queues.get(destination):
                 pairs = list(itertools.islice(queue, MARKERS_MAX))
                 for pair in pairs:
                     del queue[pair]
                 try:
-                    await self._send_some(home, pairs)
+                    await self._send_some(destination, pairs)
                 except Exception:
-                    log.exception("markers were not sent", extra=fields(to=home, markers=len(pairs)))
-                    self._homeless |= dict.fromkeys(pair for pair in pairs if pair[1] in pair[0].missing)
+                    log.exception("markers were not sent", extra=fields(to=destination, markers=len(pairs)))
+                    self._unrouted |= dict.fromkeys(pair for pair in pairs if pair[1] in pair[0].missing)
                     self._retry_later()
         finally:
-            self._queues.pop(home, None)
-            del self._sending[home]
+            self._queues.pop(destination, None)
+            del self._sending[destination]
 
-    async def _send_some(self, home: Home, pairs: Iterable[Pair]) -> None:
+    async def _send_some(self, destination: Destination, pairs: Iterable[Pair]) -> None:
         markers: list[Marker] = []
         sent: list[Pair] = []
         for ending, partition in pairs:
             if not self._is_needed(ending, partition):
                 continue
-            marker = self._marker(ending, partition, home)
-            if marker is None:  # its home has moved meanwhile
-                self._homeless[ending, partition] = None
+            marker = self._marker(ending, partition, destination)
+            if marker is None:  # its destination has moved meanwhile
+                self._unrouted[ending, partition] = None
             else:
                 markers.append(marker)
                 sent.append((ending, partition))
-        client = self._client(home)
-        errors = await self._answers(home, client, markers, sent) if client is not None and markers else ()
+        client = self._client(destination)
+        errors = await self._answers(destination, client, markers, sent) if client is not None and markers else ()
         for at, (ending, partition) in enumerate(sent):
             error = errors[at] if at < len(errors) else NETWORK_EXCEPTION
             if error in FINAL:
                 self._done(ending, partition)
-            elif self._home(partition) not in (home, None):
+            elif self._destination(partition) not in (destination, None):
                 self._route([(ending, partition)])
             else:
-                self._homeless[ending, partition] = None
-        if self._homeless:
+                self._unrouted[ending, partition] = None
+        if self._unrouted:
             self._retry_later()
 
-    async def _answers(self, home: Home, client: RpcClient, markers: Sequence[Marker], sent: Sequence[Pair]) -> Sequence[int]:
-        """The error of each marker; nothing if its home does not answer, or was replaced meanwhile."""
-        method = WRITE_GROUP_MARKERS if isinstance(home, Owner) else WRITE_MARKERS
+    async def _answers(
+        self, destination: Destination, client: RpcClient, markers: Sequence[Marker], sent: Sequence[Pair]
+    ) -> Sequence[int]:
+        """The error of each marker; nothing if its destination does not answer, or was replaced meanwhile."""
+        method = WRITE_GROUP_MARKERS if isinstance(destination, Owner) else WRITE_MARKERS
         request = pack(WriteMarkers(next(self._numbers), int(TIMEOUT_S * 1000), tuple(markers)))
 
         async def ask() -> Response:
             return await client.call(method, request, timeout_s=TIMEOUT_S + ANSWER_S)
 
         call = self._loop.create_task(ask())
-        self._calls[home] = call, sent
+        self._calls[destination] = call, sent
         try:
             await asyncio.wait([call])
             answers = unpack(AppendReply, call.result().body).partitions
@@ -279,27 +281,27 @@ class MarkerWriter:
                 raise  # this process stops
             return ()
         except (RpcFailure, ContractError) as reason:
-            log.info("markers were not written", extra=fields(to=home, markers=len(markers), reason=reason))
+            log.info("markers were not written", extra=fields(to=destination, markers=len(markers), reason=reason))
             return ()
         finally:
-            del self._calls[home]
+            del self._calls[destination]
         refused = [answer.error for answer in answers if answer.error]
         if refused:
-            details = fields(to=home, markers=len(refused), first_error=refused[0])
+            details = fields(to=destination, markers=len(refused), first_error=refused[0])
             log.info("markers were refused", extra=details)
         return [answer.error for answer in answers]
 
-    def _marker(self, ending: _Ending, partition: TopicPartition, home: Home) -> Marker | None:
-        """None: it is not the home of that partition any more."""
+    def _marker(self, ending: _Ending, partition: TopicPartition, destination: Destination) -> Marker | None:
+        """None: it is not the destination of that partition any more."""
         found = self._state(partition)
-        if found is None or self._home(partition) != home:
+        if found is None or self._destination(partition) != destination:
             return None
         topic_id, state = found
         prepared = ending.prepared
         return Marker(
             topic_id,
             partition[1],
-            state.owner_epoch if isinstance(home, Owner) else state.leader_epoch,
+            state.owner_epoch if isinstance(destination, Owner) else state.leader_epoch,
             prepared.producer.producer_id,
             prepared.producer.epoch,
             prepared.state is State.PREPARE_COMMIT,

@@ -14,7 +14,7 @@ from itertools import count
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from libs.coordinator.core.states import State as Life
+from libs.coordinator.core.states import State as ShardState
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic.classic_groups import STRANDED
 from services.group_coordinator.core.classic.group import Group
@@ -259,7 +259,7 @@ class ClassicModel(OneShardModel):
     @invariant()
     def the_tables_agree(self) -> None:
         shard = self.stage.shard
-        if shard.state is not Life.SERVING:
+        if shard.state is not ShardState.SERVING:
             return
         parked = set(shard.pending.parked)
         expected = set()

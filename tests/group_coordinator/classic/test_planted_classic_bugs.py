@@ -8,8 +8,7 @@ import pytest
 
 from libs.coordinator.core.decisions import Decision
 from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from services.group_coordinator.core.classic import changes, expiries, joins, rebalances, syncs
-from services.group_coordinator.core.classic import classic_groups as part
+from services.group_coordinator.core.classic import changes, classic_groups, expiries, joins, rebalances, syncs
 from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.group_decision import GroupDecision
@@ -88,7 +87,7 @@ def pending_members_never_expire(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_waits_for_syncs_in_time(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(part._DUE, "syncs", lambda group_decision: Decision())
+    patch.setitem(classic_groups._DUE, "syncs", lambda group_decision: Decision())
 
 
 def a_rebalance_never_ends(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from itertools import combinations, count
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from libs.coordinator.core.states import State as Life
+from libs.coordinator.core.states import State as ShardState
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.consumer.states import State
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
@@ -274,7 +274,7 @@ class ConsumerModel(OneShardModel):
 
     @invariant()
     def the_tables_agree(self) -> None:
-        if self.stage.shard.state is not Life.SERVING:
+        if self.stage.shard.state is not ShardState.SERVING:
             return
         for group in self.stage.groups.values():
             agrees(group)

@@ -7,7 +7,7 @@ are refused, or lost with nobody knowing; owners fail, and the next knows what t
 
 from random import Random
 
-from libs.coordinator.core.states import State as Life
+from libs.coordinator.core.states import State as ShardState
 from services.group_coordinator.core.classic.states import State as ClassicState
 from services.group_coordinator.core.consumer import partitions
 from services.group_coordinator.core.consumer.group_decision import session_key
@@ -102,7 +102,7 @@ class Run:
         stored = self.random.random() < 0.5
         if what == "refuse" and stage.under_way is not None:
             stage.refuse(self.random.choice([19, 10]))
-            if stage.shard.state is not Life.SERVING:
+            if stage.shard.state is not ShardState.SERVING:
                 stage.load()
         elif what == "lose" and stage.under_way is not None:
             stage.holds = False

@@ -8,8 +8,7 @@ import pytest
 from services.group_coordinator.core.consumer import heartbeats
 from services.group_coordinator.core.consumer.partitions import NONE
 from services.group_coordinator.core.group_machine import GroupMachine
-from services.group_coordinator.core.migration import classic_members, downgrade, upgrade
-from services.group_coordinator.core.migration import mixed_groups as mixed
+from services.group_coordinator.core.migration import classic_members, downgrade, mixed_groups, upgrade
 from services.group_coordinator.core.migration.mixed_groups import MixedGroups
 from services.group_coordinator.core.model.records import MemberState
 from tests.group_coordinator.conversion.mixed_model import random_run
@@ -94,12 +93,12 @@ def a_downgrade_begins_no_rebalance(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_downgrade_leaves_the_consumer_group_in_the_log(patch: pytest.MonkeyPatch) -> None:
-    real = mixed.ConsumerGroups.tombstones
+    real = mixed_groups.ConsumerGroups.tombstones
 
     def tombstones(self: Any, name: str, group: Any = None) -> Any:
         return real(self, name, group)[:-1]
 
-    patch.setattr(mixed.ConsumerGroups, "tombstones", tombstones)
+    patch.setattr(mixed_groups.ConsumerGroups, "tombstones", tombstones)
 
 
 def a_downgrade_assigns_what_others_may_still_own(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from libs.coordinator.core.decisions import KeyValue
 from libs.coordinator.core.shard import Shard
-from libs.coordinator.core.states import State as Life
+from libs.coordinator.core.states import State as ShardState
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
@@ -136,7 +136,7 @@ class OffsetsModel(OneShardModel):
     def a_stranger_commits(self, topic: str, generation: int) -> None:
         """While the member is there, in a generation."""
         stage = self.stage
-        if stage.shard.state is not Life.SERVING or "m" not in stage.groups or stage.state("m") != "Stable":
+        if stage.shard.state is not ShardState.SERVING or "m" not in stage.groups or stage.state("m") != "Stable":
             return
         pending = stage.ask_commit({(topic, 0): next(self.offsets)}, name="m", generation=generation)
         if pending.answered and not pending.failure:
@@ -335,7 +335,7 @@ class OffsetsModel(OneShardModel):
     @invariant()
     def the_tables_are_what_the_log_says(self) -> None:
         stage = self.stage
-        if stage.shard.state is not Life.SERVING or stage.under_way is not None or stage.shard.pending.groups:
+        if stage.shard.state is not ShardState.SERVING or stage.under_way is not None or stage.shard.pending.groups:
             return
         table = stage.machine.offsets.table
         matches = {(group, item.topic, item.partition): item for group in table for item in table.of(group)}

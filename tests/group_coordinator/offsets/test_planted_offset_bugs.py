@@ -9,8 +9,7 @@ from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.administration import group_deletions
 from services.group_coordinator.core.classic.classic_groups import ClassicGroups
 from services.group_coordinator.core.model.group_kind import SINCE_COMMIT
-from services.group_coordinator.core.offsets import commits, deletions, expiries, fetches
-from services.group_coordinator.core.offsets import committed_offsets as part
+from services.group_coordinator.core.offsets import commits, committed_offsets, deletions, expiries, fetches
 from services.group_coordinator.core.offsets.committed_offsets import Offsets
 from services.group_coordinator.core.offsets.offset_table import OffsetTable
 from tests.group_coordinator.offsets.offsets_model import random_run
@@ -81,7 +80,9 @@ def nothing_is_looked_at_twice(patch: pytest.MonkeyPatch) -> None:
 
     def expired(self: Offsets, key: Any, now_ms: int) -> Any:
         decision = real(self, key, now_ms)
-        return decision._replace(timers={which: when for which, when in decision.timers.items() if which != part.CHECK})
+        return decision._replace(
+            timers={which: when for which, when in decision.timers.items() if which != committed_offsets.CHECK}
+        )
 
     patch.setattr(Offsets, "expired", expired)
 

@@ -16,7 +16,7 @@ FIRST_MS = 1_795_000_000_000
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environment:
     bootstrap: str
     directory: Path
     name: str
@@ -38,7 +38,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Kind:
-    prepare: Callable[[Surroundings], Prepared]
+    prepare: Callable[[Environment], Prepared]
     kills: Sequence[Kill]
 
 
@@ -72,7 +72,7 @@ def records(count: int = ROWS) -> list[Record]:
     ]
 
 
-def job_file(around: Surroundings, jobs: str) -> Path:
+def job_file(around: Environment, jobs: str) -> Path:
     file = around.directory / "jobs.toml"
     config = "\n".join(f'"{key}" = "{value}"' for key, value in {**SPARK_CONFIG, **around.spark_config}.items())
     file.write_text(
@@ -92,7 +92,7 @@ path = "{around.directory}/lake"
     return file
 
 
-def prepare_transform(around: Surroundings) -> Prepared:
+def prepare_transform(around: Environment) -> Prepared:
     source, target = f"{around.name}-in", f"{around.name}-out"
     rows = records()
     make_topic(around.bootstrap, source, PARTITIONS)
@@ -114,7 +114,7 @@ topics = ["{source}"]
     return Prepared(file, lambda: check_rows(around, target, expected))
 
 
-def prepare_replay(around: Surroundings) -> Prepared:
+def prepare_replay(around: Environment) -> Prepared:
     """The lake's table is one that the driver of the test writes, with the archive's columns."""
     from tests.pipeline.chaos.lake_table import write_table
 
@@ -147,7 +147,7 @@ def places(rows: Sequence[Record]) -> Iterator[tuple[int, int]]:
         ends[partition] += 1
 
 
-def check_rows(around: Surroundings, topic: str, expected: Sequence[Record]) -> None:
+def check_rows(around: Environment, topic: str, expected: Sequence[Record]) -> None:
     """The same rows once each, and the rows of a key in their order."""
     read = read_topic(around.bootstrap, topic)
     assert sorted(map(_content, read)) == sorted(map(_content, expected))

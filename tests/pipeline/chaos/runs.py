@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.pipeline.chaos.job_runs import Kill, KilledJob
-from tests.pipeline.chaos.kinds import KINDS, Surroundings
+from tests.pipeline.chaos.kinds import KINDS, Environment
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def carry_out(run: PlannedRun, bootstrap: str, number: int, master: str = "local
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-chaos-") as folder:
         name = f"chaos-{run.kind}-{number}-{time.time_ns() // 1_000_000}"
-        prepared = KINDS[run.kind].prepare(Surroundings(bootstrap, Path(folder), name, master))
+        prepared = KINDS[run.kind].prepare(Environment(bootstrap, Path(folder), name, master))
         job = KilledJob(Path(folder), prepared.job_file)
         job.run_to_the_end(run.kill)
         prepared.check()

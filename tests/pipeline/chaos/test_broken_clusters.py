@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from services.pipeline.job_file.file import parse_job_file
 from services.pipeline.job_file.transform import TransformJob
-from services.pipeline.jobs.running import RunningStream, Surroundings
+from services.pipeline.jobs.running import Environment, RunningStream
 from services.pipeline.jobs.transform import start_transform
 from tests.pipeline.jobs_in_process import job_file
 from tests.pipeline.sink.topics import read_topic
@@ -39,7 +39,7 @@ topics = ["{topic}"]
     file = parse_job_file(job_file(bootstrap, lake, job))
     copy = file.jobs["copy"]
     assert isinstance(copy, TransformJob)
-    return start_transform(copy, Surroundings(spark, file.cluster, file.lake))
+    return start_transform(copy, Environment(spark, file.cluster, file.lake))
 
 
 @pytest.mark.timeout(600)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.chaos.job_runs import Kill, KilledJob
-from tests.pipeline.chaos.kinds import KINDS, SPARK_CONFIG, Surroundings
+from tests.pipeline.chaos.kinds import KINDS, SPARK_CONFIG, Environment
 from tests.pipeline.chaos.standalone import StandaloneMaster
 from tests.pipeline.driver_process import run_while_executors_are_killed
 from tests.pipeline.killed_archive import KilledArchive, broken_values, expected_values, records
@@ -60,7 +60,7 @@ def spark_table(standalone: StandaloneMaster, directory: Path) -> str:
 def test_a_job_whose_executors_are_killed_before_and_after_a_commit_writes_each_record_once(
     bootstrap: str, standalone: StandaloneMaster, tmp_path: Path, topic: str, kind: str
 ) -> None:
-    around = Surroundings(bootstrap, tmp_path, topic, standalone.url, len(SINK_KILLS), standalone.config(tmp_path))
+    around = Environment(bootstrap, tmp_path, topic, standalone.url, len(SINK_KILLS), standalone.config(tmp_path))
     prepared = KINDS[kind].prepare(around)
     job = KilledJob(tmp_path, prepared.job_file)
     job.run_to_the_end(*SINK_KILLS)

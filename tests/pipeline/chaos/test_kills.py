@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.chaos.job_runs import Kill, KilledJob
-from tests.pipeline.chaos.kinds import CHAIN, CHAIN_BATCHES, CHAIN_MASTER, KINDS, Surroundings
+from tests.pipeline.chaos.kinds import CHAIN, CHAIN_BATCHES, CHAIN_MASTER, KINDS, Environment
 from tests.pipeline.chaos.runs import PlannedRun, carry_out
 from tests.support.cluster_harness import LocalCluster
 
@@ -30,6 +30,6 @@ def test_what_comes_out_is_exact_whoever_is_killed(cluster: LocalCluster, run: P
 
 @pytest.mark.timeout(900)
 def test_a_replay_that_is_killed_at_step_after_step_is_exact(cluster: LocalCluster, tmp_path: Path, topic: str) -> None:
-    prepared = KINDS["replay"].prepare(Surroundings(cluster.bootstrap, tmp_path, topic, CHAIN_MASTER, CHAIN_BATCHES))
+    prepared = KINDS["replay"].prepare(Environment(cluster.bootstrap, tmp_path, topic, CHAIN_MASTER, CHAIN_BATCHES))
     KilledJob(tmp_path, prepared.job_file).run_to_the_end(*CHAIN)
     prepared.check()

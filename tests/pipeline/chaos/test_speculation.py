@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.chaos.job_runs import Kill, KilledJob
-from tests.pipeline.chaos.kinds import KINDS, Surroundings
+from tests.pipeline.chaos.kinds import KINDS, Environment
 from tests.pipeline.chaos.standalone import StandaloneMaster
 
 MEETINGS = (
@@ -33,7 +33,7 @@ SPECULATION = {
 def test_two_attempts_of_a_task_at_once_leave_each_record_once(bootstrap: str, tmp_path: Path, topic: str) -> None:
     with StandaloneMaster(tmp_path) as standalone:
         settings = {**standalone.config(tmp_path), **SPECULATION}
-        around = Surroundings(bootstrap, tmp_path, topic, standalone.url, len(MEETINGS), settings)
+        around = Environment(bootstrap, tmp_path, topic, standalone.url, len(MEETINGS), settings)
         prepared = KINDS["transform"].prepare(around)
         job = KilledJob(tmp_path, prepared.job_file)
         job.run_to_the_end(*(kill for meeting in MEETINGS for kill in meeting))

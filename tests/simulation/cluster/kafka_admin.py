@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from libs.wire.api_keys import ApiKey
-from libs.wire.messages import alter_partition_reassignments as reassignments
-from libs.wire.messages import elect_leaders
+from libs.wire.messages import alter_partition_reassignments, elect_leaders
 from tests.simulation.cluster.kafka_client import Link, Partition, call
 
 ELECT_LEADERS_VERSION, REASSIGNMENTS_VERSION = 2, 0
@@ -34,19 +33,19 @@ async def elect(link: Link, kind: int, partitions: Sequence[Partition], timeout_
 async def reassign(link: Link, wanted: Mapping[Partition, Sequence[int] | None], timeout_s: float) -> dict[Partition, int]:
     """The error of each. None instead of replicas cancels what is under way."""
     topics = [
-        reassignments.ReassignableTopic(
-            topic, [reassignments.ReassignablePartition(index, None if replicas is None else list(replicas))]
+        alter_partition_reassignments.ReassignableTopic(
+            topic, [alter_partition_reassignments.ReassignablePartition(index, None if replicas is None else list(replicas))]
         )
         for (topic, index), replicas in wanted.items()
     ]
-    request = reassignments.AlterPartitionReassignmentsRequest(int(timeout_s * 1000), topics=topics)
+    request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(int(timeout_s * 1000), topics=topics)
     answer = await call(
         link,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         REASSIGNMENTS_VERSION,
-        reassignments.write_request,
+        alter_partition_reassignments.write_request,
         request,
-        reassignments.read_response,
+        alter_partition_reassignments.read_response,
         timeout_s + 1,
     )
     return {(topic.name, each.partition_index): each.error_code for topic in answer.responses for each in topic.partitions}

@@ -21,7 +21,7 @@ from libs.coordinator.shards.driver import ShardDriver
 from libs.rpc.client.client_connection import ClientConnection
 from libs.rpc.contracts.replication import Pulled, PulledFrom
 from libs.runtime.identity import IncarnationDamaged
-from services.controller.core.elections import leader_election as elections
+from services.controller.core.elections import leader_election
 from services.controller.core.reassignment import reassignment
 from services.controller.term.fenced_writer import FencedWriter
 from services.gateway.appends.appends import Appends
@@ -37,7 +37,7 @@ from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.offsets.pending_offsets import PendingOffsets
 from services.storage.cleanup.log_cleaner import LogCleaner
 from services.storage.core.produce.ownership import Ownership
-from services.storage.core.replication.follower import following as deciding
+from services.storage.core.replication.follower import following
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.produce.transaction_verification import TransactionVerification
@@ -69,8 +69,8 @@ def leader_counts_itself_alone() -> Any:
 def logs_never_part() -> Any:
     """A follower appends behind what its leader does not have."""
 
-    def decide(answer: Pulled, own: deciding.LocalLog) -> deciding.Decision:
-        return deciding.decide(replace(answer, diverging_epoch=-1), own)
+    def decide(answer: Pulled, own: following.LocalLog) -> following.Decision:
+        return following.decide(replace(answer, diverging_epoch=-1), own)
 
     return patch.object(applying, "decide", decide)
 
@@ -92,7 +92,7 @@ def anybody_leads() -> Any:
         found = [InSync(one.node_id, live[one.node_id].incarnation) for one in state.replicas if one.node_id in live]
         return found[0] if found else None
 
-    return patch.object(elections, "offline", offline)
+    return patch.object(leader_election, "offline", offline)
 
 
 def duplicates_are_stored() -> Any:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from libs.cluster import image_follower
 from libs.rpc.contracts.storage import LogEnds
-from services.controller.core.elections import leader_election as elections
+from services.controller.core.elections import leader_election
 from services.controller.elections import log_end_survey
 from services.storage.disks.volume_stamps import VolumeStamps
 from tests.simulation.cluster.repairs import (
@@ -63,7 +63,7 @@ MUTANTS: dict[str, Bug] = {
         Mutant(VolumeStamps.compare, "if own < recorded:", "if False:").planted, range(3)
     ),
     "of a volume that went back only the ISR is surveyed": Bug(
-        Mutant(elections.last_resort, SURVEYED, "if True:").planted, range(3)
+        Mutant(leader_election.last_resort, SURVEYED, "if True:").planted, range(3)
     ),
     "a log tells its end while it may still grow in an older epoch": Bug(surveys_name_no_epoch, range(3)),
 }

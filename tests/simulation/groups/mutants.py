@@ -30,8 +30,8 @@ MUTANTS: dict[str, Mutant] = {
     "failed decisions are not reverted": M(Shard._back_to, "self._journal.revert_to(marks.journal)", "pass"),
     "an append that nobody answers is taken for refused": M(
         Shard.outcome_unknown,
-        "self._become(Fact.OUTCOME_UNKNOWN)",
-        "self.state is State.SERVING or self._become(Fact.OUTCOME_UNKNOWN)",
+        "self._become(Event.OUTCOME_UNKNOWN)",
+        "self.state is State.SERVING or self._become(Event.OUTCOME_UNKNOWN)",
     ),
     "changes of tables are not noted": M(Table.__setitem__, "journal.note(self, key)", "pass"),
     # the classic protocol

@@ -9,11 +9,10 @@ from libs.cluster.partition_table import TopicPartitions, Versions
 from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica, Topic
 from libs.rpc.contracts.controller import AlterPartitionsReply
 from libs.rpc.messages.errors import RpcError
-from services.controller.core.elections import leader_election as elections
+from services.controller.core.elections import leader_election
 from services.controller.core.model.refusal import Refused
 from services.controller.core.model.replica_health import LiveNode, live_nodes
-from services.controller.core.partitions import isr_changes as isr_core
-from services.controller.core.partitions import partition_reconciler as brokers
+from services.controller.core.partitions import isr_changes, partition_reconciler
 from services.controller.core.partitions.partition_states import follows_the_table
 from tests.simulation.replication.member import KEY, TOPIC, StorageMember
 from tests.simulation.replication.network import Network
@@ -99,7 +98,7 @@ class Controller:
         """Raises RpcError."""
         asked: Any = request
         try:
-            decision = isr_core.alter_partitions(self.image, asked, self.live, lambda _: self.synced)
+            decision = isr_changes.alter_partitions(self.image, asked, self.live, lambda _: self.synced)
         except Refused as refused:
             raise RpcError(int(refused.error), str(refused)) from refused
         for _, _, state in decision.changed:
@@ -108,7 +107,7 @@ class Controller:
 
     def lead(self, member: InSync) -> None:
         """Elects the leader that an operator chose among the eligible replicas."""
-        led = elections.led_by(self.state, member)
+        led = leader_election.led_by(self.state, member)
         if led is not self.state:
             self.write(replace(led, partition_epoch=self.state.partition_epoch + 1))
 
@@ -123,14 +122,14 @@ class Controller:
 
     def _settle(self) -> None:
         self._settling = False
-        settled = brokers.reconcile(self.state, self.live, synced=self.synced)
+        settled = partition_reconciler.reconcile(self.state, self.live, synced=self.synced)
         if settled is not self.state:
             self.write(settled)
         if self.state.leader < 0:
             self._simulator.loop.call_later(0.05, self._ask_logs, context=NO_PROCESS)
 
     def _ask_logs(self) -> None:
-        question = elections.log_end_query(self.state, self.live, synced=self.synced, unclean=False)
+        question = leader_election.log_end_query(self.state, self.live, synced=self.synced, unclean=False)
         if question is None:
             return
         reaches = {}
@@ -138,8 +137,8 @@ class Controller:
             if node.in_sync in question.candidates and node.partition is not None:
                 log = node.log
                 latest = log.epochs.epoch_for(log.log_end_offset - 1) if log.batches else -1
-                reaches[node.in_sync] = elections.ReplicaLogEnd(latest, log.log_end_offset)
-        elected = elections.elect_by_logs(self.state, question, reaches)
+                reaches[node.in_sync] = leader_election.ReplicaLogEnd(latest, log.log_end_offset)
+        elected = leader_election.elect_by_logs(self.state, question, reaches)
         if elected is not None:
             self.write(elected)
             self._settle_soon()

@@ -4,10 +4,10 @@
 """
 
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
-from services.controller.core.elections import leader_election as elections
+from services.controller.core.elections import leader_election
 from services.controller.core.model import replica_health
 from services.controller.core.partitions import isr_changes as isr
-from services.controller.core.partitions import partition_reconciler as brokers
+from services.controller.core.partitions import partition_reconciler
 from services.storage.core.fetch import fetch_rules
 from services.storage.core.replication import leadership
 from services.storage.core.replication.follower import following
@@ -91,22 +91,24 @@ MUTANTS: dict[str, Mutant] = {
     # roles
     "a restarted leader leads on": M(leadership.decide_role, " and state.leader_incarnation == incarnation", ""),
     # the controller
-    "the ISR is emptied": M(brokers._isr, " or state.isr", ""),
+    "the ISR is emptied": M(partition_reconciler._isr, " or state.isr", ""),
     "a dead leader is kept": M(
-        elections.leader_of,
+        leader_election.leader_of,
         "if health is not ReplicaHealth.STEADY:\n        return offline",
         "if False:\n        return offline",
     ),
     "any live replica leads": M(
-        elections.offline,
+        leader_election.offline,
         "next(iter(electable(state, live)), None)",
         "next((InSync(r.node_id, live[r.node_id].incarnation) for r in state.replicas if r.node_id in live), None)",
     ),
-    "unclean elections by default": M(elections.log_end_query, "if unclean and not is_doubted(state) and (", "if ("),
+    "unclean elections by default": M(leader_election.log_end_query, "if unclean and not is_doubted(state) and (", "if ("),
     "a restarted replica is as it was": M(replica_health.health_of, "if node.incarnation == member.incarnation:", "if True:"),
-    "a new leader opens no epoch": M(elections.led_by, "leader_epoch=state.leader_epoch + 1", "leader_epoch=state.leader_epoch"),
+    "a new leader opens no epoch": M(
+        leader_election.led_by, "leader_epoch=state.leader_epoch + 1", "leader_epoch=state.leader_epoch"
+    ),
     "a new state has the old epoch": M(
-        brokers.reconcile, "partition_epoch=state.partition_epoch + 1", "partition_epoch=state.partition_epoch"
+        partition_reconciler.reconcile, "partition_epoch=state.partition_epoch + 1", "partition_epoch=state.partition_epoch"
     ),
     "proposals on an older state are taken": M(
         isr._refusal, "if proposal.partition_epoch < state.partition_epoch and", "if False and"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libs.wire.record_batches.records import Record, build_batch
-from services.controller.core.elections import leader_election as elections
+from services.controller.core.elections import leader_election
 from tests.simulation.replication.checks import HEADER_SIZE, Checks
 from tests.simulation.replication.controller import Controller
 from tests.simulation.replication.member import KEY, StorageMember, config_of
@@ -258,7 +258,7 @@ class ReplicationRun:
 
     def _move_leader(self, node: StorageMember) -> None:
         state = self.controller.state
-        able = elections.electable(state, self.controller.live)
+        able = leader_election.electable(state, self.controller.live)
         if state.leader >= 0 and able:
             self.controller.lead(self.random.choice(able))
         if self.random.random() < 0.4:

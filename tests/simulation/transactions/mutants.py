@@ -44,8 +44,8 @@ MUTANTS: dict[str, Mutant] = {
     "failed decisions are not reverted": M(Shard._back_to, "self._journal.revert_to(marks.journal)", "pass"),
     "an unknown append is taken for refused": M(
         Shard.outcome_unknown,
-        "self._become(Fact.OUTCOME_UNKNOWN)",
-        "self.state is State.SERVING or self._become(Fact.OUTCOME_UNKNOWN)",
+        "self._become(Event.OUTCOME_UNKNOWN)",
+        "self.state is State.SERVING or self._become(Event.OUTCOME_UNKNOWN)",
     ),
     "the first marker completes a transaction": M(MarkerWriter._done, "if not ending.missing:", "if True:"),
     "a new owner writes no markers": M(TransactionCoordinator._watch, "state is State.SERVING and", "False and"),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from libs.cluster.records import InSync
 from services.storage.core.replication.leader.follower_progress import LagLimits
-from services.storage.core.replication.leader.in_sync import TRANSITIONS, Fact, InSyncReplicas, Proposal, Standing
+from services.storage.core.replication.leader.in_sync import TRANSITIONS, Event, InSyncReplicas, Proposal, Standing
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.core.replication.leadership import Lead
 from tests.storage.core.taken_effects import rose
@@ -51,13 +51,13 @@ def nodes(proposal: Proposal | None) -> list[int]:
 
 def test_the_isr_of_a_state_holds_wherever_a_replica_stood() -> None:
     for standing in Standing:
-        assert TRANSITIONS[standing, Fact.SHOWN_IN] is Standing.IN
-        assert TRANSITIONS[standing, Fact.SHOWN_OUT] is Standing.OUT
+        assert TRANSITIONS[standing, Event.SHOWN_IN] is Standing.IN
+        assert TRANSITIONS[standing, Event.SHOWN_OUT] is Standing.OUT
 
 
 def test_a_refusal_leads_back_to_where_the_proposal_began() -> None:
-    assert TRANSITIONS[TRANSITIONS[Standing.OUT, Fact.PROPOSED_IN], Fact.REFUSED] is Standing.OUT
-    assert TRANSITIONS[TRANSITIONS[Standing.IN, Fact.PROPOSED_OUT], Fact.REFUSED] is Standing.IN
+    assert TRANSITIONS[TRANSITIONS[Standing.OUT, Event.PROPOSED_IN], Event.REFUSED] is Standing.OUT
+    assert TRANSITIONS[TRANSITIONS[Standing.IN, Event.PROPOSED_OUT], Event.REFUSED] is Standing.IN
 
 
 def test_one_proposal_at_a_time() -> None:

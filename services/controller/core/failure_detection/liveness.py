@@ -33,7 +33,7 @@ class State(Enum):
     DEAD = "dead"
 
 
-class Fact(Enum):
+class Event(Enum):
     HEARTBEAT = "heartbeat"
     CONNECTION_LOST = "connection lost"
     UNHEARD = "never heard of"
@@ -43,27 +43,27 @@ class Fact(Enum):
     SILENCE = "silence"
 
 
-TRANSITIONS: Final[Mapping[State, Mapping[Fact, State]]] = {
+TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.ALIVE: {
-        Fact.HEARTBEAT: State.ALIVE,
-        Fact.CONNECTION_LOST: State.SUSPECTED,
-        Fact.UNHEARD: State.SUSPECTED,
-        Fact.SILENCE: State.DEAD,
+        Event.HEARTBEAT: State.ALIVE,
+        Event.CONNECTION_LOST: State.SUSPECTED,
+        Event.UNHEARD: State.SUSPECTED,
+        Event.SILENCE: State.DEAD,
     },
     State.SUSPECTED: {
-        Fact.HEARTBEAT: State.ALIVE,
-        Fact.PROBE_SENT: State.PROBING,
-        Fact.SILENCE: State.DEAD,
+        Event.HEARTBEAT: State.ALIVE,
+        Event.PROBE_SENT: State.PROBING,
+        Event.SILENCE: State.DEAD,
     },
     State.PROBING: {
-        Fact.HEARTBEAT: State.ALIVE,
-        Fact.NOT_REFUSED: State.SUSPECTED,
-        Fact.REFUSED: State.DEAD,
-        Fact.SILENCE: State.DEAD,
+        Event.HEARTBEAT: State.ALIVE,
+        Event.NOT_REFUSED: State.SUSPECTED,
+        Event.REFUSED: State.DEAD,
+        Event.SILENCE: State.DEAD,
     },
-    State.DEAD: {Fact.HEARTBEAT: State.ALIVE},
+    State.DEAD: {Event.HEARTBEAT: State.ALIVE},
 }
-"""A missing fact changes nothing: it came too late."""
+"""A missing event changes nothing: it came too late."""
 
 
 class Process(NamedTuple):
@@ -112,18 +112,18 @@ class Liveness:
         watched = self._watched.get(process)
         if watched is not None:
             watched.heard, watched.heard_ms, watched.probes = True, now_ms, 0
-            _apply(watched, Fact.HEARTBEAT)
+            _apply(watched, Event.HEARTBEAT)
 
     def connection_lost(self, process: Process, now_ms: int) -> None:
         watched = self._watched.get(process)
-        if watched is not None and _apply(watched, Fact.CONNECTION_LOST):
+        if watched is not None and _apply(watched, Event.CONNECTION_LOST):
             watched.probe_ms = now_ms
 
     def due_probes(self, now_ms: int) -> list[Process]:
         """The processes to probe now. Report each result to `probed`."""
         due = [process for process, w in self._watched.items() if w.state is State.SUSPECTED and w.probe_ms <= now_ms]
         for process in due:
-            _apply(self._watched[process], Fact.PROBE_SENT)
+            _apply(self._watched[process], Event.PROBE_SENT)
         return due
 
     def next_probe_ms(self) -> int | None:
@@ -131,7 +131,7 @@ class Liveness:
 
     def probed(self, process: Process, now_ms: int, *, refused: bool) -> None:
         watched = self._watched.get(process)
-        if watched is None or not _apply(watched, Fact.REFUSED if refused else Fact.NOT_REFUSED):
+        if watched is None or not _apply(watched, Event.REFUSED if refused else Event.NOT_REFUSED):
             return
         watched.probe_ms = now_ms + PROBE_AGAIN_MS[min(watched.probes, len(PROBE_AGAIN_MS) - 1)]
         watched.probes += 1
@@ -147,13 +147,13 @@ class Liveness:
         self.cut_off = in_doubt and any(process.role == STORAGE for process in silent)
         for watched in self._watched.values():
             if not watched.heard and watched.state is State.ALIVE and now_ms - watched.heard_ms >= UNHEARD_MS:
-                _apply(watched, Fact.UNHEARD)
+                _apply(watched, Event.UNHEARD)
                 watched.probe_ms = now_ms
         # A silent controller is not declared dead: the election's lease decides about the active one. While this controller may
         # be cut off itself, nobody is declared dead, or shards would move for nothing.
         for process in () if in_doubt else silent:
             if process.role != CONTROLLER:
-                _apply(self._watched[process], Fact.SILENCE)
+                _apply(self._watched[process], Event.SILENCE)
 
     def _forgive_own_pause(self, now_ms: int, since_last_ms: int) -> None:
         late_ms = now_ms - self._ticked_ms - since_last_ms if self._ticked_ms is not None else 0
@@ -171,9 +171,9 @@ class Liveness:
         ]
 
 
-def _apply(watched: _Watched, fact: Fact) -> bool:
-    """Applies `fact`, and says whether it changed anything."""
-    after = TRANSITIONS[watched.state].get(fact)
+def _apply(watched: _Watched, event: Event) -> bool:
+    """Applies `event`, and says whether it changed anything."""
+    after = TRANSITIONS[watched.state].get(event)
     if after is None:
         return False
     watched.state = after

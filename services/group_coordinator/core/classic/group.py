@@ -13,7 +13,7 @@ from libs.lean_dataclass import dataclass
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.member import Member, PendingMember, from_log
-from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
+from services.group_coordinator.core.classic.states import TRANSITIONS, Event, State
 from services.group_coordinator.core.model.group_tables import GroupTables
 from services.group_coordinator.core.model.records import ClassicGroupChanged
 from services.group_coordinator.core.model.working_copy import WorkingCopy
@@ -143,7 +143,7 @@ class Group(GroupTables[Facts, Member]):
                 self.unsynced.clear()
                 facts = self.facts
                 self._become(
-                    Fact.REBALANCES, now_ms, reason=reason, begun_ms=now_ms, initial=facts.state is State.EMPTY,
+                    Event.REBALANCES, now_ms, reason=reason, begun_ms=now_ms, initial=facts.state is State.EMPTY,
                     newcomers=False, join_due_ms=due_ms, remaining_ms=remaining_ms, rebalances=facts.rebalances + 1,
                     rebalancing_ms=facts.rebalanced_ms(now_ms),
                 )  # fmt: skip
@@ -156,7 +156,7 @@ class Group(GroupTables[Facts, Member]):
                     if member.new:
                         self.members[member.member_id] = replace(member, new=False)
                 self._become(
-                    Fact.JOINED, now_ms, generation=generation, protocol=protocol, leader=leader, sync_due_ms=sync_due_ms
+                    Event.JOINED, now_ms, generation=generation, protocol=protocol, leader=leader, sync_due_ms=sync_due_ms
                 )  # fmt: skip
 
     def _join(self, change: changes.MemberJoined) -> None:
@@ -206,7 +206,7 @@ class Group(GroupTables[Facts, Member]):
             add_to_count(self.supporters, name, by)
         add_to_count(self.timeouts, member.rebalance_timeout_ms, by)
 
-    def _become(self, fact: Fact, now_ms: int, **also: Any) -> None:
+    def _become(self, fact: Event, now_ms: int, **also: Any) -> None:
         facts = self.facts
         self.facts = replace(facts, state=TRANSITIONS[facts.state, fact], since_ms=now_ms, **also)
 
@@ -217,7 +217,7 @@ class Group(GroupTables[Facts, Member]):
         now_ms = record.state_changed_ms
         if not record.members:
             self._become(
-                Fact.NOBODY_LEFT, now_ms, generation=record.generation, protocol=None, leader=None, logged=True, initial=False,
+                Event.NOBODY_LEFT, now_ms, generation=record.generation, protocol=None, leader=None, logged=True, initial=False,
                 rebalancing_ms=self.facts.rebalanced_ms(now_ms),
             )  # fmt: skip
             return
@@ -227,7 +227,7 @@ class Group(GroupTables[Facts, Member]):
                 self.members[logged.member_id] = replace(member, assignment=logged.assignment)
         if self.state is State.COMPLETING_REBALANCE:
             self.syncing.clear()
-            self._become(Fact.ASSIGNED, now_ms, logged=True, rebalancing_ms=self.facts.rebalanced_ms(now_ms))
+            self._become(Event.ASSIGNED, now_ms, logged=True, rebalancing_ms=self.facts.rebalanced_ms(now_ms))
         else:
             assert self.state is State.STABLE, self.state
 

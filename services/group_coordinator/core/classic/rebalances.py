@@ -6,7 +6,7 @@ from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.group_decision import GroupDecision, join_park, joins_key, syncs_key
-from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
+from services.group_coordinator.core.classic.states import TRANSITIONS, Event, State
 from services.group_coordinator.core.model.group_events import TOO_SLOW, RebalanceBegan, RebalanceEnded
 from services.group_coordinator.core.model.group_kind import CLASSIC
 from services.group_coordinator.core.model.records import ClassicGroupChanged
@@ -14,7 +14,7 @@ from services.group_coordinator.core.model.records import ClassicGroupChanged
 
 def rebalance(group_decision: GroupDecision, reason: str) -> None:
     """Begins a rebalance, or continues the one in progress."""
-    if (group_decision.group.state, Fact.REBALANCES) in TRANSITIONS:
+    if (group_decision.group.state, Event.REBALANCES) in TRANSITIONS:
         prepare_rebalance(group_decision, reason)
     else:
         complete_if_all_joined(group_decision)

@@ -15,7 +15,7 @@ class State(Enum):
     """The group does not exist, or no longer. No table holds one."""
 
 
-class Fact(Enum):
+class Event(Enum):
     REBALANCES = "a member joins, leaves, times out or changes its metadata"
     JOINED = "all members joined, or the rebalance timeout is over"
     NOBODY_LEFT = "no member joined, and none is left"
@@ -23,15 +23,15 @@ class Fact(Enum):
     REMOVED = "the group is removed"
 
 
-TRANSITIONS: dict[tuple[State, Fact], State] = {
-    (State.EMPTY, Fact.REBALANCES): State.PREPARING_REBALANCE,
-    (State.STABLE, Fact.REBALANCES): State.PREPARING_REBALANCE,
-    (State.COMPLETING_REBALANCE, Fact.REBALANCES): State.PREPARING_REBALANCE,
-    (State.PREPARING_REBALANCE, Fact.JOINED): State.COMPLETING_REBALANCE,
-    (State.PREPARING_REBALANCE, Fact.NOBODY_LEFT): State.EMPTY,
-    (State.COMPLETING_REBALANCE, Fact.ASSIGNED): State.STABLE,
-    (State.EMPTY, Fact.REMOVED): State.DEAD,
-    (State.PREPARING_REBALANCE, Fact.REMOVED): State.DEAD,
-    (State.COMPLETING_REBALANCE, Fact.REMOVED): State.DEAD,
-    (State.STABLE, Fact.REMOVED): State.DEAD,
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.EMPTY, Event.REBALANCES): State.PREPARING_REBALANCE,
+    (State.STABLE, Event.REBALANCES): State.PREPARING_REBALANCE,
+    (State.COMPLETING_REBALANCE, Event.REBALANCES): State.PREPARING_REBALANCE,
+    (State.PREPARING_REBALANCE, Event.JOINED): State.COMPLETING_REBALANCE,
+    (State.PREPARING_REBALANCE, Event.NOBODY_LEFT): State.EMPTY,
+    (State.COMPLETING_REBALANCE, Event.ASSIGNED): State.STABLE,
+    (State.EMPTY, Event.REMOVED): State.DEAD,
+    (State.PREPARING_REBALANCE, Event.REMOVED): State.DEAD,
+    (State.COMPLETING_REBALANCE, Event.REMOVED): State.DEAD,
+    (State.STABLE, Event.REMOVED): State.DEAD,
 }

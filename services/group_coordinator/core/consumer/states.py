@@ -19,7 +19,7 @@ class State(Enum):
     """The group does not exist, or no longer. No table holds one."""
 
 
-class Fact(Enum):
+class Event(Enum):
     ASSIGNED = "a heartbeat makes a new target assignment: a member joined, left or changed its subscription, or topics changed"
     FENCED = "a member leaves or is removed, and others remain"
     AWAY = "a static member leaves for a while, or a member joins without a subscription"
@@ -28,16 +28,16 @@ class Fact(Enum):
     REMOVED = "the group is removed"
 
 
-TRANSITIONS: dict[tuple[State, Fact], State] = {
-    (State.EMPTY, Fact.ASSIGNED): State.RECONCILING,
-    (State.ASSIGNING, Fact.ASSIGNED): State.RECONCILING,
-    (State.STABLE, Fact.ASSIGNED): State.RECONCILING,
-    (State.RECONCILING, Fact.RECONCILED): State.STABLE,
-    (State.STABLE, Fact.AWAY): State.RECONCILING,
-    (State.RECONCILING, Fact.FENCED): State.ASSIGNING,
-    (State.STABLE, Fact.FENCED): State.ASSIGNING,
-    (State.ASSIGNING, Fact.NOBODY_LEFT): State.EMPTY,
-    (State.RECONCILING, Fact.NOBODY_LEFT): State.EMPTY,
-    (State.STABLE, Fact.NOBODY_LEFT): State.EMPTY,
-    (State.EMPTY, Fact.REMOVED): State.DEAD,
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.EMPTY, Event.ASSIGNED): State.RECONCILING,
+    (State.ASSIGNING, Event.ASSIGNED): State.RECONCILING,
+    (State.STABLE, Event.ASSIGNED): State.RECONCILING,
+    (State.RECONCILING, Event.RECONCILED): State.STABLE,
+    (State.STABLE, Event.AWAY): State.RECONCILING,
+    (State.RECONCILING, Event.FENCED): State.ASSIGNING,
+    (State.STABLE, Event.FENCED): State.ASSIGNING,
+    (State.ASSIGNING, Event.NOBODY_LEFT): State.EMPTY,
+    (State.RECONCILING, Event.NOBODY_LEFT): State.EMPTY,
+    (State.STABLE, Event.NOBODY_LEFT): State.EMPTY,
+    (State.EMPTY, Event.REMOVED): State.DEAD,
 }

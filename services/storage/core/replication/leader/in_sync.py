@@ -22,7 +22,7 @@ class Standing(Enum):
     LEAVING = "leaving"
 
 
-class Fact(Enum):
+class Event(Enum):
     PROPOSED_IN = "we propose that it is in"
     PROPOSED_OUT = "we propose that it is out"
     SHOWN_IN = "a later state has it"
@@ -30,21 +30,21 @@ class Fact(Enum):
     REFUSED = "the controller refused what we proposed"
 
 
-TRANSITIONS: dict[tuple[Standing, Fact], Standing] = {
-    (Standing.OUT, Fact.PROPOSED_IN): Standing.JOINING,
-    (Standing.OUT, Fact.SHOWN_IN): Standing.IN,
-    (Standing.OUT, Fact.SHOWN_OUT): Standing.OUT,
-    (Standing.JOINING, Fact.SHOWN_IN): Standing.IN,
-    (Standing.JOINING, Fact.SHOWN_OUT): Standing.OUT,
-    (Standing.JOINING, Fact.REFUSED): Standing.OUT,
-    (Standing.IN, Fact.PROPOSED_IN): Standing.IN,
-    (Standing.IN, Fact.PROPOSED_OUT): Standing.LEAVING,
-    (Standing.IN, Fact.SHOWN_IN): Standing.IN,
-    (Standing.IN, Fact.SHOWN_OUT): Standing.OUT,
-    (Standing.IN, Fact.REFUSED): Standing.IN,
-    (Standing.LEAVING, Fact.SHOWN_IN): Standing.IN,
-    (Standing.LEAVING, Fact.SHOWN_OUT): Standing.OUT,
-    (Standing.LEAVING, Fact.REFUSED): Standing.IN,
+TRANSITIONS: dict[tuple[Standing, Event], Standing] = {
+    (Standing.OUT, Event.PROPOSED_IN): Standing.JOINING,
+    (Standing.OUT, Event.SHOWN_IN): Standing.IN,
+    (Standing.OUT, Event.SHOWN_OUT): Standing.OUT,
+    (Standing.JOINING, Event.SHOWN_IN): Standing.IN,
+    (Standing.JOINING, Event.SHOWN_OUT): Standing.OUT,
+    (Standing.JOINING, Event.REFUSED): Standing.OUT,
+    (Standing.IN, Event.PROPOSED_IN): Standing.IN,
+    (Standing.IN, Event.PROPOSED_OUT): Standing.LEAVING,
+    (Standing.IN, Event.SHOWN_IN): Standing.IN,
+    (Standing.IN, Event.SHOWN_OUT): Standing.OUT,
+    (Standing.IN, Event.REFUSED): Standing.IN,
+    (Standing.LEAVING, Event.SHOWN_IN): Standing.IN,
+    (Standing.LEAVING, Event.SHOWN_OUT): Standing.OUT,
+    (Standing.LEAVING, Event.REFUSED): Standing.IN,
 }
 """`PROPOSED_IN` of a member that is in: it restarted, caught up, and the ISR shall name its new incarnation."""
 
@@ -92,7 +92,7 @@ class InSyncReplicas:
         self.committed = {member.node_id: member.incarnation for member in isr}
         self.proposal = None
         for node in sorted(before | self.committed.keys()):
-            self._happened(node, Fact.SHOWN_IN if node in self.committed else Fact.SHOWN_OUT)
+            self._happened(node, Event.SHOWN_IN if node in self.committed else Event.SHOWN_OUT)
         return True
 
     def propose(self, isr: Mapping[int, int]) -> Proposal:
@@ -101,10 +101,10 @@ class InSyncReplicas:
             raise RuntimeError("a proposal is pending")
         for node, incarnation in isr.items():
             if self.committed.get(node) != incarnation:
-                self._happened(node, Fact.PROPOSED_IN)
+                self._happened(node, Event.PROPOSED_IN)
         for node in self.committed:
             if node not in isr:
-                self._happened(node, Fact.PROPOSED_OUT)
+                self._happened(node, Event.PROPOSED_OUT)
         members = tuple([InSync(node, incarnation) for node, incarnation in isr.items()])
         self.proposal = Proposal(self.leader_epoch, self.partition_epoch, members)
         return self.proposal
@@ -115,12 +115,12 @@ class InSyncReplicas:
             return False
         self.proposal = None
         for node, standing in list(self._standing.items()):
-            if (standing, Fact.REFUSED) in TRANSITIONS:
-                self._happened(node, Fact.REFUSED)
+            if (standing, Event.REFUSED) in TRANSITIONS:
+                self._happened(node, Event.REFUSED)
         return True
 
-    def _happened(self, node: int, fact: Fact) -> None:
-        standing = TRANSITIONS[self.standing(node), fact]
+    def _happened(self, node: int, event: Event) -> None:
+        standing = TRANSITIONS[self.standing(node), event]
         if standing is Standing.OUT:
             self._standing.pop(node, None)
         else:

@@ -58,23 +58,6 @@ class Children(Protocol):
         ...
 
 
-class InlineChildren:
-    """Children that do the work at once, in this process."""
-
-    def run(
-        self, work: "Work[A, R]", argument: A, on_progress: Report | None = None, *, quiet_s: float | None = None
-    ) -> "asyncio.Future[R]":
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        try:
-            future.set_result(work(argument, on_progress or (lambda _: None)))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-    def close(self) -> None:
-        pass
-
-
 @dataclass(slots=True, eq=False)
 class _Job:
     future: "asyncio.Future[Any]"

@@ -163,9 +163,3 @@ def memory_of(pid: int) -> Memory | None:
         return None
     mapped = sizes.get("Pss_File", 0)
     return Memory(sizes["Pss"] - mapped, mapped)
-
-
-def memory_bytes(pid: int) -> int | None:
-    """Own and mapped memory together."""
-    memory = memory_of(pid)
-    return None if memory is None else sum(memory)

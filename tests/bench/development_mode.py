@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from penstock.testing import Cluster
 
-from services.local.processes import memory_bytes
+from tests.support.process_memory import memory_bytes
 
 RUNS = 20
 IDLE_S = 60.0

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from services.local.processes import memory_bytes
 from tests.bench import frames, load
 from tests.bench.sides import Side
 from tests.compat.kafka.broker import KafkaBroker
 from tests.support.cluster_harness import LocalCluster
+from tests.support.process_memory import memory_bytes
 
 MB = 1_000_000
 LOG_BYTES = 1 << 30

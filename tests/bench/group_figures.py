@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-from services.local.processes import memory_bytes
 from tests.bench import group_frames, load
 from tests.bench.cases import unique
 from tests.bench.coordinators import COMING, coordinator_of
@@ -22,6 +21,7 @@ from tests.bench.group_cases import MEMBER_ID_REQUIRED
 from tests.bench.shard_takeover import GROUPS, PARTITIONS, full_shard, two_coordinators
 from tests.bench.sides import Side
 from tests.bench.systems import start_kafka, start_penstock
+from tests.support.process_memory import memory_bytes
 from tests.system.storm.topic import set_for_all
 
 MANY = 10_000

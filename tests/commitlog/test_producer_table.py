@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.commitlog.model.errors import DirectoryDamaged
-from libs.commitlog.opening.resume_points import ResumePoint, format_resume, parse_resume
+from libs.commitlog.opening.resume_points import ResumePoint, parse_resume
 from libs.commitlog.producers import producer_table
 from libs.commitlog.producers.producer_entries import CachedBatch, ProducerEntry, pack_entry, unpack_entry
-from libs.commitlog.producers.producer_snapshot import format_snapshot, parse_snapshot
+from libs.commitlog.producers.producer_snapshot import parse_snapshot
 from libs.commitlog.producers.producer_table import BUCKET_MAX, BUCKET_SIZE, SPREAD, PackedProducers, ProducerTable
 from libs.commitlog.segments.segment_progress import SegmentProgress
+from tests.support.whole_contents import format_resume, format_snapshot
 
 DAY = 86_400_000
 PROGRESS = SegmentProgress(1, 2, 3, 4, 5, 6, 7)

@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.commitlog.opening.resume_points import ResumePoint, format_resume, parse_resume
-from libs.commitlog.producers.producer_snapshot import format_snapshot, parse_snapshot
+from libs.commitlog.opening.resume_points import ResumePoint, parse_resume
+from libs.commitlog.producers.producer_snapshot import parse_snapshot
 from libs.commitlog.producers.producer_state import FRESH, CachedBatch, Duplicate, ProducerEntry, ProducerState
 from libs.commitlog.segments.segment_progress import SegmentProgress
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError, BatchHeader
 from libs.wire.record_batches.markers import Marker
+from tests.support.whole_contents import format_resume, format_snapshot
 
 MAX = 2**31 - 1
 

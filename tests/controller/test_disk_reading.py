@@ -9,12 +9,12 @@ from libs.cluster.saved_metadata import IMAGE_FILE
 from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.partition_log.directory import LogDirectory, write_moves
-from libs.commitlog.producers.producer_snapshot import format_snapshot
 from libs.commitlog.producers.producer_state import ProducerEntry
 from services.controller.core.recovery.node_holdings import DeletedPartition, HeldPartition, NodeHoldings
 from services.controller.recovery.__main__ import main
 from services.controller.recovery.disk_reading import DiskReading
 from services.controller.recovery.store_contents import RecoveryRefused
+from tests.support.whole_contents import format_snapshot
 
 FS = OsFileSystem()
 T, U = bytes([1]) * 16, bytes([2]) * 16

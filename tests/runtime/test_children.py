@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from libs.runtime.children import LENGTH, ChildDied, ChildProcesses, Children, ChildStalled, InlineChildren, Report
+from libs.runtime.children import LENGTH, ChildDied, ChildProcesses, Children, ChildStalled, Report
 from tests.runtime.child_jobs import add_one, die, echo, niceness, refuse, stay, wait_for
+from tests.support.inline_children import InlineChildren
 from tests.support.polling import until
 
 

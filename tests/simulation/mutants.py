@@ -26,6 +26,7 @@ from tests.simulation.disk import SimulatedDisk
 from tests.simulation.node import Node
 from tests.simulation.planted import PlantedBugs, Replace, replacing
 from tests.simulation.run import Run, SeedFailed
+from tests.support.whole_contents import whole
 
 UNFIT = TypeError, NameError
 """The bug does not fit into what it is planted in any more."""
@@ -148,7 +149,7 @@ def _(replace: Replace) -> None:
     def wrong(fs: Any, path: str, content: bytes | CheckedContent) -> None:
         fd = fs.open_append(path, create=not fs.exists(path))
         fs.truncate(fd, 0)
-        durable_files.write_all(fs, fd, content if isinstance(content, bytes) else content.whole())
+        durable_files.write_all(fs, fd, content if isinstance(content, bytes) else whole(content))
         fs.fdatasync(fd)
         fs.close(fd)
 

@@ -43,7 +43,7 @@ from libs.rpc.contracts.storage import (
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.rpc_server import Hello
 from libs.rpc.transport.socket_transport import SocketTransport
-from libs.runtime.children import Children, InlineChildren
+from libs.runtime.children import Children
 from libs.runtime.process import Identity
 from libs.telemetry.metrics import Metrics
 from libs.wire.record_batches.records import Record, build_batch
@@ -52,6 +52,7 @@ from services.storage.environment import Environment
 from services.storage.partition.partition import Partition
 from services.storage.service import StorageNode
 from services.storage.threads.one_thread import threads
+from tests.support.inline_children import InlineChildren
 from tests.support.polling import until
 
 NODE_ID = 1

@@ -25,7 +25,7 @@ from libs.commitlog.partition_log.directory import CLEANED_OFFSETS
 from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.messages.schema import unpack
-from libs.runtime.children import ChildDied, InlineChildren
+from libs.runtime.children import ChildDied
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch, iter_records
 from services.storage.cleanup import compaction
@@ -35,6 +35,7 @@ from tests.commitlog.cleaned import batches_of
 from tests.storage.cluster import WAIT_S, StorageCluster, directory, partition_of
 from tests.storage.held_children import HeldChildren
 from tests.storage.set_clock import SetClock
+from tests.support.inline_children import InlineChildren
 from tests.support.polling import until
 
 HOUR = 3_600_000

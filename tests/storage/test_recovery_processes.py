@@ -15,12 +15,13 @@ import pytest
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.config import LogConfig
 from libs.commitlog.partition_log.recovery_job import recover
-from libs.runtime.children import ChildDied, ChildProcesses, Children, InlineChildren
+from libs.runtime.children import ChildDied, ChildProcesses, Children
 from libs.wire.errors import ErrorCode
 from tests.commitlog.harness import append_some, open_log
 from tests.storage.cluster import StorageCluster, batch
 from tests.storage.held_children import HeldChildren
 from tests.storage.held_disk import HeldDisk
+from tests.support.inline_children import InlineChildren
 from tests.support.polling import until
 
 

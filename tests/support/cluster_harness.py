@@ -14,10 +14,10 @@ from services.local.cluster_plan import ProcessPlan
 from services.local.cluster_shape import PORTS_PER_GATEWAY, Shape
 from services.local.etcd_setup import etcd_binary
 from services.local.probe import ask
-from services.local.processes import memory_bytes
 from services.local.python_setup import venv_python
 from services.local.run_directory import RunDirectory
 from tests.support.ports import reserve_ports
+from tests.support.process_memory import memory_bytes
 from tests.support.requirements import ROOT, require
 
 # What a healthy service never writes.

@@ -26,9 +26,6 @@ class CheckedContent(NamedTuple):
             position += len(piece)
         yield 0, self.head.pack(self.magic, crc)
 
-    def whole(self) -> bytes:
-        return b"".join([piece for _, piece in sorted(self.placed())])
-
     @staticmethod
     def body_of(content: bytes, head: struct.Struct, magic: int | bytes) -> memoryview | None:
         """What follows the head of a file; None if its CRC does not match. Raises struct.error."""

@@ -55,10 +55,6 @@ def resume_content(point: ResumePoint) -> CheckedContent:
     return CheckedContent(_HEAD, _MAGIC, lambda: _pieces(point))
 
 
-def format_resume(point: ResumePoint) -> bytes:
-    return resume_content(point).whole()
-
-
 def _pieces(point: ResumePoint) -> Iterator[bytes]:
     producers = packed_of(point.producers)
     yield _BODY.pack(point.offset, *point.segment, len(producers))

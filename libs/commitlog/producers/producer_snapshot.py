@@ -8,12 +8,12 @@ take ten times as long.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from libs.commitlog.files.checked_content import CheckedContent
 from libs.commitlog.model.errors import DirectoryDamaged
-from libs.commitlog.producers.producer_entries import FIRST, HEAD, ProducerEntry, rows_of
-from libs.commitlog.producers.producer_table import PackedProducers, ProducerTable, packed_of
+from libs.commitlog.producers.producer_entries import FIRST, HEAD, rows_of
+from libs.commitlog.producers.producer_table import PackedProducers, ProducerTable
 
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
@@ -27,10 +27,6 @@ _NEGATIVE = 0x80
 def snapshot_content(producers: PackedProducers) -> CheckedContent:
     """The content of a snapshot, formatted while it is written."""
     return CheckedContent(_HEAD, 1, lambda: _pieces(producers))
-
-
-def format_snapshot(entries: Mapping[int, ProducerEntry]) -> bytes:
-    return snapshot_content(packed_of(entries)).whole()
 
 
 def parse_snapshot(content: bytes, path: str) -> ProducerTable:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from services.pipeline.errors import PipelineError
-from services.pipeline.job_file.job import Job, LakeSettings
+from services.pipeline.job_file.job import LakeSettings
 from services.pipeline.jobs.failures import failure_of
 from services.pipeline.observing.progress import StreamObserver, has_read
 from services.pipeline.observing.settings import TelemetrySettings
@@ -45,10 +45,6 @@ class Running(Protocol):
 
     def stop(self) -> None:
         """Ends the job. What it has committed stays; it goes on from there when it is run again."""
-
-
-class Starter(Protocol):
-    def __call__(self, job: Job, environment: Environment, /) -> Running: ...
 
 
 class RunningStream:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 SCALA = "2.13"
-SPARK_VERSION = "4.0.1"
 CONNECTORS_VERSION = "4.0.0"
 """The last version of Spark's connectors that Maven Central has for Spark 4.0."""
 DELTA_VERSION = "4.0.1"

@@ -7,20 +7,6 @@ from services.pipeline.spark.raw_records import TIMESTAMP_ERROR
 from services.pipeline.transforms.parsing import PARSE_ERROR
 
 HEADERS = "array<struct<key: string, value: binary>>"
-ROW_COLUMNS = (
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("timestamp", "timestamp"),
-    ("timestamp_type", "int"),
-    ("key", "binary"),
-    ("value", "binary"),
-    ("headers", HEADERS),
-    ("leader_epoch", "int"),
-    ("ingest_time", "timestamp"),
-    ("date", "date"),
-)
-"""Names and types of each archive table's columns. `leader_epoch` is null: Spark's connector does not hand it out."""
 PARTITION_COLUMNS = ("topic", "date")
 
 

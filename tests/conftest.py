@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,12 +61,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> "Iterator[LocalCluster]":
-    """One cluster of three storage nodes for all tests that harm nothing: they make topics of their own and kill nobody."""
+def shared_clusters() -> "Iterator[Callable[[bool], LocalCluster]]":
+    """Two clusters of three storage nodes, with the gateways' shortcuts and without. Each starts when it is first asked for."""
     from tests.support.cluster_harness import LocalCluster
+    from tests.support.shortcut_halves import started_once
 
-    with LocalCluster(storage=3) as running:
-        yield running
+    with started_once(lambda: LocalCluster(storage=3)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, shared_clusters: "Callable[[bool], LocalCluster]") -> "LocalCluster":
+    """A cluster for all tests that harm nothing: they make topics of their own and kill nobody."""
+    from tests.support.shortcut_halves import file_has_shortcuts
+
+    return shared_clusters(file_has_shortcuts(request.path.relative_to(request.config.rootpath).as_posix()))
 
 
 @pytest.fixture(scope="session")

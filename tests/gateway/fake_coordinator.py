@@ -1,13 +1,14 @@
-"""A fake group coordinator that speaks the real RPC, gives the answers that a test sets, and keeps its requests."""
+"""A fake coordinator that speaks the real RPC, gives the answers that a test sets, and keeps its requests."""
 
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from libs.rpc.contracts.coordinators import ASK_GROUPS, Ask, AskReply
+from libs.rpc.contracts.coordinators import Ask, AskReply
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.rpc_server import Call, Hello, RpcServer
 from libs.rpc.transport.socket_transport import SocketTransport
+from services.gateway.core.coordinator_shards import GROUPS, CoordinatorKind
 
 
 @dataclass
@@ -22,10 +23,11 @@ class FakeCoordinator:
     `holding`: calls are kept in `held`, and answered by `release`. `cancelled` has the bodies of cancelled requests.
     """
 
-    def __init__(self, node_id: int, directory: Path) -> None:
+    def __init__(self, node_id: int, directory: Path, kind: CoordinatorKind = GROUPS) -> None:
         self.node_id = node_id
+        self.kind = kind
         self.incarnation = 1
-        self.address = f"unix:{directory}/c{node_id}"
+        self.address = f"unix:{directory}/{kind.role[0]}{node_id}"
         self.error = 0
         self.answers: dict[int, bytes] = {}  # by API key
         self.by_shard: dict[int, bytes] = {}
@@ -36,8 +38,8 @@ class FakeCoordinator:
         self._server: RpcServer | None = None
 
     async def start(self) -> None:
-        hello = Hello("group_coordinator", self.node_id, self.incarnation, "test", 1)
-        self._server = RpcServer(hello, {ASK_GROUPS: self._ask}, transport=SocketTransport())
+        hello = Hello(self.kind.role, self.node_id, self.incarnation, "test", 1)
+        self._server = RpcServer(hello, {self.kind.method: self._ask}, transport=SocketTransport())
         await self._server.listen(self.address)
 
     async def stop(self) -> None:

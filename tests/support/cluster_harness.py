@@ -19,6 +19,7 @@ from services.local.run_directory import RunDirectory
 from tests.support.ports import reserve_ports
 from tests.support.process_memory import memory_bytes
 from tests.support.requirements import ROOT, require
+from tests.support.shortcut_halves import settings_of_this_test
 
 # What a healthy service never writes.
 COMPLAINTS = re.compile(
@@ -30,7 +31,8 @@ STOP_WITHIN_S = 90.0  # the machine may be busy with other tests
 class LocalCluster:
     """Use as a context manager. At the end nothing may be left running, and no log may hold a traceback.
 
-    `environment` is for every service, `environment_of["storage-1"]` for one. A test that provokes a traceback on purpose says
+    `environment` is for every service, `environment_of["storage-1"]` for one. Half of the compatibility tests run without the
+    gateways' shortcuts (`tests/support/shortcut_halves.py`). A test that provokes a traceback on purpose says
     so with `expected_complaints`, a regular expression over the line.
     """
 
@@ -62,7 +64,7 @@ class LocalCluster:
             root=root,
             python=venv_python(root),
             etcd=etcd_binary(ROOT),
-            environment=environment,
+            environment={**settings_of_this_test(), **(environment or {})},
             environment_of=environment_of,
             stop_within_s=STOP_WITHIN_S,
         )

@@ -8,13 +8,13 @@ from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bootstrap(cluster: LocalCluster) -> str:
     """The bootstrap servers of the shared cluster."""
     return cluster.bootstrap
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def admin(bootstrap: str) -> Iterator[Admin]:
     opened = Admin(bootstrap)
     yield opened

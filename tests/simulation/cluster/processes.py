@@ -32,6 +32,7 @@ from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.store import SimulatedStore
 from tests.simulation.cluster.world import World
 from tests.simulation.disk import SimulatedDisk
+from tests.support.shortcut_halves import has_shortcuts
 
 STORE_HOST = "etcd"
 RPC_PORT = 7000
@@ -335,6 +336,7 @@ class GatewayProcess(Process):
             open_file_idle_s=OPEN_FILE_IDLE_S,
             frame_bytes_max=FRAME_BYTES_MAX,
             queued_request_bytes_max=QUEUED_REQUEST_BYTES_MAX,
+            shortcuts=has_shortcuts(self.world.seed),
         )
         world = self.environment(lambda: Random(0))
         lifecycle.on_stop(world.store.close)

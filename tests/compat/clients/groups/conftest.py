@@ -1,6 +1,6 @@
 """Fixtures of the tests with groups: brokers of their own, whose groups are quick."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,20 +8,27 @@ import pytest
 from tests.compat.clients.groups.brokers import Brokers, running
 from tests.compat.clients.groups.group_members import GroupMembers
 from tests.compat.clients.groups.offsets import GroupAdmin
+from tests.support.shortcut_halves import file_has_shortcuts, started_once
 
 
 @pytest.fixture(scope="package")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    with running(tmp_path_factory.mktemp("groups")) as found:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[bool], Brokers]]:
+    """Brokers with the gateways' shortcuts and brokers without. Each are started when they are first asked for."""
+    with started_once(lambda: running(tmp_path_factory.mktemp("groups"))) as found:
         yield found
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
+def brokers(request: pytest.FixtureRequest, started: Callable[[bool], Brokers]) -> Brokers:
+    return started(file_has_shortcuts(request.path.relative_to(request.config.rootpath).as_posix()))
+
+
+@pytest.fixture(scope="module")
 def bootstrap(brokers: Brokers) -> str:
     return brokers.bootstrap
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def admin(bootstrap: str) -> Iterator[GroupAdmin]:
     opened = GroupAdmin(bootstrap)
     yield opened

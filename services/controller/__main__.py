@@ -12,8 +12,8 @@ from libs.telemetry.metrics import Metrics
 from services.controller import process
 from services.controller.config import ControllerConfig
 from services.controller.controller import Controller
+from services.controller.controller_meters import ControllerMeters
 from services.controller.health_watch import HealthWatch
-from services.controller.meters import ControllerMeters
 
 
 async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:

@@ -38,7 +38,7 @@ from libs.telemetry.metrics import Metrics
 from services.controller import process as controller_process
 from services.controller.config import ControllerConfig
 from services.controller.controller import Controller
-from services.controller.meters import ControllerMeters
+from services.controller.controller_meters import ControllerMeters
 from services.dev.data_folder import DataFolder
 from services.dev.metadata_files import MetadataFiles
 from services.dev.settings import DEFAULTS, NODE_ID, Settings
@@ -47,7 +47,7 @@ from services.gateway.service import Gateway
 from services.group_coordinator import process as group_process
 from services.group_coordinator.config import GroupCoordinatorConfig
 from services.group_coordinator.coordinator import GroupCoordinator
-from services.group_coordinator.gauges import Gauges as GroupGauges
+from services.group_coordinator.gauges import GroupGauges
 from services.storage.config import StorageConfig
 from services.storage.environment import Environment as StorageEnvironment
 from services.storage.service import StorageNode
@@ -55,7 +55,7 @@ from services.storage.threads.one_thread import threads
 from services.transaction_coordinator import process as transaction_process
 from services.transaction_coordinator.config import TransactionCoordinatorConfig
 from services.transaction_coordinator.coordinator import TransactionCoordinator
-from services.transaction_coordinator.gauges import Gauges as TransactionGauges
+from services.transaction_coordinator.gauges import TransactionGauges
 
 LOOK_S = 0.001
 NO_ETCD = ("none",)

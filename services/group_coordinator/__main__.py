@@ -10,14 +10,14 @@ from libs.telemetry.metrics import Metrics
 from services.group_coordinator import process
 from services.group_coordinator.config import GroupCoordinatorConfig
 from services.group_coordinator.coordinator import GroupCoordinator
-from services.group_coordinator.gauges import Gauges
+from services.group_coordinator.gauges import GroupGauges
 
 
 async def serve(config: GroupCoordinatorConfig, lifecycle: Lifecycle) -> None:
     metrics = Metrics(GROUP_COORDINATOR, process=True, version=own_version())
 
     async def observe(coordinator: GroupCoordinator) -> None:
-        metrics.registry.register(Gauges(coordinator))
+        metrics.registry.register(GroupGauges(coordinator))
         await open_admin_port(
             config,
             lifecycle,

@@ -34,7 +34,7 @@ from services.group_coordinator.metadata.settings import Settings
 from services.group_coordinator.metadata.topics import Topics
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
 from services.group_coordinator.telemetry.group_events import GroupEventRecorder
-from services.group_coordinator.telemetry.meters import Meters
+from services.group_coordinator.telemetry.group_meters import GroupMeters
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class GroupCoordinator:
         self.owner = owner
         self.nodes = nodes
         self.image = ClusterImage()
-        self.meters = Meters()
+        self.meters = GroupMeters()
         self.waits_for = "waits for the metadata store, or for a peer that has an image"
         """Why it is not ready. Empty once it is registered."""
         self.registered: Callable[[], bool] = lambda: False

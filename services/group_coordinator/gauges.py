@@ -8,10 +8,10 @@ from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.shards.shard_metrics import shards_by_state, unwritable_decisions
 from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
 from services.group_coordinator.coordinator import GroupCoordinator
-from services.group_coordinator.telemetry.meters import NAME
+from services.group_coordinator.telemetry.group_meters import NAME
 
 
-class Gauges(MetricSet):
+class GroupGauges(MetricSet):
     """The collector of a group coordinator: its gauges, and all that `Meters` and `LagMetrics` collect."""
 
     def __init__(self, coordinator: GroupCoordinator) -> None:

@@ -66,7 +66,6 @@ from services.storage.image_saving import ImageSaving
 from services.storage.logs.checkpoints import Checkpoints
 from services.storage.logs.log_start_offsets import LogStartOffsets
 from services.storage.logs.node_logs import NodeLogs
-from services.storage.meters import Meters
 from services.storage.moving.alter_log_dirs import LogDirAlterations
 from services.storage.moving.leftovers import resolve_duplicates, restart_moves
 from services.storage.moving.log_dir_description import LogDirDescription
@@ -94,6 +93,7 @@ from services.storage.replication.follower.log_starts import FollowedLogStarts
 from services.storage.replication.follower.truncation import Truncation
 from services.storage.replication.leader.leadership import LeaderReplication
 from services.storage.replication.leader.waiting_readers import WaitingReaders
+from services.storage.storage_meters import StorageMeters
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class StorageNode:
         self._registry = FileRegistry(environment.open_files)
         self._log_files = LogFiles(environment.fs, self._registry, environment.clock)
         self._broker_configs = BrokerConfigs(lambda: self.partitions.image, config.node_id, config.static)
-        self.meters = Meters(environment.metrics, self.partitions)
+        self.meters = StorageMeters(environment.metrics, self.partitions)
         environment.metrics.registry.register(PartitionMeters(self.partitions, config.partition_series_max))
         environment.metrics.registry.register(LateTransactions(self.partitions, environment.clock))
         self._controller = Controllers(

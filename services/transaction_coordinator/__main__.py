@@ -11,7 +11,7 @@ from libs.telemetry.metrics import Metrics
 from services.transaction_coordinator import process
 from services.transaction_coordinator.config import TransactionCoordinatorConfig
 from services.transaction_coordinator.coordinator import TransactionCoordinator
-from services.transaction_coordinator.gauges import Gauges, open_transactions
+from services.transaction_coordinator.gauges import TransactionGauges, open_transactions
 
 
 async def serve(config: TransactionCoordinatorConfig, lifecycle: Lifecycle) -> None:
@@ -20,7 +20,7 @@ async def serve(config: TransactionCoordinatorConfig, lifecycle: Lifecycle) -> N
     clock: Clock = environment.clock
 
     async def observe(coordinator: TransactionCoordinator) -> None:
-        metrics.registry.register(Gauges(coordinator, clock.wall_ms))
+        metrics.registry.register(TransactionGauges(coordinator, clock.wall_ms))
         await open_admin_port(
             config,
             lifecycle,

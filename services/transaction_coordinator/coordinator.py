@@ -31,7 +31,7 @@ from services.transaction_coordinator.core.transaction_machine import Transactio
 from services.transaction_coordinator.markers.marker_writer import MarkerWriter
 from services.transaction_coordinator.protocol.completions import Completions
 from services.transaction_coordinator.settings import Settings
-from services.transaction_coordinator.telemetry.meters import Meters
+from services.transaction_coordinator.telemetry.transaction_meters import TransactionMeters
 
 COMPLETION_RETRY_S: Final = 0.1
 
@@ -45,7 +45,7 @@ class TransactionCoordinator:
         self.nodes = nodes
         self.groups = groups
         self.image = ClusterImage()
-        self.meters = Meters()
+        self.meters = TransactionMeters()
         self.waits_for = "waits for the metadata store, or for a peer that has an image"
         """Why it is not ready. Empty once it is registered."""
         self.registered: Callable[[], bool] = lambda: False

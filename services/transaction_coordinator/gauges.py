@@ -16,7 +16,7 @@ from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.core.states import AT_REST
 from services.transaction_coordinator.core.transaction import Client, Transaction
 from services.transaction_coordinator.core.transaction_machine import TransactionMachine
-from services.transaction_coordinator.telemetry.meters import NAME
+from services.transaction_coordinator.telemetry.transaction_meters import NAME
 
 SHOWN_MAX: Final = 1_000
 """Most transactions that a view shows, the oldest first."""
@@ -47,7 +47,7 @@ def view(transaction: Transaction, client: Client | None, now_ms: int) -> dict[s
     }
 
 
-class Gauges(MetricSet):
+class TransactionGauges(MetricSet):
     """The collector of a transaction coordinator: its gauges, and all that `Meters` collects. `now_ms`: wall time."""
 
     def __init__(self, coordinator: TransactionCoordinator, now_ms: Callable[[], int]) -> None:

@@ -29,6 +29,7 @@ from libs.rpc.contracts.controller import (
 )
 from libs.wire.errors import ErrorCode
 from services.controller.balancing import balancer
+from services.controller.controller_meters import ControllerGauges
 from services.controller.core.administration.alter_reassignments import alter_reassignments
 from services.controller.core.balancing.balance_plan import Goal, Situation, Step, plan
 from services.controller.core.balancing.balance_view import emptying, planned, under_way
@@ -48,7 +49,6 @@ from services.controller.core.reassignment.decommissioning import leaving
 from services.controller.core.topics.alter_configs import SET, alter_configs
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.core.topics.topics import create_topics, default_replication_factor
-from services.controller.meters import ControllerGauges
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, storage, topic_id
 from tests.controller.running_controller import RunningController, register, running_controller, vanish

@@ -29,9 +29,9 @@ from libs.rpc.contracts.controller import (
     TopicResult,
 )
 from libs.wire.errors import ErrorCode
+from services.controller.controller_meters import ControllerGauges
 from services.controller.core.shards.shard_ownership import CALM_S, CALM_S_MAX
 from services.controller.core.topics.alter_configs import DELETE, SET
-from services.controller.meters import ControllerGauges
 from services.controller.shards.shard_owners import shards
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import group_coordinator, led_by, storage, topic_id

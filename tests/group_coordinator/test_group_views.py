@@ -38,7 +38,7 @@ from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.records import ClassicMemberMetadata, MemberState
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.core.model.topics_view import TopicsView
-from services.group_coordinator.gauges import Gauges
+from services.group_coordinator.gauges import GroupGauges
 from services.group_coordinator.introspection.consumer_view import details
 from services.group_coordinator.introspection.lag_metrics import LagMetrics
 from tests.group_coordinator.processes import TOPIC, Coordinator, ask, said, start_request
@@ -126,7 +126,7 @@ async def not_shown(service: GroupCoordinator, group: str) -> tuple[int, dict]:
 
 def scraped(service: GroupCoordinator) -> dict[str, float]:
     registry = CollectorRegistry()
-    registry.register(Gauges(service))
+    registry.register(GroupGauges(service))
     lines = generate_latest(registry).decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 

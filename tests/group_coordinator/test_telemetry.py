@@ -24,7 +24,7 @@ from services.group_coordinator.core.model.group_kind import CLASSIC, CONSUMER
 from services.group_coordinator.core.model.requests import RequestEvent
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
 from services.group_coordinator.telemetry.group_events import REBALANCE_MS_MAX, GroupEventRecorder
-from services.group_coordinator.telemetry.meters import Meters
+from services.group_coordinator.telemetry.group_meters import GroupMeters
 
 ASKED = RequestEvent(HeartbeatRequest(), 4, "", "", "")
 
@@ -63,7 +63,7 @@ def ended(group: str) -> RebalanceEnded:
 
 class Shard:
     def __init__(self) -> None:
-        self.meters = Meters()
+        self.meters = GroupMeters()
         self.journal = Journal()
         self._machine = Scripted()
         self.recorder = GroupEventRecorder(self.meters, GroupEventLog(lambda wait_s, over: None))

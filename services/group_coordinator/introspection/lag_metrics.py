@@ -14,7 +14,7 @@ from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.introspection.groups import GroupViews
 from services.group_coordinator.lag.lag_meter import Lag, LagMeter
-from services.group_coordinator.telemetry.meters import NAME
+from services.group_coordinator.telemetry.group_meters import NAME
 
 log = logging.getLogger(__name__)
 

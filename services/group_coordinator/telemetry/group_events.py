@@ -19,14 +19,14 @@ from services.group_coordinator.core.model.group_events import (
 )
 from services.group_coordinator.core.model.group_kind import CLASSIC
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
-from services.group_coordinator.telemetry.meters import Meters
+from services.group_coordinator.telemetry.group_meters import GroupMeters
 
 REBALANCE_MS_MAX: Final = 600_000
 """The longest rebalance that is nothing to tell, whatever its members' timeouts are: some clients set them to weeks."""
 
 
 class GroupEventRecorder:
-    def __init__(self, meters: Meters, lines: GroupEventLog) -> None:
+    def __init__(self, meters: GroupMeters, lines: GroupEventLog) -> None:
         self._meters = meters
         self._write = lines.write
         self._begun: dict[str, tuple[int, int]] = {}

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.listener import (
 from services.pipeline.errors import PipelineError
 from services.pipeline.observing.group import StreamGroup
 from services.pipeline.observing.lag import Position, behind, lags
-from services.pipeline.observing.meters import StreamMeters
+from services.pipeline.observing.pipeline_meters import StreamMeters
 from services.pipeline.observing.spans import BatchSpans
 from services.pipeline.transforms.trace_contexts import CONTEXTS_MAX, counts, sampled_contexts
 

@@ -6,7 +6,7 @@ from prometheus_client import start_http_server
 
 from libs.telemetry.metrics import Metrics
 from services.pipeline.errors import PipelineError
-from services.pipeline.observing.meters import PipelineMeters
+from services.pipeline.observing.pipeline_meters import PipelineMeters
 
 
 class MetricsServer:

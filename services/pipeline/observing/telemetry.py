@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.observing.group import StreamGroup
-from services.pipeline.observing.meters import PipelineMeters
+from services.pipeline.observing.pipeline_meters import PipelineMeters
 from services.pipeline.observing.progress import StreamObserver, observe
 from services.pipeline.observing.serving import MetricsServer
 from services.pipeline.observing.settings import TelemetrySettings

@@ -18,10 +18,10 @@ from services.storage.core.produce.admission import Refusal
 from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
 from services.storage.fetch.reading import READ_COMMITTED, Lookup, PartitionRead, Reading, read, read_name
-from services.storage.meters import Meters
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
+from services.storage.storage_meters import StorageMeters
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -55,7 +55,7 @@ class Fetches:
     def __init__(
         self,
         partitions: PartitionTable,
-        meters: Meters,
+        meters: StorageMeters,
         read_replicas: PreferredReadReplicas,
         checks: LeaderChecks,
         disk_reads: DiskReads,

@@ -44,7 +44,6 @@ from libs.wire.record_batches.batches import (
 from libs.wire.record_batches.markers import Marker, read_marker
 from services.storage.core.produce.admission import Refusal, refuse_acks, refuse_caller_epoch
 from services.storage.core.produce.ownership import COORDINATOR_ONLY
-from services.storage.meters import Meters
 from services.storage.partition.append_answers import (
     Answer,
     appended,
@@ -66,6 +65,7 @@ from services.storage.produce.produce_timeouts import ProduceTimeouts
 from services.storage.produce.returning_batches import ReturningBatches
 from services.storage.produce.transaction_verification import TransactionVerification, VerifiedBatch
 from services.storage.produce.validation_job import PendingBatch
+from services.storage.storage_meters import StorageMeters
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Appends:
         self,
         partitions: PartitionTable,
         clock: Clock,
-        meters: Meters,
+        meters: StorageMeters,
         checks: LeaderChecks,
         *,
         children: Children,

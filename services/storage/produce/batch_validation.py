@@ -22,10 +22,10 @@ from libs.wire.record_batches.batch_layout import HEADER_SIZE
 from libs.wire.record_batches.batches import BatchError, validate_produce
 from libs.wire.record_batches.opened_batches import OpenedBatch, OpeningRules, Produced, RefusedBatch, open_all, open_one
 from libs.wire.record_batches.record_survey import TooManyHeaders
-from services.storage.meters import Meters
 from services.storage.partition.partition import Partition
 from services.storage.partition.pending_append import AppendCall
 from services.storage.produce.validation_job import INLINE_HEADERS_MAX, Job, PendingBatch, header_limits, is_cheap
+from services.storage.storage_meters import StorageMeters
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class BatchValidation:
         loop: asyncio.AbstractEventLoop,
         children: Children,
         count: int,
-        meters: Meters,
+        meters: StorageMeters,
         *,
         on_validated: Callable[[list[PendingBatch]], None],
         on_timeout: Callable[[PendingBatch], None],

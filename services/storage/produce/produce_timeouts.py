@@ -3,9 +3,9 @@
 import asyncio
 
 from libs.wire.errors import ErrorCode
-from services.storage.meters import Meters
 from services.storage.partition.append_answers import refused
 from services.storage.partition.partition import Partition
+from services.storage.storage_meters import StorageMeters
 
 REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
@@ -13,7 +13,7 @@ REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 class ProduceTimeouts:
     """One timer for all partitions: deadlines rarely differ, and appends that time out are rarer still."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, meters: Meters) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, meters: StorageMeters) -> None:
         self._loop = loop
         self._meters = meters
         self._watched: dict[Partition, None] = {}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from services.pipeline.errors import PipelineError
 from services.pipeline.observing.group import StreamGroup
-from services.pipeline.observing.meters import PipelineMeters, StreamMeters
+from services.pipeline.observing.pipeline_meters import PipelineMeters, StreamMeters
 from services.pipeline.observing.progress import StreamObserver, observe
 from services.pipeline.observing.serving import MetricsServer
 from services.pipeline.observing.settings import TelemetrySettings

@@ -23,8 +23,8 @@ from services.storage.partition.partition import Partition
 from services.storage.replication.follower.applying import Applying
 from services.storage.replication.follower.fetcher import Puller, ReplicaFetcher
 from services.storage.replication.follower.followed_partition import FollowedPartition
+from services.storage.replication.follower.follower_meters import FollowerMeters
 from services.storage.replication.follower.log_starts import FollowedLogStarts
-from services.storage.replication.follower.meters import FollowerMeters
 from services.storage.replication.follower.pull_limits import ConfiguredLimits
 from services.storage.replication.follower.throttle import FollowerThrottle
 from services.storage.replication.follower.truncation import Truncation

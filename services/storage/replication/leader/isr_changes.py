@@ -24,9 +24,9 @@ from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.replication.leader.follower_progress import LagLimits
 from services.storage.core.replication.leader.in_sync import Proposal
-from services.storage.meters import Meters
 from services.storage.partition.partition import Partition
 from services.storage.partition.partition_table import PartitionTable
+from services.storage.storage_meters import StorageMeters
 from services.storage.threads.timers import Timers
 from services.storage.threads.turns import Turns
 
@@ -49,7 +49,7 @@ class IsrChanges:
         self,
         partitions: PartitionTable,
         controller: Controllers,
-        meters: Meters,
+        meters: StorageMeters,
         *,
         limits: Callable[[], LagLimits],
     ) -> None:

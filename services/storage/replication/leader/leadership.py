@@ -9,7 +9,6 @@ from libs.runtime.controllers import Controllers
 from services.storage.config import BrokerConfigs
 from services.storage.core.replication.leader.follower_progress import LagLimits
 from services.storage.disks.disk_reads import DiskReads
-from services.storage.meters import Meters
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.replication.leader.active_producers import ActiveProducersRequests
@@ -20,6 +19,7 @@ from services.storage.replication.leader.log_ends import LogEndRequests
 from services.storage.replication.leader.pulls import Pulls
 from services.storage.replication.leader.slow_followers import Changed, SlowFollowers
 from services.storage.replication.leader.throttle import LeaderThrottle
+from services.storage.storage_meters import StorageMeters
 
 LAG_TIME, LAG_MESSAGES = "replica.lag.time.max.ms", "replica.lag.max.messages"
 
@@ -30,7 +30,7 @@ class LeaderReplication:
     def __init__(
         self,
         partitions: PartitionTable,
-        meters: Meters,
+        meters: StorageMeters,
         controller: Controllers,
         broker_configs: BrokerConfigs,
         checks: LeaderChecks,

@@ -29,11 +29,11 @@ from services.storage.core.fetch.fetch_rules import Divergence, diverges, refuse
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch
 from services.storage.core.replication.leader.pull_sessions import Key, Position, PullSession, PullSessions
 from services.storage.disks.disk_reads import DiskReads, TooManyReads
-from services.storage.meters import Meters
 from services.storage.partition.partition import Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.replication.leader.pull_answers import PullAnswer
 from services.storage.replication.leader.throttle import LeaderThrottle
+from services.storage.storage_meters import StorageMeters
 from services.storage.threads.timers import Timers
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
@@ -71,7 +71,7 @@ class Pulls:
     def __init__(
         self,
         partitions: PartitionTable,
-        meters: Meters,
+        meters: StorageMeters,
         throttle: LeaderThrottle,
         disk_reads: DiskReads,
         on_round: Callable[[PullSession], None],

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from libs.telemetry.limited_lines import LimitedLines
-from services.storage.meters import Meters
 from services.storage.partition.partition import Partition
+from services.storage.storage_meters import StorageMeters
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ Changed = Callable[[tuple[int, ...]], None]
 
 
 class SlowFollowers:
-    def __init__(self, meters: Meters, on_changed: Changed) -> None:
+    def __init__(self, meters: StorageMeters, on_changed: Changed) -> None:
         self._meters = meters
         self._loop = asyncio.get_running_loop()
         self._on_changed = on_changed

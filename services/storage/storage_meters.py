@@ -21,7 +21,7 @@ TOPICS = "kafka_server_brokertopicmetrics_"
 REPLICAS = "kafka_server_replicamanager_"
 
 
-class Meters(MetricSet):
+class StorageMeters(MetricSet):
     """A collector in the service's registry. The stages of an append are received → appended → synced.
 
     All appends of one read are received and written at the same moment, so the clock is read once for them.

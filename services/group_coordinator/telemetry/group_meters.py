@@ -24,7 +24,7 @@ def _api_and_error(key: tuple[str, int]) -> tuple[str, str]:
     return key[0], error_name(key[1])
 
 
-class Meters(MetricSet):
+class GroupMeters(MetricSet):
     """The counters of the process."""
 
     requests: Counter[tuple[str, int]] = CounterDefinition(

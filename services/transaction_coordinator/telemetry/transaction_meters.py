@@ -19,7 +19,7 @@ NAME: Final = "penstock_transactions_"
 OUTCOMES: Final = {State.PREPARE_COMMIT: "commit", State.PREPARE_ABORT: "abort"}
 
 
-class Meters(MetricSet):
+class TransactionMeters(MetricSet):
     """The counters of the process."""
 
     requests: Counter[tuple[str, int]] = CounterDefinition(

@@ -124,20 +124,20 @@ class Gateway:
             now=now,
         )
         limits = ConnectionLimits(shares.connections_max, config.connections_per_ip_max)
-        self._connections = Connections(config, self, self.data_path, self.meters, limits)
-        self.connection_views = ConnectionViews(self._connections)
+        self.connections = Connections(config, self, self.data_path, self.meters, limits)
+        self.connection_views = ConnectionViews(self.connections)
         self._listeners = Listeners(
             transport,
             config.listen_host,
             config.port_base,
-            self._connections.accept,
+            self.connections.accept,
             send_buffer_bytes=config.socket_send_buffer_bytes,
         )
         self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
         port_base = config.advertised_port_base or config.port_base
         self.listener = Listener(config.listener_name, without_brackets(config.advertised_host), port_base, "PLAINTEXT")
         """The address for clients, as other gateways announce it."""
-        self._stale_clients = StaleClients(self._connections, self.listener)
+        self._stale_clients = StaleClients(self.connections, self.listener)
         server = RpcServer(hello, ImageLending(lambda: self.image).methods, transport=transport)
         member = replace(identity.member(), rack=config.rack, listeners=(self.listener,))
         self._registration = Registration(server, member, world.store, config.lease_s, die)
@@ -220,11 +220,11 @@ class Gateway:
             self._joining.cancel()
         await self._registration.leave()
         if others and await wait_until_removed(self._follower, self._config.node_id, self._identity.incarnation):
-            await drain_clients(self._connections)
+            await drain_clients(self.connections)
         self._listeners.close()
         self._coordinators.leave()
         self._transaction_coordinators.leave()
-        await self._connections.drain()
+        await self.connections.drain()
         self._producer_ids.close()
         self._appends.close()
         self.data_path.delayed_requests.close()
@@ -241,8 +241,8 @@ class Gateway:
         return {
             "revision": self.image.revision,
             "verified": self._follower.verified,
-            "connections": len(self._connections),
-            "receive_chunk_bytes": self._connections.chunk_bytes,
+            "connections": len(self.connections),
+            "receive_chunk_bytes": self.connections.chunk_bytes,
             "broker_ids": sorted(self._listeners.broker_ids),
             "open_files": len(self._files),
             "parked_bytes": self._appends.parked.bytes,

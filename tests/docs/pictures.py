@@ -37,7 +37,8 @@ def with_pictures(text: str) -> str:
 
 
 def picture(table: Mapping[object, object]) -> str:
-    """From the state of the table's first row on. What leads from one state to the same other one is one arrow."""
+    """From the state of the table's first row on. What leads from one state to the same other one is one arrow. What changes
+    nothing, neither the state nor by an effect, is none."""
     arrows: dict[tuple[str, str], list[str]] = {}
     for before, step, after in _rows(table):
         arrows.setdefault((_name(before), _name(after)), []).append(str(step.value))
@@ -47,10 +48,14 @@ def picture(table: Mapping[object, object]) -> str:
 
 
 def _rows(table: Mapping[object, object]) -> Iterator[tuple[Enum, Enum, Enum]]:
-    """The transitions of both forms: {(state, step): state} and {state: {step: state}}."""
+    """The transitions of all forms: {(state, step): state}, {state: {step: state}}, and {state: {step: (state, effects)}}."""
     for key, value in table.items():
         rows = [(key, step, after) for step, after in value.items()] if isinstance(value, Mapping) else [(*key, value)]
-        yield from rows
+        for before, step, after in rows:
+            if not isinstance(after, tuple):
+                yield before, step, after
+            elif after != (before, ()):
+                yield before, step, after[0]
 
 
 def _name(state: Enum) -> str:

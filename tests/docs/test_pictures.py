@@ -42,6 +42,11 @@ def test_both_forms_of_a_table_are_drawn_alike() -> None:
     assert picture({Light.GREEN: {Press.ONCE: Light.RED, Press.TWICE: Light.RED}}) == DRAWN
 
 
+def test_effects_are_not_drawn_and_what_changes_nothing_is_no_arrow() -> None:
+    red = {Press.ONCE: (Light.RED, ("stop",)), Press.TWICE: (Light.RED, ())}
+    assert picture({Light.GREEN: red, Light.RED: red}) == f"{DRAWN}\n    QuiteRed --> QuiteRed: pressed"
+
+
 def test_a_picture_that_is_behind_its_table_is_noticed() -> None:
     asked = "<!-- drawn from services/controller/core/model/controller_states.py:CONTROLLER_TRANSITIONS -->\n"
     made = with_pictures(f"before\n{asked}after\n")

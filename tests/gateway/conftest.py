@@ -66,6 +66,8 @@ class Rig:
         return self.gateway
 
     async def stop(self) -> None:
+        connections = self.gateway.connections if self.gateway is not None else ()
+        broken = [what for connection in connections if (what := connection.broken_invariant())]
         for client in self._clients:
             await client.close()
         if self.gateway is not None:
@@ -73,6 +75,7 @@ class Rig:
         for node in self.nodes.values():
             await node.stop()
         await self.store.close()
+        assert not broken
 
     async def put(self, key: str, record: object) -> None:
         result = await self.store.txn([], [Put(key, encode(record))])

@@ -152,11 +152,14 @@ def test_a_session_gives_back_what_its_requests_took() -> None:
 def test_only_what_makes_no_progress_is_overdue() -> None:
     timeouts = ConnectionTimeouts(TimeoutLimits(30.0, 30.0, 600.0, 2.0))
     never = float("inf")
-    assert timeouts.overdue_since(0.0, 0, 0.0, 0.0) == never
-    assert timeouts.overdue_since(10.0, 0, 0.0, 0.0) == 12.0
-    assert timeouts.overdue_since(10.0, 40 * MIB, 0.0, 0.0) == 22.0
-    assert timeouts.overdue_since(0.0, 0, 15.0, 10.0) == 17.0
-    assert timeouts.overdue_since(0.0, 0, 0.0, 10.0) == 40.0
+    assert timeouts.overdue_since(0, 0.0, 0.0) == never
+    assert timeouts.overdue_since(0, 15.0, 10.0) == 17.0
+    assert timeouts.overdue_since(0, 0.0, 10.0) == 40.0
+    timeouts.half_frame_since = 10.0
+    assert timeouts.overdue_since(0, 0.0, 0.0) == 12.0
+    assert timeouts.overdue_since(40 * MIB, 0.0, 0.0) == 22.0
+    timeouts.no_room_since = 11.0
+    assert timeouts.overdue_since(0, 0.0, 0.0) == never, "the rest of its frame is not read"
 
 
 # --- the gateway ----------------------------------------------------------------------------------------------------------

@@ -91,7 +91,6 @@ class SocketStream:
         "_lost",
         "_outbox",
         "_queue",
-        "_reading",
         "_receiver",
         "_socket",
         "_specials",
@@ -103,6 +102,7 @@ class SocketStream:
         "peer_uid",
         "pending_bytes",
         "pending_file_bytes",
+        "reading",
         "receives",
         "sends",
     )
@@ -127,7 +127,7 @@ class SocketStream:
         self._in_turn = self._flushing = self._flush_scheduled = False
         self._blocked = False  # the socket is full, and watched
         self._warming = False  # a thread reads a cold file range, or will
-        self._reading = False
+        self.reading = False
         self._lost = False
         self._above_low_water = False
         self._close_timer: asyncio.TimerHandle | None = None
@@ -148,13 +148,13 @@ class SocketStream:
     # Reading
 
     def pause_reading(self) -> None:
-        if self._reading:
-            self._reading = False
+        if self.reading:
+            self.reading = False
             self._loop.remove_reader(self._fd)
 
     def resume_reading(self) -> None:
-        if not self._reading and not self.closing:
-            self._reading = True
+        if not self.reading and not self.closing:
+            self.reading = True
             self._loop.add_reader(self._fd, self._readable)
 
     def _readable(self) -> None:

@@ -75,6 +75,11 @@ class Stream(Protocol):
         ...
 
     @property
+    def reading(self) -> bool:
+        """Whether its receiver takes what arrives."""
+        ...
+
+    @property
     def closing(self) -> bool:
         """Whether `close` or `abort` was called, or the connection is lost."""
         ...

@@ -95,6 +95,9 @@ class RequestBudget(Generic[H]):
         """The bytes of the frame that arrives."""
         return self._room.get(holder, 0)
 
+    def waits(self, holder: H) -> bool:
+        return holder in self._waiting_for_little or holder in self._waiting_for_much
+
     def ask(self, holder: H, needed: int) -> bool:
         """Whether the holder may be read on. False: it waits, and `admit` will return it.
 

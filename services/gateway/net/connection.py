@@ -1,5 +1,7 @@
-"""One client connection: it receives frames, begins their requests in order, and sends the answers in order. Its core is
-`core/session.py`.
+"""One client connection: it receives frames, begins their requests in order, and sends the answers in order.
+
+`core/connection_phase.py` decides whether it is read, and how it ends; `core/session.py` which request begins and whose answer
+leaves; `core/connection_timeouts.py` for how long. This file carries that out.
 
 All frames of one read are handled before anything is written, and the answers of one turn leave together, which the stream
 arranges. Whatever a client sends, it can lose its own connection only: each failure ends in `close(reason)`.
@@ -8,12 +10,25 @@ arranges. Whatever a client sends, it can lose its own connection only: each fai
 import asyncio
 import struct
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 from libs.rpc.transport.transport import Stream
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
 from services.gateway.config import GatewayConfig
+from services.gateway.core.connection_phase import (
+    CONGESTED,
+    DRAINED,
+    NO_ROOM,
+    REASONS,
+    ConnectionPhase,
+    Effect,
+    Effects,
+    Fact,
+    Moment,
+    broken_invariant,
+)
 from services.gateway.core.connection_timeouts import ConnectionTimeouts, TimeoutLimits
 from services.gateway.core.other_protocols import other_protocol
 from services.gateway.core.produced_partitions import ProducedPartitions, ProducerConnections
@@ -35,9 +50,6 @@ UNREAD_BYTES_MIN = 65_536
 which the stream calls `write_ready`."""
 OUTPUT_BYTES_MAX = 256 * 1024
 """The bytes of answers that a client may leave unread. Beyond them its next request does not begin."""
-
-UNREAD = ("unread", "unread-answers")
-"""The reasons for which a connection is closed at once, and its answers are dropped."""
 
 _API_KEY = struct.Struct(">h")
 
@@ -82,51 +94,27 @@ def host_of(peer: str) -> str:
     return peer.rpartition(":")[0] or peer
 
 
-class Refused:
-    """The `Receiver` of a stream that was aborted when it came."""
-
-    def get_buffer(self) -> memoryview:
-        raise AssertionError("nothing is read from a refused connection")
-
-    def buffer_updated(self, nbytes: int) -> None:
-        pass
-
-    def descriptors_received(self, descriptors: list[int] | None) -> None:
-        pass
-
-    def write_ready(self) -> None:
-        pass
-
-    def connection_lost(self, reason: Exception | None) -> None:
-        pass
-
-
 class Connection:
     """The `Receiver` of a client's stream."""
 
     __slots__ = (
-        "_catching_up",
         "_connections",
         "_gate",
         "_has_unread",
+        "_look",
         "_loop",
-        "_paused",
+        "_phase",
         "_pumping",
         "_reader",
         "_requests",
         "_session",
         "_stream",
         "_timeouts",
-        "_waits_for_room_since",
         "broker_id",
         "client_host",
         "client_id",
-        "closed",
-        "draining",
-        "half_frame_since",
         "known_addresses",
         "last_active",
-        "leaving",
         "listener",
         "opened_at",
         "peer",
@@ -146,11 +134,10 @@ class Connection:
         self._reader = FrameReader(connections.config.frame_bytes_max, chunk_size=connections.chunk_size, pool=connections.chunks)
         self._session: Session[Exchange] = Session(connections.session_limits, connections.requests)
         self._timeouts = ConnectionTimeouts(connections.timeout_limits)
-        self._paused = False
-        self._waits_for_room_since = 0.0
+        self._phase = ConnectionPhase()
         self._has_unread = False  # much of it: it counts in the budget
         self._pumping = False
-        self._catching_up = False
+        self._look: asyncio.TimerHandle | None = None
         self.broker_id = broker_id
         self.peer = stream.peer
         self.client_host = host_of(stream.peer)
@@ -162,12 +149,7 @@ class Connection:
         self.produced = ProducedPartitions(broker_id, connections.producers)
         self.withheld_hints = 0
         self.shortcuts = ConnectionShortcuts(enabled=connections.config.shortcuts)
-        self.closed = False
-        self.leaving = False
-        self.draining = False
-        # For the sweep, in loop time. 0.0: no frame is incomplete.
         self.opened_at = self.last_active = self._loop.time()
-        self.half_frame_since = 0.0
 
     # --- Receiver: calls of the stream --------------------------------------------------------------------------------
 
@@ -176,16 +158,16 @@ class Connection:
 
     def buffer_updated(self, nbytes: int) -> None:
         connections = self._connections
-        reader = self._reader
+        reader, phase, timeouts = self._reader, self._phase, self._timeouts
         now = self.last_active = self._loop.time()
         connections.meters.bytes_in += nbytes
         reader.advance(nbytes)
-        incomplete_since = self.half_frame_since
+        incomplete_since = timeouts.half_frame_since
         try:
             for frame in reader.frames():
                 incomplete_since = 0.0
                 self._frame_received(frame, now)
-                if self.closed:
+                if phase.ended:
                     return
         except FrameError as error:
             claim = reader.next_frame_claims
@@ -193,34 +175,37 @@ class Connection:
             return
         finally:
             connections.data_path.appends.flush()
+        if phase.ended:
+            return
         requests = self._requests
         if reader.pending:
             if not incomplete_since:
-                if self.half_frame_since:
+                if timeouts.half_frame_since:
                     requests.completed(self)
-                self.half_frame_since = now
+                timeouts.half_frame_since = now
             needed = reader.needed
         else:
             needed = 0
-            if self.half_frame_since:
-                self.half_frame_since = 0.0
+            if timeouts.half_frame_since:
+                timeouts.half_frame_since = 0.0
                 requests.completed(self)
         if (needed or requests.used > requests.short_at) and not requests.ask(self, needed):
-            self._wait_for_room()
-        if self._session.congested and not self._paused and not self.closed:
-            self._pause()
+            timeouts.no_room_since = now
+            self._carry_out(phase.hold(NO_ROOM))
+        if self._session.congested and not phase.held & CONGESTED:
+            self._carry_out(phase.hold(CONGESTED))
 
     def descriptors_received(self, descriptors: list[int] | None) -> None:
         raise AssertionError("a TCP connection carries no descriptors")
 
     def write_ready(self) -> None:
-        if not self.closed:
+        if not self._phase.ended:
             self._resume_output()
 
     def connection_lost(self, reason: Exception | None) -> None:
         self._connections.lost(self)
         self._connections.data_path.answers.forget(self)
-        self._end("client" if reason is None else "reset")
+        self.close("client" if reason is None else "reset")
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -233,13 +218,13 @@ class Connection:
             exchange.frame = memoryview(bytes(frame))
 
     def finish(self, exchange: Exchange, answer: Answer) -> None:
-        if self.closed:
+        if self._phase.ended:
             drop_answer(answer)
             return
         for leaving in self._session.answer(exchange, answer):
             self._send(leaving)
         if self._requests.waiting:
-            if self._waits_for_room_since and self._requests.ask_again(self):
+            if self._phase.held & NO_ROOM and self._requests.ask_again(self):
                 self.has_room()
             self._connections.room_freed()
         if not exchange.pipelined:
@@ -270,12 +255,12 @@ class Connection:
 
     def _resume_output(self) -> None:
         """Begins the requests that may begin now, and reads or stops reading, by how much the client leaves unread."""
-        session, stream = self._session, self._stream
+        session, stream, phase = self._session, self._stream, self._phase
         session.output_blocked = stream.pending_bytes > OUTPUT_BYTES_MAX
         self._pumping = True
         began_any = False
         try:
-            while not self.closed and (exchange := session.begin_next()) is not None:
+            while not phase.ended and (exchange := session.begin_next()) is not None:
                 began_any = True
                 self._gate.begin(exchange)
                 session.output_blocked = stream.pending_bytes > OUTPUT_BYTES_MAX
@@ -285,16 +270,10 @@ class Connection:
                 self._connections.data_path.appends.flush()
         if self._has_unread or stream.pending_bytes > UNREAD_BYTES_MIN:
             self.note_unread()
-        if self.closed:
-            return
-        if self.draining:
-            if session.idle:
-                self.close("drain")
-            return
-        if self._paused and session.relieved and not session.output_blocked:
-            self._resume()
-        if self.leaving:
-            self._leave_if_idle()
+        if phase.held and session.relieved and not session.output_blocked:
+            self._carry_out(phase.free(CONGESTED))
+        if phase.ends_when_idle:
+            self._end_if_idle()
 
     def note_unread(self) -> None:
         """Brings the budget of unread answers up to date. A closed connection counts while answers wait in its stream."""
@@ -306,51 +285,91 @@ class Connection:
         if answers.is_exceeded:
             self._connections.close_unread(now)
 
-    # --- timeouts and closing -----------------------------------------------------------------------------------------
+    # --- phases -------------------------------------------------------------------------------------------------------
 
-    def _pause(self) -> None:
-        self._paused = True
-        self._stream.pause_reading()
-
-    def _resume(self) -> None:
-        self._paused = False
-        self._read_on()
-
-    def _wait_for_room(self) -> None:
-        self._waits_for_room_since = self._loop.time()
-        self._stream.pause_reading()
+    def _carry_out(self, effects: Effects, reason: str = "") -> None:
+        """`reason`: of its end, if the effects bring it."""
+        for effect in effects:
+            match effect:
+                case Effect.STOP_READING:
+                    self._stream.pause_reading()
+                case Effect.READ_ON:
+                    self._timeouts.read_on(self._loop.time())
+                    self._stream.resume_reading()
+                case Effect.LOOK:
+                    if self._look is not None:
+                        self._look.cancel()
+                    # A timer: the loop looks at sockets before it.
+                    self._look = self._loop.call_later(0.0, self._looked, self.last_active)
+                case Effect.RELEASE:
+                    self._release(reason)
+                case Effect.CLOSE:
+                    self._stream.close()
+                    if self._stream.pending_bytes > UNREAD_BYTES_MIN:
+                        self.note_unread()
+                case Effect.ABORT:
+                    self._stream.abort(TimeoutError(reason))
+                    self._connections.data_path.answers.forget(self)
 
     def has_room(self) -> None:
         """Reads on, after a wait for room in the budget."""
-        self._waits_for_room_since = 0.0
-        self._read_on()
+        self._timeouts.no_room_since = 0.0
+        self._carry_out(self._phase.free(NO_ROOM))
 
-    def _read_on(self) -> None:
-        if self._paused or self._waits_for_room_since:
-            return
-        if self.half_frame_since:
-            self.half_frame_since = self._loop.time()  # the pause was ours, not the client's
-        self._stream.resume_reading()
-        if self.leaving:
-            self._catch_up()
+    def leave(self) -> None:
+        """Closes the connection as soon as no request is outstanding. Until then requests are read as usual."""
+        self._carry_out(self._phase.turn(Fact.LEAVE))
+
+    def _looked(self, last_active: float) -> None:
+        self._look = None
+        self._carry_out(self._phase.turn(Fact.NOTHING_CAME if self.last_active == last_active else Fact.MORE_CAME))
+        self._end_if_idle()
+
+    def drain(self) -> None:
+        """Reads no further request, and closes the connection once the outstanding ones are answered."""
+        self._carry_out(self._phase.turn(Fact.DRAIN))
+        self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if self._phase.ends_when_idle and self._session.idle:
+            self._carry_out(self._phase.turn(Fact.HALF_IDLE if self._reader.pending else Fact.IDLE), DRAINED)
+
+    def close(self, reason: str, detail: str = "") -> None:
+        """Ends the connection, for a reason of `connection_phase.REASONS`, which says what becomes of answers in the stream."""
+        known = REASONS[reason]
+        if known.is_logged and not self._phase.ended:
+            client_id = next((e.client_id for e in self._session.outstanding() if e.client_id), "")
+            self._connections.log_closed(self, reason, detail, client_id)
+        self._carry_out(self._phase.turn(known.fact), reason)
+
+    def _release(self, reason: str) -> None:
+        self.produced.end()
+        self._reader.close()  # at once, and not at the next garbage collection
+        self._connections.ended(self, reason)
+        for exchange in self._session.outstanding():
+            if exchange.answered:
+                drop_answer(exchange.answer)
+            elif exchange.on_hang_up is not None:
+                hang_up, exchange.on_hang_up = exchange.on_hang_up, None
+                hang_up()
+            elif exchange.frame is not None:
+                self._gate.client_gone(exchange)
+        self._session.end()
+        self._requests.ended(self)
+        if self._requests.waiting:
+            self._connections.room_freed()
+
+    # --- for the sweep, the budgets and views -------------------------------------------------------------------------
 
     def check(self, now: float) -> None:
         """Closes the connection if its client exceeds a timeout. The sweep of `Connections` calls it."""
-        timeouts = self._timeouts
-        verdict = timeouts.check_unread(now, self._stream.pending_bytes if self._paused else 0)
-        if verdict is None and self._waits_for_room_since:
-            verdict = timeouts.check_room(now, self._waits_for_room_since)
-        elif verdict is None and self.half_frame_since and not self._paused:
-            verdict = timeouts.check_half_frame(now, self.half_frame_since, self._reader.pending)
-        elif verdict is None and self._session.idle:
-            verdict = timeouts.check_idle(now, self.last_active)
-            if verdict is None and not self._reader.pending:
-                self._reader.rest()
-        elif verdict is None and self._reader.is_unused:
-            self._reader.rest()  # a long poll may take minutes
+        session, reader = self._session, self._reader
+        idle_since = self.last_active if session.idle else inf
+        verdict = self._timeouts.verdict(now, self._phase.is_paused, self._stream.pending_bytes, reader.pending, idle_since)
         if verdict is not None:
-            reason, detail = verdict
-            self.close(reason, detail)
+            self.close(*verdict)
+        elif (session.idle and not reader.pending) or reader.is_unused:
+            reader.rest()  # a long poll may take minutes
 
     @property
     def queued_bytes(self) -> int:
@@ -373,17 +392,16 @@ class Connection:
             "outstanding": sum(1 for _ in self._session.outstanding()),
             "held_bytes": self.held_bytes,
             "unread_bytes": self._stream.pending_bytes,
-            "paused": self._paused,
-            "waits_for_room": bool(self._waits_for_room_since),
-            "half_frame": bool(self.half_frame_since),
-            "leaving": self.leaving or self.draining,
+            "paused": self._phase.is_paused,
+            "waits_for_room": self._phase.held & NO_ROOM != 0,
+            "half_frame": self._reader.pending > 0,
+            "leaving": self._phase.is_leaving,
         }
 
     def overdue_since(self) -> float:
         """The loop time from which the connection may be closed for the room that others wait for."""
         running, waiting = self._session.first_running, self._session.first_waiting
         return self._timeouts.overdue_since(
-            0.0 if self._waits_for_room_since else self.half_frame_since,
             self._reader.pending,
             waiting.received_at if waiting is not None else 0.0,
             running.received_at if running is not None else 0.0,
@@ -392,82 +410,18 @@ class Connection:
     def is_unused(self, since: float) -> bool:
         return self._session.idle and self.last_active < since
 
-    def leave(self) -> None:
-        """Closes the connection as soon as no request is outstanding. Until then requests are read as usual."""
-        if not self.leaving:
-            self.leaving = True
-            self._catch_up()
-
-    def _catch_up(self) -> None:
-        """Keeps a leaving connection open until all requests in the kernel's buffer are read. Closing would lose them, and even
-        answers that the client has not read yet."""
-        if not self._catching_up:
-            self._catching_up = True
-            self._loop.call_later(0.0, self._caught_up, self.last_active)  # a timer: the loop looks at sockets before it
-
-    def _caught_up(self, last_active: float) -> None:
-        self._catching_up = False
-        if self.closed:
-            return
-        if self.last_active != last_active:
-            self._catch_up()
-        else:
-            self._leave_if_idle()
-
-    def _leave_if_idle(self) -> None:
-        is_read = not (self._paused or self._waits_for_room_since or self._catching_up)
-        if is_read and self._session.idle and not self._reader.pending:
-            self.close("drain")
-
-    def drain(self) -> None:
-        """Reads no further request, and closes the connection once the outstanding ones are answered."""
-        if self.closed:
-            return
-        self.draining = True
-        if not self._paused:
-            self._pause()
-        if self._session.idle:
-            self.close("drain")
-
-    def close(self, reason: str, detail: str = "") -> None:
-        """Closes the connection. Answers that wait in its stream are still sent, unless the reason is that nobody reads them."""
-        if not self.closed:
-            self._close(reason, detail)
-        elif reason in UNREAD:
-            self._abort(reason)
-
-    def _close(self, reason: str, detail: str) -> None:
-        if reason not in ("drain", "idle"):
-            client_id = next((e.client_id for e in self._session.outstanding() if e.client_id), "")
-            self._connections.log_closed(self, reason, detail, client_id)
-        self._end(reason)
-        if reason in UNREAD:
-            self._abort(reason)
-            return
-        self._stream.close()
-        if self._stream.pending_bytes > UNREAD_BYTES_MIN:
-            self.note_unread()
-
-    def _abort(self, reason: str) -> None:
-        self._stream.abort(TimeoutError(reason))
-        self._connections.data_path.answers.forget(self)
-
-    def _end(self, reason: str) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        self.produced.end()
-        self._reader.close()  # at once, and not at the next garbage collection
-        self._connections.ended(self, reason)
-        for exchange in self._session.outstanding():
-            if exchange.answered:
-                drop_answer(exchange.answer)
-            elif exchange.on_hang_up is not None:
-                hang_up, exchange.on_hang_up = exchange.on_hang_up, None
-                hang_up()
-            elif exchange.frame is not None:
-                self._gate.client_gone(exchange)
-        self._session.end()
-        self._requests.ended(self)
-        if self._requests.waiting:
-            self._connections.room_freed()
+    def broken_invariant(self) -> str:
+        """See `connection_phase.broken_invariant`: to be called between two turns of the event loop."""
+        session, stream = self._session, self._stream
+        now = Moment(
+            stream_ended=stream.closing,
+            reads=stream.reading,
+            unsent=stream.pending_bytes,
+            running=session.first_running is not None,
+            waiting=session.first_waiting is not None,
+            half_frame=self._reader.pending,
+            room=self._requests.room_of(self),
+            waits_for_room=self._requests.waits(self),
+            looks=self._look is not None,
+        )
+        return broken_invariant(self._phase, now)

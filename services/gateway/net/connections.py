@@ -19,7 +19,7 @@ from services.gateway.core.session import SessionLimits
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import GatewayState
 from services.gateway.meters import Meters
-from services.gateway.net.connection import Connection, Refused, host_of
+from services.gateway.net.connection import Connection, host_of
 from services.gateway.requests.gate import Gate
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,25 @@ CHUNK_SIZES = ((64, 524_288), (1024, 65_536), (1 << 62, 16_384))
 """The receive chunk of a new connection, below so many open ones. No budget bounds the chunks: each connection may have one."""
 SPARED_BYTES = 65_536
 """A connection that holds less is not closed for the room of its requests."""
+
+
+class Refused:
+    """The `Receiver` of a stream that was aborted when it came."""
+
+    def get_buffer(self) -> memoryview:
+        raise AssertionError("nothing is read from a refused connection")
+
+    def buffer_updated(self, nbytes: int) -> None:
+        pass
+
+    def descriptors_received(self, descriptors: list[int] | None) -> None:
+        pass
+
+    def write_ready(self) -> None:
+        pass
+
+    def connection_lost(self, reason: Exception | None) -> None:
+        pass
 
 
 class Connections:

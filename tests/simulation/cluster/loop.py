@@ -30,10 +30,12 @@ COLLECT_EVERY_S = 1.0
 class Life:
     """One run of one process, from its start to its crash or end."""
 
-    __slots__ = ("dead", "held", "name", "paused")
+    __slots__ = ("after_turn", "dead", "held", "name", "paused")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.after_turn: Callable[[], None] | None = None
+        """Called after each of its callbacks. It only looks, and draws nothing."""
         self.dead = False
         self.paused = False
         self.held: list[asyncio.Handle] = []
@@ -229,6 +231,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             steps += 1
             trace.append(handle.number)
             handle._run()
+            if life is not None and life.after_turn is not None and not life.dead:
+                life.after_turn()
             if task.done():
                 break
             if steps > STEPS_AT_ONE_INSTANT:

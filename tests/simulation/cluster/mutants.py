@@ -27,6 +27,7 @@ from services.controller.term.fenced_writer import FencedWriter
 from services.gateway.appends.appends import Appends
 from services.gateway.core import resending
 from services.gateway.core.connection_limits import ConnectionLimits
+from services.gateway.core.connection_phase import ConnectionPhase
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.peers import file_descriptors
 from services.gateway.peers.file_descriptors import FileKey, Files, OpenedFile
@@ -266,6 +267,10 @@ MUTANTS: dict[str, Bug] = {
     ),
     "client connections have no limit": Bug(
         line(ConnectionLimits.refusal, "if self._connections >= self.connections_max:", "if False:"),
+        range(1, 4),
+    ),
+    "a connection stays paused": Bug(
+        line(ConnectionPhase.free, "if before and not self.held", "if False"),
         range(1, 4),
     ),
     "requests have no budget": Bug(

@@ -32,6 +32,8 @@ class Network:
         self.loop, self.random = loop, random
         self.listeners: dict[tuple[str, int | str], SimulatedListener] = {}
         self.streams: dict[int, SimulatedStream] = {}
+        self.touched: dict[SimulatedStream, None] = {}
+        """Those that were read, written to, paused or ended since a check cleared it."""
         self.down: dict[str, bool] = {}  # hosts without power
         self.kernels: dict[str, str] = {}
         """Of hosts that share one. They are containers on it, each with addresses of its own: links fail, Unix sockets do not."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -30,6 +31,7 @@ from tests.simulation.cluster.environment import HostClock, SimulatedChildren, S
 from tests.simulation.cluster.loop import LIFE, Crash, Life
 from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.store import SimulatedStore
+from tests.simulation.cluster.turn_invariants import TurnInvariants, broken_in_gateway
 from tests.simulation.cluster.world import World
 from tests.simulation.disk import SimulatedDisk
 from tests.support.shortcut_halves import has_shortcuts
@@ -341,6 +343,8 @@ class GatewayProcess(Process):
         world = self.environment(lambda: Random(0))
         lifecycle.on_stop(world.store.close)
         gateway = self.what = Gateway(config, world, Metrics("gateway"), die=lifecycle.stop, descriptors_max=DESCRIPTORS_MAX)
+        assert self.life is not None
+        self.life.after_turn = TurnInvariants(self.world, self.life, partial(broken_in_gateway, self.world, self.life)).check
         lifecycle.on_stop(gateway.stop)
         await gateway.start()
 

@@ -97,13 +97,18 @@ class SimulatedStream:
         self._stuck: list[What] = []
         self._on_way = 0  # sent, and not yet read by the other end
         self._last_arrival = 0.0
-        self._reading = False
-        self._in_turn = self._turn_coming = self._flush_coming = self._above_low_water = False
+        self.reading = False
+        self._in_turn = self._turn_coming = self._flush_coming = self._above_low_water = self._ready_coming = False
         self.key = network.number(self)
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self.resume_reading()
+
+    @property
+    def settled_receiver(self) -> Receiver | None:
+        """Its owner, unless the owner will be told at once that it may write on."""
+        return None if self._ready_coming else self._receiver
 
     @property
     def accepted(self) -> bool:
@@ -117,15 +122,17 @@ class SimulatedStream:
     # --- reading
 
     def pause_reading(self) -> None:
-        self._reading = False
+        self._network.touched[self] = None
+        self.reading = False
 
     def resume_reading(self) -> None:
+        self._network.touched[self] = None
         if not self.closing:
-            self._reading = True
+            self.reading = True
             self._turn_soon()
 
     def _turn_soon(self) -> None:
-        if self._reading and not self._turn_coming and (self._inbox or self._ending is not None):
+        if self.reading and not self._turn_coming and (self._inbox or self._ending is not None):
             self._turn_coming = True
             if self._rest_is_late:
                 self._loop.call_later(REST_S, self._turn, context=self._context)
@@ -135,7 +142,7 @@ class SimulatedStream:
     def _turn(self) -> None:
         self._turn_coming = self._rest_is_late = False
         receiver, inbox = self._receiver, self._inbox
-        if self.lost or not self._reading or receiver is None:
+        if self.lost or not self.reading or receiver is None:
             return
         ending = self._ending
         if ending is not None and (not inbox or not isinstance(ending, Ending)):
@@ -144,6 +151,7 @@ class SimulatedStream:
         if not inbox:
             return
         self._in_turn = True
+        self._network.touched[self] = None
         try:
             buffer = receiver.get_buffer()
             count = min(len(buffer), len(inbox))
@@ -223,6 +231,7 @@ class SimulatedStream:
             self._queue.append(_Files([self._fs.file_of(fd) for fd in fds]))
 
     def _queued(self, size: int) -> None:
+        self._network.touched[self] = None
         self.pending_bytes += size
         if self.pending_bytes > LOW_WATER:
             self._above_low_water = True
@@ -275,6 +284,7 @@ class SimulatedStream:
             self._end(None)
         elif self._above_low_water and self.pending_bytes <= LOW_WATER:
             self._above_low_water = False
+            self._ready_coming = True
             self._loop.call_soon(self._write_ready, context=self._context)
 
     def _send_bytes(self, out: bytearray, riding: list[SimFile]) -> None:
@@ -287,6 +297,8 @@ class SimulatedStream:
             self._send(_Message(bytes(out), riding) if riding else bytes(out))
 
     def _write_ready(self) -> None:
+        self._ready_coming = False
+        self._network.touched[self] = None
         if not self.closing and self._receiver is not None:
             self._receiver.write_ready()
 
@@ -334,9 +346,10 @@ class SimulatedStream:
     # --- the end
 
     def close(self) -> None:
+        self._network.touched[self] = None
         if self.closing:
             return
-        self._reading = False
+        self.reading = False
         self.closing = True
         if not self._queue and not self._in_turn:
             self._end(None)
@@ -369,7 +382,7 @@ class SimulatedStream:
         if self.lost:
             return
         self.lost = self.closing = True
-        self._reading = False
+        self.reading = False
         self._network.streams.pop(self.key, None)
         self._send(Ending() if reason is None and not self._inbox else reset_error())
         dropped, self._queue = self._queue, []
@@ -378,4 +391,8 @@ class SimulatedStream:
                 self._loop.call_soon(item.on_sent, False, context=self._context)
         self.pending_bytes = self.pending_file_bytes = 0
         if self._receiver is not None:
-            self._loop.call_soon(self._receiver.connection_lost, reason, context=self._context)
+            self._loop.call_soon(self._tell_lost, self._receiver, reason, context=self._context)
+
+    def _tell_lost(self, receiver: Receiver, reason: Exception | None) -> None:
+        self._network.touched[self] = None
+        receiver.connection_lost(reason)

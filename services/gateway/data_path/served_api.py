@@ -18,11 +18,6 @@ _HEAD = struct.Struct(">ii")  # length, correlation id
 _FLEXIBLE_HEAD = struct.Struct(">iib")  # and no tagged fields
 
 
-def data_plane(*_: object) -> Any:
-    """The handler of an API without one, whose `begin` begins each request."""
-    raise AssertionError("an API without a handler was handled")
-
-
 def _by_handler(*_: object) -> bool:
     return False
 
@@ -44,13 +39,20 @@ class ServedApi:
     """A row of the registry, with the gateway's functions for it.
 
     `begin` is called first, before the body is read. True: it has begun the request, and none of the others is called. `handle`
-    turns the request that the codec has read into the response that the codec writes. `shortcut` is tried before it.
+    turns the request that the codec has read into the response that the codec writes; None: `begin` begins every request.
+    `shortcut` is tried before it.
+
+    `tells_addresses`: its answer names the brokers' addresses. `in_any_version`: versions that are not served are answered, too.
+    `outlives_its_client`: the request begins even if its client is gone by then, since others would wait for what it does.
     """
 
     api: Api
-    handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] = data_plane
+    handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] | None = None
     begin: Callable[[DataPath, Exchange, Reader], bool] = _by_handler
     shortcut: RequestShortcut | None = None
+    tells_addresses: bool = False
+    in_any_version: bool = False
+    outlives_its_client: bool = False
 
     def written(self, version: int, correlation_id: int, response: object) -> bytes | bytearray:
         """The whole frame of the response."""

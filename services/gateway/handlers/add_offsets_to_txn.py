@@ -10,11 +10,16 @@ A request that was sent and not answered is not sent again: it could begin the c
 Differences from Kafka: any broker id accepts it, wherever the transactional id's coordinator is.
 """
 
+from typing import Final
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from libs.wire.primitives import Reader
 from services.gateway.core.coordinator_shards import GROUPS
 from services.gateway.data_path.data_path import DataPath
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups.shard_topics import create_topic
@@ -30,3 +35,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: AddOff
     if not gateway.shards.count:
         await create_topic(gateway, context, GROUPS)
     return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.ADD_OFFSETS_TO_TXN], handle, begin=begin)

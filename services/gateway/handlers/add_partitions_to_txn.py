@@ -13,7 +13,10 @@ Differences from Kafka: any broker id accepts it, wherever the transactional ids
 is answered, where Kafka does not.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -25,6 +28,7 @@ from libs.wire.messages.add_partitions_to_txn import (
 from libs.wire.primitives import Reader
 from libs.wire.transaction_refusals import FIRST_WITH_SEVERAL_TRANSACTIONS, added_to_one
 from services.gateway.data_path.data_path import DataPath
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
@@ -51,3 +55,6 @@ async def handle(
         added_to_one,
     )
     return AddPartitionsToTxnResponse(results_by_transaction=await ask_each(gateway, context, api, request.transactions))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.ADD_PARTITIONS_TO_TXN], handle, begin=begin)

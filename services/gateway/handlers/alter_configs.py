@@ -5,8 +5,13 @@ v2 flexible. Kafka's tools moved to IncrementalAlterConfigs; librdkafka and olde
 Differences from Kafka: as for IncrementalAlterConfigs.
 """
 
+from typing import Final
+
 from libs.rpc.contracts.controller import ConfigChange, ConfigResource
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers.config_changes import change_configs
 
@@ -27,3 +32,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: AlterC
     return AlterConfigsResponse(
         responses=[AlterConfigsResourceResponse(r.error, r.message, r.resource_type, r.name) for r in results]
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.ALTER_CONFIGS], handle)

@@ -5,13 +5,18 @@ v1 allow_replication_factor_change.
 Differences from Kafka: none known.
 """
 
+from typing import Final
+
 from libs.rpc.contracts.controller import ALTER_REASSIGNMENTS, AlterReassignments, AlterReassignmentsReply, Reassignment
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
@@ -37,3 +42,6 @@ async def handle(
         partitions = [ReassignablePartitionResponse(result.partition, result.error, result.message) for result in done]
         response.responses.append(ReassignableTopicResponse(topic.name, partitions))
     return response
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.ALTER_PARTITION_REASSIGNMENTS], handle)

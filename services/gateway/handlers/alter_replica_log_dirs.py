@@ -9,9 +9,13 @@ Differences from Kafka: on the bootstrap port, which is no broker, any broker is
 remembered for existing partitions only, and not for topics that do not exist yet.
 """
 
+from typing import Final
+
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.storage import ALTER_LOG_DIRS, AlterLogDirs, AlterLogDirsReply
 from libs.rpc.messages.errors import RpcFailure
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -20,6 +24,7 @@ from libs.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from services.gateway.core.addresses import BOOTSTRAP
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, NodeUnavailable, RequestContext
 
 ANSWER_S = 10.0
@@ -71,3 +76,6 @@ def _is_too_long(key: Key) -> bool:
     """Whether Kafka has no valid directory name for the partition's future log."""
     name, index = key
     return len(f"{name}-{index}") + FUTURE > NAME_MAX
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.ALTER_REPLICA_LOG_DIRS], handle)

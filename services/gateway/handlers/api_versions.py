@@ -16,13 +16,11 @@ and kraft.version belong to KRaft; the others stand for what is not served yet. 
 """
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from libs.cluster.features import FEATURES, finalized_levels
-from libs.cluster.image import ClusterImage
 from libs.wire.api_keys import ApiKey
-from libs.wire.apis import APIS, Api
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.api_versions import (
     ApiVersion,
@@ -31,15 +29,15 @@ from libs.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from services.gateway.exchange.request_context import RequestContext
+from services.gateway.data_path.served_api import ServedApi
+from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 _OURS: Final = APIS[ApiKey.API_VERSIONS]
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
-def answer(context: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api], image: ClusterImage) -> ApiVersionsResponse:
-    """The response, by one who has that image of the metadata. It also stores the client's software name and version in
-    `context`."""
+async def handle(gateway: GatewayState, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """It also stores the client's software name and version in `context`."""
     if not _OURS.serves(context.api_version):
         ours = ApiVersion(_OURS.key, _OURS.min_version, _OURS.max_version)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[ours])
@@ -48,10 +46,14 @@ def answer(context: RequestContext, request: ApiVersionsRequest, apis: Iterable[
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.software_name, context.software_version = name, version
+    image = gateway.image
     supported = [f for f in FEATURES if f.min_level > 0 or context.api_version >= 4]
     return ApiVersionsResponse(
-        api_keys=[ApiVersion(api.key, api.advertised_min_version, api.max_version) for api in sorted(apis, key=lambda a: a.key)],
+        api_keys=[ApiVersion(key, api.advertised_min_version, api.max_version) for key, api in sorted(APIS.items())],
         supported_features=[SupportedFeatureKey(f.name, f.min_level, f.max_level) for f in supported],
         finalized_features_epoch=image.revision,
         finalized_features=[FinalizedFeatureKey(f.name, level, level) for f, level in finalized_levels(image) if level > 0],
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.API_VERSIONS], handle, in_any_version=True)

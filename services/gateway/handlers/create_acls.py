@@ -7,8 +7,13 @@ There is no authorizer. As from a broker of Kafka without one, each ACL is answe
 Differences from Kafka: none without an authorizer.
 """
 
+from typing import Final
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 _MESSAGE = "No Authorizer is configured."
@@ -17,3 +22,6 @@ _MESSAGE = "No Authorizer is configured."
 async def handle(gateway: GatewayState, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=_MESSAGE)
     return CreateAclsResponse(results=[refused] * len(request.creations))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.CREATE_ACLS], handle)

@@ -6,14 +6,18 @@ Differences from Kafka: too many partitions answer POLICY_VIOLATION.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from libs.rpc.contracts.controller import CREATE_PARTITIONS, CreatePartitions, MorePartitions, TopicResult, TopicsReply
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
@@ -33,3 +37,6 @@ def _more(topic: CreatePartitionsTopic) -> MorePartitions:
     if topic.assignments is not None:
         assignments = tuple(tuple(assignment.broker_ids) for assignment in topic.assignments)
     return MorePartitions(topic.name, topic.count, assignments)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.CREATE_PARTITIONS], handle)

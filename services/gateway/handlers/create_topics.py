@@ -7,11 +7,14 @@ ignored. Of two new topics in one request whose names collide, the second is ref
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from libs.cluster.configs.describe import describe_topic
 from libs.cluster.image import ClusterImage
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, NewTopic, TopicResult, TopicsReply
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.create_topics import (
     CreatableTopic,
@@ -20,6 +23,7 @@ from libs.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
@@ -73,3 +77,6 @@ class _WithRequested:
 def _configs(image: ClusterImage, topic: CreatableTopic, replication_factor: int) -> list[CreatableTopicConfigs]:
     described = describe_topic(_WithRequested(image, topic), topic.name, replication_factor=replication_factor)
     return [CreatableTopicConfigs(c.name, c.value, c.read_only, c.source, c.sensitive) for c in described]
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.CREATE_TOPICS], handle)

@@ -6,7 +6,10 @@ v2 flexible.
 Differences from Kafka: any broker id accepts it, wherever the groups' coordinators are.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.group_refusals import delete_group
 from libs.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -15,11 +18,10 @@ from libs.wire.messages.delete_groups import (
     read_response,
     write_request,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
 from services.gateway.groups.split import MultiGroupApi, ask_each
-
-begin = relay.begin_single_group_request
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
@@ -33,3 +35,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
         delete_group,
     )
     return DeleteGroupsResponse(results=await ask_each(gateway, context, api, list(dict.fromkeys(request.groups_names))))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DELETE_GROUPS], handle, begin=relay.begin_single_group_request)

@@ -9,6 +9,8 @@ Differences from Kafka: the leader is asked wherever it is, where Kafka answers 
 replicas that are not in sync.
 """
 
+from typing import Final
+
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.storage import (
     DELETE_RECORDS,
@@ -17,6 +19,8 @@ from libs.rpc.contracts.storage import (
     DeleteRecordsPartition,
     DeleteRecordsReply,
 )
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -24,6 +28,7 @@ from libs.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
@@ -84,3 +89,6 @@ def _split(
 
 def _result(index: int, answer: DeletedRecords) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(index, answer.low_watermark, error_by_name(answer.error))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DELETE_RECORDS], handle)

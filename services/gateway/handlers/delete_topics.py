@@ -5,10 +5,15 @@ v4 flexible · v5 error messages and quota errors · v6 by name or by id.
 Differences from Kafka: a topic that is named by its id and once more by its name is answered twice.
 """
 
+from typing import Final
+
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.rpc.contracts.controller import DELETE_TOPICS, DeleteTopics, TopicRef, TopicResult, TopicsReply
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
@@ -41,3 +46,6 @@ def _result(result: TopicResult, by_name_only: bool) -> DeletableTopicResult:
     by_name = by_name_only or result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # an unknown id would be UNKNOWN_TOPIC_ID
     name = result.name if result.name or by_name else None
     return DeletableTopicResult(name, result.topic_id, result.error, result.message)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DELETE_TOPICS], handle)

@@ -5,9 +5,14 @@ v1 endpoint type · v2 fenced brokers, on request.
 Differences from Kafka: none known. A fenced broker is a storage node that has registered once and is not alive.
 """
 
+from typing import Final
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from services.gateway.core.cluster_view import CLUSTER_OPERATIONS, ClusterView
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 BROKERS, CONTROLLERS = 1, 2
@@ -38,3 +43,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_CLUSTER], handle)

@@ -21,6 +21,8 @@ from libs.cluster.configs.resolve import NO_BROKER
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
 from libs.cluster.topic_names import is_legal
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -31,6 +33,7 @@ from libs.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from services.gateway.core.config_resources import Refused, check_broker
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers.broker_loggers import BROKER_LOGGER, describe_loggers
 
@@ -137,3 +140,6 @@ def _entry(config: DescribedConfig, request: DescribeConfigsRequest) -> Describe
         config_type=config.type,
         documentation=config.documentation if request.include_documentation else None,
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_CONFIGS], handle)

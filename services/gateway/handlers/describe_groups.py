@@ -5,7 +5,10 @@ v3 authorized operations · v4 static members (KIP-345) · v5 flexible · v6 GRO
 Differences from Kafka: any broker id accepts it, wherever the groups' coordinators are.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.group_refusals import describe_group
 from libs.wire.messages.describe_groups import (
     DescribedGroup,
@@ -14,11 +17,10 @@ from libs.wire.messages.describe_groups import (
     read_response,
     write_request,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
 from services.gateway.groups.split import MultiGroupApi, ask_each
-
-begin = relay.begin_single_group_request
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
@@ -32,3 +34,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
         describe_group,
     )
     return DescribeGroupsResponse(groups=await ask_each(gateway, context, api, request.groups))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_GROUPS], handle, begin=relay.begin_single_group_request)

@@ -7,9 +7,13 @@ A log that is being moved to another directory is listed in both: there as a fut
 Differences from Kafka: on the bootstrap port, which is no broker, any broker is described.
 """
 
+from typing import Final
+
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.storage import DESCRIBE_LOG_DIRS, DescribeLogDirs, LogDir, LogDirsReply
 from libs.rpc.messages.errors import RpcFailure
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -19,6 +23,7 @@ from libs.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from services.gateway.core.addresses import BOOTSTRAP
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, NodeUnavailable, RequestContext
 
 ANSWER_S = 10.0
@@ -56,3 +61,6 @@ def _result(directory: LogDir) -> DescribeLogDirsResult:
         directory.total_bytes,
         directory.usable_bytes,
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_LOG_DIRS], handle)

@@ -17,6 +17,8 @@ from libs.rpc.contracts.storage import (
     DescribeProducersReply,
     PartitionProducers,
 )
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -26,6 +28,7 @@ from libs.wire.messages.describe_producers import (
     TopicRequest,
     TopicResponse,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
@@ -103,3 +106,6 @@ def _state(producer: ActiveProducer) -> ProducerState:
         producer.coordinator_epoch,
         producer.transaction_start,
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_PRODUCERS], handle)

@@ -20,6 +20,8 @@ from typing import Final
 from libs.cluster import keys
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -30,6 +32,7 @@ from libs.wire.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -84,3 +87,6 @@ def _described(image: ClusterImage, leader: int, revisions: Mapping[int, int]) -
             for node_id in sorted({leader, *image.members(CONTROLLER)})
         ],
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_QUORUM], handle)

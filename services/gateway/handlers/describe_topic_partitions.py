@@ -6,7 +6,11 @@ max.request.partition.size.limit (2000) allow. The cursor names the next partiti
 Differences from Kafka: eligible leader replicas are always empty, since the ISR of a partition is never empty.
 """
 
+from typing import Final
+
 from libs.cluster.topic_names import INTERNAL_TOPICS, is_legal
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -16,6 +20,7 @@ from libs.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from services.gateway.core.cluster_view import TOPIC_OPERATIONS, ClusterView
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 PARTITIONS_MAX = 2000
@@ -100,3 +105,6 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], handle)

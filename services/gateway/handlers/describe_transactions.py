@@ -3,7 +3,10 @@
 Differences from Kafka: any broker id accepts it, wherever the ids' coordinators are.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -12,11 +15,10 @@ from libs.wire.messages.describe_transactions import (
     write_request,
 )
 from libs.wire.transaction_refusals import describe_one
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
 from services.gateway.groups.split import MultiGroupApi, ask_each
-
-begin = relay.begin_single_group_request
 
 
 async def handle(
@@ -32,3 +34,6 @@ async def handle(
         describe_one,
     )
     return DescribeTransactionsResponse(transaction_states=await ask_each(gateway, context, api, request.transactional_ids))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_TRANSACTIONS], handle, begin=relay.begin_single_group_request)

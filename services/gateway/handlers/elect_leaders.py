@@ -6,8 +6,11 @@ Differences from Kafka: none known.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from libs.rpc.contracts.controller import ELECT_LEADERS, PREFERRED, ElectedLeader, ElectLeaders, ElectLeadersReply
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -15,6 +18,7 @@ from libs.wire.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
@@ -55,3 +59,6 @@ def _in_request_order(requested: Iterable[TopicPartitions], elected: Iterable[El
 
 def _result(elected: ElectedLeader) -> PartitionResult:
     return PartitionResult(elected.partition, elected.error, elected.message)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.ELECT_LEADERS], handle)

@@ -7,6 +7,11 @@ The answer leaves once the outcome is in the log. Markers are written behind it.
 Differences from Kafka: any broker id accepts it, wherever the transactional id's coordinator is.
 """
 
+from typing import Final
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.shortcuts import relay_shortcut
 
-begin = relay_shortcut.begin_request
+SERVED_API: Final = ServedApi(APIS[ApiKey.END_TXN], begin=relay_shortcut.begin_request)

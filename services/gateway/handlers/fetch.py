@@ -15,10 +15,14 @@ followers pull by RPC. On the bootstrap port, which is no broker, the request go
 one.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.fetch import read_fetch
 from libs.wire.primitives import Reader
 from services.gateway.data_path.data_path import DataPath
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.fetch.pending_fetch import PendingFetch
 from services.gateway.shortcuts.fetch_shortcut import learn
@@ -34,3 +38,6 @@ def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
         connection.shortcuts.keep(ApiKey.FETCH, learn(data_path, exchange, reader.view, request))
     PendingFetch(data_path, exchange, request, None).start()
     return True
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.FETCH], begin=begin)

@@ -13,11 +13,15 @@ no coordinators of share groups: the answer is UNSUPPORTED_VERSION, which client
 """
 
 import asyncio
+from typing import Final
 
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.group_refusals import error_message
 from libs.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from services.gateway.core.coordinator_shards import GROUPS, NO_BROKER, TRANSACTIONS, CoordinatorKind, CoordinatorShards
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups.shard_topics import CREATION_S_MAX, create_topic
 
@@ -85,3 +89,6 @@ def _of_unserved_type(key: str, key_type: int, version: int) -> Coordinator:
 
 def _no_coordinator(key: str, error: ErrorCode, message: str | None) -> Coordinator:
     return Coordinator(key, NO_BROKER, "", NO_BROKER, error, message)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.FIND_COORDINATOR], handle)

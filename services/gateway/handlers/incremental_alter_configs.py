@@ -9,12 +9,17 @@ Differences from Kafka: as for DescribeConfigs. A config that Kafka accepts and 
 INVALID_CONFIG, never ignored. A config that applies to the whole cluster cannot be set for one broker.
 """
 
+from typing import Final
+
 from libs.rpc.contracts.controller import ConfigChange, ConfigResource
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers.broker_loggers import BROKER_LOGGER, alter_loggers
 from services.gateway.handlers.config_changes import change_configs
@@ -38,3 +43,6 @@ async def handle(
     return IncrementalAlterConfigsResponse(
         responses=[AlterConfigsResourceResponse(r.error, r.message, r.resource_type, r.name) for r in results]
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.INCREMENTAL_ALTER_CONFIGS], handle)

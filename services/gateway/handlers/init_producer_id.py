@@ -6,14 +6,18 @@ An idempotent producer gets an unused id from the gateway's blocks. An empty tra
 other the coordinator of the transactional id decides, and its answer is relayed unchanged.
 """
 
+from typing import Final
+
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.image import ClusterImage
 from libs.rpc.messages.errors import RpcFailure
 from libs.wire.api_keys import ApiKey, is_flexible
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from libs.wire.primitives import Reader
 from services.gateway.data_path.data_path import DataPath
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
 from services.gateway.shortcuts import relay_shortcut
@@ -51,3 +55,6 @@ def _is_timeout(image: ClusterImage, timeout_ms: int) -> bool:
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=NONE, producer_epoch=NONE)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.INIT_PRODUCER_ID], handle, begin=begin)

@@ -14,8 +14,11 @@ from typing import Final
 from libs.cluster.configs.definitions import BROKER, GROUP, TOPIC
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers.broker_loggers import BROKER_LOGGER
 
@@ -40,3 +43,6 @@ async def handle(
     return ListConfigResourcesResponse(
         config_resources=[ConfigResource(name, kind) for kind in dict.fromkeys(wanted) for name in _LISTED[kind](image)]
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.LIST_CONFIG_RESOURCES], handle)

@@ -9,10 +9,14 @@ shard is being loaded. Clients retry then, whereas they would take a list withou
 Differences from Kafka: the bootstrap port, which is no broker, lists the groups of the whole cluster.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.listings import join
 from libs.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse, write_request
 from libs.wire.primitives import Writer
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups.split import ask_all
@@ -26,3 +30,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListGr
         if error:
             return ListGroupsResponse(error_code=error)
         return WrittenBody(join(ApiKey.LIST_GROUPS, listings, context.api_version))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.LIST_GROUPS], handle)

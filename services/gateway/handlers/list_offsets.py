@@ -13,9 +13,12 @@ consumers may see what was acknowledged with acks=0 or 1.
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -24,6 +27,7 @@ from libs.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from services.gateway.core.lookups import has_meaning, is_lookup, lookup_timeout_s
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 from services.gateway.shortcuts.list_offsets_shortcut import ISOLATION_LEVELS, ListOffsetsShortcut
@@ -34,8 +38,6 @@ LATE = ListedOffset(ErrorCode.REQUEST_TIMED_OUT)
 """The answer for a lookup that its leader had no time for, as of Kafka's lookups in remote storage."""
 
 RETRIABLE_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE)
-
-SHORTCUT = ListOffsetsShortcut()
 
 Key = tuple[str, int]
 
@@ -112,3 +114,6 @@ def _described(index: int, answer: ListedOffset, version: int) -> ListOffsetsPar
     if error == ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
         error = ErrorCode.LEADER_NOT_AVAILABLE
     return ListOffsetsPartitionResponse(index, error, answer.timestamp, answer.offset, answer.leader_epoch)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.LIST_OFFSETS], handle, shortcut=ListOffsetsShortcut())

@@ -4,15 +4,19 @@ Differences from Kafka: none known. As in Kafka, partitions that are not being r
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Topic
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 
@@ -41,3 +45,6 @@ def _ongoing(image: ClusterImage, topic: Topic, indexes: Iterable[int]) -> Itera
         if state is not None and (state.adding or state.removing):
             replicas = [replica.node_id for replica in state.replicas]
             yield OngoingPartitionReassignment(index, replicas, list(state.adding), list(state.removing))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.LIST_PARTITION_REASSIGNMENTS], handle)

@@ -9,11 +9,15 @@ shard is being loaded. Clients retry then, whereas they would take a list withou
 Differences from Kafka: the bootstrap port, which is no broker, lists the transactional ids of the whole cluster.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.listings import join
 from libs.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, write_request
 from libs.wire.primitives import Writer
 from libs.wire.transaction_states import STATES
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups.split import ask_all
@@ -30,3 +34,6 @@ async def handle(
             return ListTransactionsResponse(error_code=error)
         unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
         return WrittenBody(join(ApiKey.LIST_TRANSACTIONS, listings, context.api_version, unknown))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.LIST_TRANSACTIONS], handle)

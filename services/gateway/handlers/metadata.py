@@ -15,6 +15,7 @@ client ignores such an answer. A busy idempotent producer is told of a former le
 """
 
 import asyncio
+from typing import Final
 
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.cluster.image import ClusterImage
@@ -29,6 +30,8 @@ from libs.rpc.contracts.controller import (
     TopicsReply,
 )
 from libs.rpc.messages.errors import RpcFailure
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.metadata import (
     MetadataBroker,
@@ -41,6 +44,7 @@ from libs.wire.messages.metadata import (
 from libs.wire.primitives import NO_UUID
 from services.gateway.core.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
 from services.gateway.core.produced_partitions import ProducedPartitions
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
 
 CREATION_S_MAX = 1.0
@@ -178,3 +182,6 @@ def _keep_former_leader(topics: list[MetadataTopic], broker_id: int, produced: P
             topic.partitions[index] = partition._replace(
                 error_code=ErrorCode.NONE, leader_id=broker_id, leader_epoch=max(partition.leader_epoch - 1, 0)
             )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.METADATA], handle, tells_addresses=True)

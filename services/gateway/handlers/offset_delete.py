@@ -3,6 +3,11 @@
 Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
+from typing import Final
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.shortcuts import relay_shortcut
 
-begin = relay_shortcut.begin_request
+SERVED_API: Final = ServedApi(APIS[ApiKey.OFFSET_DELETE], begin=relay_shortcut.begin_request)

@@ -9,7 +9,10 @@ the first one is gone.
 Differences from Kafka: any broker id accepts it, wherever the groups' coordinators are.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.group_refusals import offset_fetch_group
 from libs.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -21,6 +24,7 @@ from libs.wire.messages.offset_fetch import (
 )
 from libs.wire.primitives import Reader
 from services.gateway.data_path.data_path import DataPath
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
@@ -48,3 +52,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Offset
         offset_fetch_group,
     )
     return OffsetFetchResponse(groups=await ask_each(gateway, context, api, request.groups))
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.OFFSET_FETCH], handle, begin=begin)

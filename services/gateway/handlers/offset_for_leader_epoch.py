@@ -9,7 +9,11 @@ Differences from Kafka: the leader is asked wherever it is, where Kafka answers 
 twice is answered once. Followers use an RPC instead, so a replica id changes nothing.
 """
 
+from typing import Final
+
 from libs.rpc.contracts.storage import END_OF_EPOCH, EndOfEpoch, EndOfEpochReply, EpochEnd, EpochPartition
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -17,6 +21,7 @@ from libs.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
@@ -66,3 +71,6 @@ async def handle(
 
 def _result(index: int, answer: EpochEnd) -> EpochEndOffset:
     return EpochEndOffset(error_by_name(answer.error), index, answer.leader_epoch, answer.end_offset)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.OFFSET_FOR_LEADER_EPOCH], handle)

@@ -13,10 +13,14 @@ Differences from Kafka: a partition that is named twice in one request answers I
 batches.
 """
 
+from typing import Final
+
 from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.produce import read_produce
 from libs.wire.primitives import Reader
 from services.gateway.data_path.data_path import DataPath
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.produce.pending_produce import PendingProduce
 from services.gateway.shortcuts.produce_shortcut import learn
@@ -31,3 +35,6 @@ def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
         shortcuts.keep(ApiKey.PRODUCE, learn(data_path, exchange, reader.view, request))
     PendingProduce(data_path, exchange, request).start(request)
     return True
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.PRODUCE], begin=begin)

@@ -9,10 +9,18 @@ the API.
 Differences from Kafka: none.
 """
 
+from typing import Final
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.SASL_HANDSHAKE], handle)

@@ -10,6 +10,11 @@ Differences from Kafka: any broker id accepts it, wherever its group's coordinat
 of a topic that was deleted meanwhile do not count for the next one with its name.
 """
 
+from typing import Final
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.shortcuts import relay_shortcut
 
-begin = relay_shortcut.begin_request_after_transactional_id
+SERVED_API: Final = ServedApi(APIS[ApiKey.TXN_OFFSET_COMMIT], begin=relay_shortcut.begin_request_after_transactional_id)

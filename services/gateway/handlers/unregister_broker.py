@@ -3,8 +3,13 @@
 Differences from Kafka: a node that is alive is refused.
 """
 
+from typing import Final
+
 from libs.rpc.contracts.controller import UNREGISTER_BROKER, UnregisterBroker, UnregisterBrokerReply
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers.config_changes import TIMEOUT_MS
 from services.gateway.peers.controller_requests import RequestFailed, ask
@@ -16,3 +21,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Unregi
     except RequestFailed as failure:
         return UnregisterBrokerResponse(error_code=failure.error, error_message=failure.message)
     return UnregisterBrokerResponse()
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.UNREGISTER_BROKER], handle)

@@ -6,12 +6,17 @@ nobody reads `allow_downgrade`.
 Differences from Kafka: only `group.version` 1 and `transaction.version` 0 to 2 exist (`libs/cluster/features.py`).
 """
 
+from typing import Final
+
 from libs.rpc.contracts.controller import UPDATE_FEATURES, UPGRADE, FeatureUpdate, UpdateFeatures, UpdateFeaturesReply
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
@@ -32,3 +37,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Update
     return UpdateFeaturesResponse(
         results=[UpdatableFeatureResult(update.feature, error_message=_NO_ERROR) for update in request.feature_updates]
     )
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.UPDATE_FEATURES], handle)

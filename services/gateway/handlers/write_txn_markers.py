@@ -16,6 +16,8 @@ from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.contracts.storage import Appended, AppendReply
 from libs.rpc.contracts.transactions import WRITE_GROUP_MARKERS, WRITE_MARKERS, Marker, WriteMarkers
 from libs.rpc.messages.errors import RpcFailure
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -25,6 +27,7 @@ from libs.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, NodeUnavailable, RequestContext
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
@@ -123,3 +126,6 @@ def _error(key: Key, wanted: dict[Key, tuple[bytes, int]], answers: dict[Key, Ap
     if answer.error == ErrorCode.INVALID_TXN_STATE:  # Kafka's for a marker whose epoch is not above its transaction's
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error_by_name(answer.error)
+
+
+SERVED_API: Final = ServedApi(APIS[ApiKey.WRITE_TXN_MARKERS], handle)

@@ -9,7 +9,6 @@ import logging
 import struct
 
 from libs.telemetry.logs import fields
-from libs.wire.api_keys import ApiKey
 from libs.wire.headers import read_request_header
 from libs.wire.primitives import ProtocolError, Reader
 from libs.wire.response_errors import errors_in
@@ -20,9 +19,6 @@ from services.gateway.exchange.request_context import GatewayState
 from services.gateway.handlers import SERVED
 
 log = logging.getLogger(__name__)
-
-METADATA = int(ApiKey.METADATA)
-LEAVE_GROUP = int(ApiKey.LEAVE_GROUP)
 
 CORRELATION_ID_AT = 4
 _CORRELATION_ID = struct.Struct(">i")
@@ -43,30 +39,27 @@ class Gate:
         """
         frame, exchange.frame = exchange.frame, None
         assert frame is not None, "a request begins once"
-        reader = Reader(frame)
         try:
             shortcut, match = exchange.connection.shortcuts.by_api.get(exchange.api_key), None
             if shortcut is not None:
                 if shortcut.routes is not self._data_path.routes:
                     shortcut.renew(self._data_path.routes)
                 match = shortcut.match(frame)
-            served: ServedApi | None = None
+            parsed: tuple[ServedApi, Reader] | None = None
             if shortcut is not None and match is not None:
                 exchange.api_version, exchange.client_id = shortcut.version, shortcut.client_id
                 exchange.correlation_id = _CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)[0]
-            else:
-                served = self._identify(exchange, reader)
-                if served is None:
-                    return
+            elif (parsed := self._read_header(exchange, frame)) is None:
+                return
             # The gate: API, version and client are known, and nothing has begun. Here a request is refused, delayed or watched.
             if shortcut is not None:
                 if match is not None:
                     if shortcut.begin(exchange, match):
                         return
-                    served = self._identify(exchange, reader)
+                    parsed = self._read_header(exchange, frame)
                 shortcut.misses += 1
-            if served is not None:
-                self._begin_parsed(served, exchange, reader)
+            if parsed is not None:
+                self._begin_parsed(exchange, *parsed)
         except ProtocolError as error:
             exchange.connection.close("malformed", str(error))
         except Exception:
@@ -76,13 +69,15 @@ class Gate:
             exchange.connection.close("internal", "unexpected exception")
 
     def client_gone(self, exchange: Exchange) -> None:
-        """Tells of a request that has not begun when its client disconnects. Only a LeaveGroup still begins: it waits behind a
-        JoinGroup, and without it the group would wait for this member's session to end."""
-        if exchange.api_key == LEAVE_GROUP:
+        """Tells of a request that has not begun when its client disconnects, since others went before it."""
+        served = SERVED.get(exchange.api_key)
+        if served is not None and served.outlives_its_client:
             self.begin(exchange)
 
-    def _identify(self, exchange: Exchange, reader: Reader) -> ServedApi | None:
-        """Reads the header. None: that API or version is not served, and the connection is closed. Raises ProtocolError."""
+    def _read_header(self, exchange: Exchange, frame: memoryview) -> tuple[ServedApi, Reader] | None:
+        """The row of the API, and a reader at the body. None: that API or version is not served, and the connection is closed.
+        Raises ProtocolError."""
+        reader = Reader(frame)
         header = read_request_header(reader)
         served = SERVED.get(header.api_key)
         if served is None:
@@ -91,12 +86,12 @@ class Gate:
         exchange.api_version = version = header.api_version
         exchange.correlation_id = header.correlation_id
         exchange.client_id = exchange.connection.client_id = header.client_id
-        if not served.api.min_version <= version <= served.api.max_version and header.api_key is not ApiKey.API_VERSIONS:
+        if not served.api.min_version <= version <= served.api.max_version and not served.in_any_version:
             exchange.close("version", f"{header.api_key.name} version {version}")
             return None
-        return served
+        return served, reader
 
-    def _begin_parsed(self, served: ServedApi, exchange: Exchange, reader: Reader) -> None:
+    def _begin_parsed(self, exchange: Exchange, served: ServedApi, reader: Reader) -> None:
         """Raises ProtocolError."""
         if served.begin(self._data_path, exchange, reader):
             return
@@ -122,10 +117,11 @@ class Gate:
     async def _handle(self, served: ServedApi, exchange: Exchange, request: object) -> None:
         context, connection = exchange.context(), exchange.connection
         try:
+            assert served.handle is not None, "`begin` begins every request of an API without a handler"
             response = await served.handle(self._gateway, context, request)
             connection.software_name, connection.software_version = context.software_name, context.software_version
             written = self._written(served, exchange, response)
-            if exchange.api_key == METADATA:
+            if served.tells_addresses:
                 connection.known_addresses = self._data_path.routes.addresses
         except asyncio.CancelledError:
             raise

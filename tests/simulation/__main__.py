@@ -1,10 +1,10 @@
 """`make simulate SEED=7` replays one seed; `make simulate SEEDS=1000` runs many, from FIRST on.
 
 KIND=disk: one disk whose power is cut everywhere. KIND=component: the replication of one partition. KIND=groups: one consumer
-group and its coordinator. KIND=transactions: two transactional ids, their coordinators and partitions. KIND=cluster: a whole
-cluster. Without it all of these, one after the other. KIND=planted: do KIND=component, KIND=groups and KIND=transactions catch
-the bugs that they should? KIND=failed: the seeds that ever found something. KIND=properties: the property tests with other
-examples, for each seed.
+group and its coordinator. KIND=transactions: two transactional ids, their coordinators and partitions. KIND=compaction: compacted
+topics that are made anew on a small cluster. KIND=cluster: a whole cluster. Without it all of these, one after the other.
+KIND=planted: do KIND=component, KIND=groups and KIND=transactions catch the bugs that they should? KIND=failed: the seeds that
+ever found something. KIND=properties: the property tests with other examples, for each seed.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import sys
 import time
 
 from tests.simulation.cluster import seed_reports
+from tests.simulation.compaction import seeds as compaction
 from tests.simulation.failed_seeds import print_failed
 from tests.simulation.groups import seeds as groups
 from tests.simulation.hunt import properties
@@ -37,6 +38,7 @@ def main() -> int:
     parser.add_argument("--component", action="store_true", help="the replication of one partition only")
     parser.add_argument("--groups", action="store_true", help="one consumer group and its coordinator only")
     parser.add_argument("--transactions", action="store_true", help="transactions, their coordinators and partitions only")
+    parser.add_argument("--compaction", action="store_true", help="compacted topics that are made anew only")
     parser.add_argument("--planted", action="store_true", help="only bugs planted into replication, groups and transactions")
     parser.add_argument("--disk", action="store_true", help="one disk only")
     parser.add_argument("--failed", action="store_true", help="only the seeds that ever found something")
@@ -50,7 +52,8 @@ def main() -> int:
     if chosen.properties:
         return try_properties(chosen)
     failed = 0
-    all_kinds = not (chosen.disk or chosen.component or chosen.groups or chosen.transactions or chosen.cluster)
+    kinds = chosen.disk, chosen.component, chosen.groups, chosen.transactions, chosen.compaction, chosen.cluster
+    all_kinds = not any(kinds)
     if chosen.disk or all_kinds:
         failed |= simulate_disks(chosen)
     if chosen.component or all_kinds:
@@ -59,6 +62,8 @@ def main() -> int:
         failed |= simulate_groups(chosen)
     if chosen.transactions or all_kinds:
         failed |= simulate_transactions(chosen)
+    if chosen.compaction or all_kinds:
+        failed |= simulate_compaction(chosen)
     if chosen.cluster or all_kinds:
         failed |= simulate_clusters(chosen)
     return failed
@@ -80,6 +85,12 @@ def simulate_transactions(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
         return transactions.RUNS.replay(chosen.seed, everything=chosen.story)
     return transactions.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
+
+
+def simulate_compaction(chosen: argparse.Namespace) -> int:
+    if chosen.seed is not None:
+        return compaction.RUNS.replay(chosen.seed, everything=chosen.story)
+    return compaction.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
 
 
 def simulate_clusters(chosen: argparse.Namespace) -> int:

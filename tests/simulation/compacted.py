@@ -15,6 +15,13 @@ class WronglyCleaned(AssertionError):
     """The cleaner took what it must keep, kept what it must take, or made something up."""
 
 
+class Keyed(NamedTuple):
+    """The record at one offset. A tombstone has no value."""
+
+    key: bytes
+    value: bytes | None
+
+
 class Entry(NamedTuple):
     record: Record
     header: BatchHeader
@@ -69,25 +76,30 @@ def check_cleaned(
             disk.sometimes("a tombstone or marker went")
     _check_producers(partition, job, before, after)
     earlier = _entries(content.batches(0, content.first_from(begin)))
-    if shown := revived(old, {**earlier, **new}, aborted):
+    if shown := revived(_keyed(old, aborted), _keyed({**earlier, **new}, aborted)):
         raise WronglyCleaned(f"{partition}: the value at {shown[0]} is back, the tombstone that deleted it is gone")
     disk.sometimes("a log was cleaned again", job.first_dirty_offset > job.log_start_offset)
     disk.sometimes("several segments became one", any(len(cleaned.sources) > 1 for cleaned in result.segments))
 
 
-def revived(before: Mapping[int, Entry], after: Mapping[int, Entry], aborted: Collection[int]) -> list[int]:
+def revived(before: Mapping[int, Keyed], after: Mapping[int, Keyed]) -> list[int]:
     """Offsets of values that a tombstone had deleted, and that readers see again, since it is gone and they are not."""
-    gone = {
-        entry.record.key: offset
-        for offset, entry in sorted(before.items())
-        if offset not in after and offset not in aborted and not entry.header.is_control and entry.record.value is None
-    }
-    latest = {entry.record.key: offset for offset, entry in sorted(after.items()) if not entry.header.is_control}
+    gone = {entry.key: offset for offset, entry in sorted(before.items()) if offset not in after and entry.value is None}
+    latest = {entry.key: offset for offset, entry in sorted(after.items())}
     return [
         offset
         for key, offset in sorted(latest.items(), key=lambda each: each[1])
-        if offset < gone.get(key, -1) and offset not in aborted and after[offset].record.value is not None
+        if offset < gone.get(key, -1) and after[offset].value is not None
     ]
+
+
+def _keyed(entries: Mapping[int, Entry], aborted: Collection[int]) -> dict[int, Keyed]:
+    """The entries that readers of committed records see."""
+    return {
+        offset: Keyed(record.key, record.value)
+        for offset, (record, header) in entries.items()
+        if record.key is not None and offset not in aborted and not header.is_control
+    }
 
 
 def _entries(batches: Sequence[bytes]) -> dict[int, Entry]:

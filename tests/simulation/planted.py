@@ -31,6 +31,7 @@ KINDS = {
     "component": "tests.simulation.replication.mutants",
     "groups": "tests.simulation.groups.mutants",
     "transactions": "tests.simulation.transactions.mutants",
+    "compaction": "tests.simulation.compaction.mutants",
     "cluster": "tests.simulation.cluster.mutants",
     "repairs": "tests.simulation.cluster.repair_mutants",
 }

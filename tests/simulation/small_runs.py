@@ -1,4 +1,4 @@
-"""Thousands of seeds of runs that take milliseconds, in as many processes as there are cores, and what is printed of them."""
+"""Many seeds of runs that take milliseconds or few seconds, in a process for each core, and what is printed of them."""
 
 import multiprocessing
 import os
@@ -36,13 +36,15 @@ class SmallRuns(Generic[R]):
     run_one: Callable[..., R]
     """(seed, *, verbose=False). `verbose`: its report has a story."""
     summary: Callable[[R], str]
+    together: int = TOGETHER
+    """Seeds of one job."""
 
     def run_many(self, seeds: Iterable[int], *, processes: int | None = None, seconds: float | None = None) -> Iterator[R]:
         """The reports in the order of the seeds, of as many seeds as begin within `seconds`."""
         seeds = list(seeds)
         workers = processes or min(os.cpu_count() or 1, len(seeds))
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            chunks = [seeds[at : at + TOGETHER] for at in range(0, len(seeds), TOGETHER)]
+            chunks = [seeds[at : at + self.together] for at in range(0, len(seeds), self.together)]
             for reports in in_time(pool, self.run_all, chunks, seconds):
                 yield from reports
 

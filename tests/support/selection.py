@@ -28,6 +28,7 @@ SLOW = (
     "tests/compat/",
     "tests/system/",
     "tests/simulation/cluster/",
+    "tests/simulation/compaction/",
     "tests/simulation/test_crash_points.py",
     "tests/simulation/test_planted_bugs.py",
     "tests/harness/test_cluster_harness.py",

@@ -7,7 +7,7 @@ from random import Random
 
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
-from tests.gateway.kafka_client import Fetched
+from tests.gateway.kafka_client import Fetched, Produced
 from tests.history.model import Poll, Send
 from tests.history.outcomes import outcome_of_send
 from tests.simulation.cluster import kafka_client
@@ -29,6 +29,7 @@ RETRIABLE = frozenset(
     int(code)
     for code in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -204,6 +205,10 @@ class Producer:
         if not self._idempotent or self._producer != (-1, -1):
             self._process = self._recorder.process()
 
+    async def _produce(self, link: Link, partition: Partition, batch: bytes) -> Produced:
+        """Raises Disconnected."""
+        return await kafka_client.produce(link, partition, batch, self._acks, REQUEST_S)
+
     async def _deliver(self, partition: Partition, values: list[int]) -> tuple[ErrorCode, int]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DELIVERY_S
@@ -218,7 +223,7 @@ class Producer:
                     error = ErrorCode.LEADER_NOT_AVAILABLE
                     await asyncio.sleep(RETRY_S)
                     continue
-                produced = await kafka_client.produce(link, partition, batch, self._acks, REQUEST_S)
+                produced = await self._produce(link, partition, batch)
             except Disconnected as failure:
                 error = ErrorCode.NETWORK_EXCEPTION
                 self._doubt = self._doubt or failure.sent

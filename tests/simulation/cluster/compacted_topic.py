@@ -6,7 +6,6 @@ offset for good, or a later record of its key is in the log; no offset ever show
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import HEADER_SIZE, LENGTH_END
@@ -18,32 +17,26 @@ from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, RETRY_S, STAM
 from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.world import World
+from tests.simulation.compacted import Keyed
 
 KEYS = 15
 TOMBSTONES = 0.1
 PAUSE_S = 2.0
 
 
-class Entry(NamedTuple):
-    """The record at one offset. A tombstone has no value."""
-
-    key: bytes
-    value: bytes | None
-
-
-Entries = Mapping[int, Entry]
+Entries = Mapping[int, Keyed]
 
 
 class Names:
-    """The records of a compacted partition that are known."""
+    """The records of a compacted partition that are known. `topic_id`: with it, no other topic of that name is meant."""
 
-    def __init__(self, world: World, partition: Partition) -> None:
-        self.world, self.partition = world, partition
+    def __init__(self, world: World, partition: Partition, topic_id: bytes | None = None) -> None:
+        self.world, self.partition, self.topic_id = world, partition, topic_id
         self.operations = 0
-        self._acknowledged: dict[int, Entry] = {}
-        self._known: dict[int, Entry] = {}
+        self._acknowledged: dict[int, Keyed] = {}
+        self._known: dict[int, Keyed] = {}
 
-    def acknowledged(self, offset: int, entry: Entry) -> None:
+    def acknowledged(self, offset: int, entry: Keyed) -> None:
         self._acknowledged[offset] = entry
         self.saw({offset: entry})
 
@@ -72,7 +65,7 @@ def latest(entries: Entries) -> dict[bytes, int]:
 
 def differences(replicas: Sequence[tuple[str, Entries]], end: int) -> Iterable[str]:
     """Below `end`. Each may have been compacted as far as it likes, for the sake of what it holds beyond that, too."""
-    seen: dict[int, tuple[str, Entry]] = {}
+    seen: dict[int, tuple[str, Keyed]] = {}
     lasts = [(who, latest(entries)) for who, entries in replicas]
     for who, entries in replicas:
         for offset, entry in entries.items():
@@ -86,8 +79,8 @@ def differences(replicas: Sequence[tuple[str, Entries]], end: int) -> Iterable[s
                 yield f"{who} has {last.get(key)} as the last offset of {key!r}, and {seen[offset][0]} has {offset}"
 
 
-def entries_in(batches: bytes) -> dict[int, Entry]:
-    found: dict[int, Entry] = {}
+def entries_in(batches: bytes) -> dict[int, Keyed]:
+    found: dict[int, Keyed] = {}
     start = 0
     while start + HEADER_SIZE <= len(batches):
         end = start + LENGTH_END + int.from_bytes(batches[start + 8 : start + LENGTH_END], "big")
@@ -95,7 +88,7 @@ def entries_in(batches: bytes) -> dict[int, Entry]:
             break
         for record in iter_records(batches[start:end]):
             assert record.key is not None
-            found[record.offset] = Entry(bytes(record.key), None if record.value is None else bytes(record.value))
+            found[record.offset] = Keyed(bytes(record.key), None if record.value is None else bytes(record.value))
         start = end
     return found
 
@@ -128,10 +121,16 @@ class NamesProducer(Producer):
     def __init__(self, client: Client, recorder: Recorder, names: Names, values: Values) -> None:
         super().__init__(client, recorder, [names.partition], values, idempotent=True, acks=-1)
         self._names = names
-        self._entries: list[Entry] = []
+        self._entries: list[Keyed] = []
 
     def _records(self, values: list[int]) -> list[Record]:
         return [Record(entry.key, entry.value, STAMP_MS) for entry in self._entries]
+
+    def _next_entries(self, values: list[int]) -> list[Keyed]:
+        return [
+            Keyed(b"name-%d" % self._random.randrange(KEYS), None if self._random.random() < TOMBSTONES else b"%d" % value)
+            for value in values
+        ]
 
     async def send(self, partition: Partition) -> bool:
         if not self._process:
@@ -139,10 +138,7 @@ class NamesProducer(Producer):
             if not self._process:
                 return False
         values = [self._values.next() for _ in range(self._random.choice((1, 1, 2, 5)))]
-        self._entries = [
-            Entry(b"name-%d" % self._random.randrange(KEYS), None if self._random.random() < TOMBSTONES else b"%d" % value)
-            for value in values
-        ]
+        self._entries = self._next_entries(values)
         error, offset = await self._deliver(partition, values)
         self._names.operations += 1
         if error == ErrorCode.NONE:
@@ -172,33 +168,42 @@ class NamesReader:
             position = 0 if random.random() < 0.2 else max(found, default=position - 1) + 1
             await asyncio.sleep(random.expovariate(1 / PAUSE_S))
 
-    async def read_all(self, end: int) -> dict[int, Entry]:
-        entries: dict[int, Entry] = {}
+    async def read_all(self, end: int) -> dict[int, Keyed]:
+        entries: dict[int, Keyed] = {}
         while (position := max(entries, default=-1) + 1) < end:
             entries.update(await self.poll(position))
         return entries
 
-    async def poll(self, position: int) -> dict[int, Entry]:
+    async def poll(self, position: int) -> dict[int, Keyed]:
+        return (await self.fetch(position))[0]
+
+    async def fetch(self, position: int) -> tuple[dict[int, Keyed], int]:
+        """The entries from there on, and the next position. Behind what was compacted that may be far from the last entry."""
         client, partition = self._client, self._names.partition
         self._names.operations += 1
         try:
             link = await client.leader(partition)
             if link is None:
                 await asyncio.sleep(RETRY_S)
-                return {}
-            (answer,) = await kafka_client.fetch(link, {partition: position}, REQUEST_S, max_wait_ms=300, max_bytes=1 << 20)
+                return {}, position
+            (answer,) = await kafka_client.fetch(
+                *(link, {partition: position}, REQUEST_S),
+                max_wait_ms=300,
+                max_bytes=1 << 20,
+                topic_id=self._names.topic_id,
+            )
         except Disconnected:
             await client.refresh()
-            return {}
+            return {}, position
         if answer.error:
             if answer.error not in RETRIABLE:
                 said = ErrorCode(answer.error).name
                 client.world.violation(f"4: {key_of(partition)} at {position}: a consumer is told {said}")
             await client.refresh()
             await asyncio.sleep(RETRY_S)
-            return {}
+            return {}, position
         found = {offset: entry for offset, entry in entries_in(answer.records).items() if offset >= position}
         if found and max(found) >= answer.high_watermark:
             what = f"offset {max(found)} was read, and the high watermark is {answer.high_watermark}"
             client.world.violation(f"3: {key_of(partition)}: {what}")
-        return found
+        return found, max(position, kafka_client.end_of(answer.records))

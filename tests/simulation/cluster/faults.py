@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from random import Random
 
@@ -24,9 +24,22 @@ RETIRED_MARK = "/data/logs/.retired"
 
 
 class Faults:
-    """`run` until cancelled; `heal` ends whatever still is wrong."""
+    """`run` until cancelled; `heal` ends whatever still is wrong.
 
-    def __init__(self, world: World, processes: Sequence[Process], clients: Sequence[str]) -> None:
+    `kinds`: faults of no other names are drawn, of all if empty. `share`: of the usual time that a fault lasts. `may_begin`:
+    whether the next one may begin now.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        processes: Sequence[Process],
+        clients: Sequence[str],
+        *,
+        kinds: Collection[str] = (),
+        share: float = 1.0,
+        may_begin: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.world, self.processes, self.clients = world, processes, list(clients)
         self.storage = [process for process in processes if isinstance(process, StorageProcess)]
         self.random: Random = world.stream("faults")
@@ -34,7 +47,7 @@ class Faults:
         self.kinds: dict[str, int] = {}
         self._active: dict[asyncio.Task[None], str] = {}
         self._menu: list[tuple[int, str, Callable[[], Awaitable[None]]]] = [
-            (4, "storage killed", self._kill_storage),
+            (4, "storage killed", self.kill_storage),
             (4, "storage loses power", self.power_cut),
             (2, "storage loses power amid a write", self.power_cut_amid),
             (2, "storage is told to stop", lambda: self._stop(StorageProcess)),
@@ -72,12 +85,15 @@ class Faults:
             (1, "history compacted", self._compaction),
             (1, "clock jumps", self._clock_jump),
         ]
+        if kinds:
+            self._menu = [each for each in self._menu if each[1] in kinds]
+        self._share, self._may_begin = share, may_begin
 
     async def run(self) -> None:
         weights = [weight for weight, _, _ in self._menu]
         while True:
             await asyncio.sleep(self.random.expovariate(1 / PAUSE_S))
-            if len(self._active) >= TOGETHER:
+            if len(self._active) >= TOGETHER or not self._may_begin():
                 continue
             _, name, fault = self.random.choices(self._menu, weights)[0]
             self.count += 1
@@ -104,7 +120,7 @@ class Faults:
             self._operate(process)
 
     async def _for(self, least_s: float, most_s: float) -> None:
-        await asyncio.sleep(self.random.uniform(least_s, most_s))
+        await asyncio.sleep(self._share * self.random.uniform(least_s, most_s))
 
     def _some(self, kind: type[Process] | None = None) -> Process | None:
         found = [each for each in self.processes if each.running and not each.paused and (kind is None or isinstance(each, kind))]
@@ -112,13 +128,19 @@ class Faults:
 
     # --- processes
 
-    async def _kill_storage(self) -> None:
+    async def kill_storage(self) -> None:
         await self._kill(StorageProcess)
+
+    async def kill_all_storage(self) -> None:
+        up = [process for process in self.storage if process.running and not process.paused and not process.held_down]
+        await asyncio.gather(*(self._kill_one(process) for process in up))
 
     async def _kill(self, kind: type[Process]) -> None:
         process = self._some(kind)
-        if process is None:
-            return
+        if process is not None:
+            await self._kill_one(process)
+
+    async def _kill_one(self, process: Process) -> None:
         process.held_down = True
         process.kill()
         try:
@@ -313,7 +335,7 @@ class Faults:
             return
         disk = process.disk
         try:
-            async with asyncio.timeout(self.random.uniform(0.5, 5.0)):
+            async with asyncio.timeout(self._share * self.random.uniform(0.5, 5.0)):
                 while True:
                     disk.faults.fail("pwritev", errno.ENOSPC, half=self.random.random() < 0.3)
                     await asyncio.sleep(0.01)

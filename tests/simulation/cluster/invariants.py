@@ -216,7 +216,7 @@ class Invariants:
                     what = f"{self.name_of(key)} on {host} is cleaned up to {job.end_offset}, stable is {stable}"
                     self.world.violation(f"11: {what}")
 
-    def _in_sync(self, key: Key, process: StorageProcess, incarnation: int) -> bool:
+    def in_sync(self, key: Key, process: StorageProcess, incarnation: int) -> bool:
         state = self.states.get(key)
         return state is not None and not process.paused and InSync(process.node_id, incarnation) in state.isr
 
@@ -228,7 +228,7 @@ class Invariants:
             for key, partition, incarnation in hosted_by(process):
                 assert process.life is not None
                 # Paused or cut off, it may have missed a loss that is excused, and cuts its log before it is in sync again.
-                if self.name_of(key) in self.world.excused and not self._in_sync(key, process, incarnation):
+                if self.name_of(key) in self.world.excused and not self.in_sync(key, process, incarnation):
                     continue
                 replicas.setdefault(key, []).append((process.life.name, partition))
         for key, found in replicas.items():

@@ -23,8 +23,11 @@ T = TypeVar("T")
 Partition = tuple[str, int]
 
 PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 9, 12, 9
+BY_ID_VERSION = 13
+"""Of Produce and of Fetch: from here on they name topics by their ids."""
 LIST_OFFSETS_VERSION, CREATE_TOPICS_VERSION, INIT_PRODUCER_ID_VERSION = 6, 5, 4
 DELETE_TOPICS_VERSION, ALTER_CONFIGS_VERSION = 4, 1
+CREATE_WITH_ID_VERSION = 7
 CONNECT_S_MAX = 3.0
 RECEIVE_BYTES = 64 * 1024
 LATEST = -1
@@ -199,6 +202,21 @@ async def create(link: Link, topics: list[create_topics.CreatableTopic], timeout
     return {topic.name: (topic.error_code, topic.error_message) for topic in answer.topics}
 
 
+async def create_one(link: Link, topic: create_topics.CreatableTopic, timeout_s: float) -> tuple[int, bytes]:
+    """(error, topic id)"""
+    request = create_topics.CreateTopicsRequest([topic], timeout_ms=int(timeout_s * 1000))
+    answer = await call(
+        link,
+        ApiKey.CREATE_TOPICS,
+        CREATE_WITH_ID_VERSION,
+        create_topics.write_request,
+        request,
+        create_topics.read_response,
+        timeout_s + 1,
+    )
+    return answer.topics[0].error_code, answer.topics[0].topic_id
+
+
 async def delete(link: Link, topic: str, timeout_s: float) -> int:
     """The error."""
     request = delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=int(timeout_s * 1000))
@@ -271,9 +289,11 @@ async def produce(
     *,
     version: int = PRODUCE_VERSION,
     transactional_id: str | None = None,
+    topic_id: bytes | None = None,
 ) -> Produced:
-    """Raises Disconnected."""
-    body = _produce_body(partition, batch, acks, timeout_s, version, transactional_id)
+    """With the topic's id it reaches no other topic of that name. Raises Disconnected."""
+    version = version if topic_id is None else BY_ID_VERSION
+    body = _produce_body((topic_id or partition[0], partition[1]), batch, acks, timeout_s, version, transactional_id)
     return await end_produce(link.begin(ApiKey.PRODUCE, version, body), timeout_s, version)
 
 
@@ -289,7 +309,7 @@ async def end_produce(asked: SentRequest, timeout_s: float, version: int = PRODU
 
 
 def _produce_body(
-    partition: Partition, batch: bytes, acks: int, timeout_s: float, version: int, transactional_id: str | None
+    partition: tuple[str | bytes, int], batch: bytes, acks: int, timeout_s: float, version: int, transactional_id: str | None
 ) -> bytes:
     topics: list[tuple[str | bytes, list[tuple[int, bytes | None]]]] = [(partition[0], [(partition[1], batch)])]
     timeout_ms = int(timeout_s * 1000 * 0.8)
@@ -304,14 +324,17 @@ async def fetch(
     max_wait_ms: int,
     max_bytes: int,
     isolation: int = UNCOMMITTED,
+    topic_id: bytes | None = None,
 ) -> list[Fetched]:
-    by_topic: dict[str, list[tuple[int, int]]] = {}
+    """`topic_id`: that of the only topic, so that no other topic of its name answers. Raises Disconnected."""
+    by_topic: dict[str | bytes, list[tuple[int, int]]] = {}
     for (topic, index), offset in positions.items():
-        by_topic.setdefault(topic, []).append((index, offset))
+        by_topic.setdefault(topic_id or topic, []).append((index, offset))
+    version = FETCH_VERSION if topic_id is None else BY_ID_VERSION
     topics = list(by_topic.items())
-    body = fetch_body(FETCH_VERSION, topics, max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
-    reader = await link.ask(ApiKey.FETCH, FETCH_VERSION, body, timeout_s)
-    return read_fetched(reader, FETCH_VERSION)[1]
+    body = fetch_body(version, topics, max_wait_ms=max_wait_ms, max_bytes=max_bytes, isolation=isolation)
+    reader = await link.ask(ApiKey.FETCH, version, body, timeout_s)
+    return read_fetched(reader, version)[1]
 
 
 def records_of(fetched: Fetched, position: int) -> list[tuple[int, int]]:

@@ -1,13 +1,8 @@
 """One seed of the whole cluster: it is born, clients work while things go wrong, everything heals, and then it must be well."""
 
 import asyncio
-import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from libs.cluster import keys
-from libs.cluster.codec import decode
-from libs.cluster.records import Topic
 from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from services.storage.partition.partition import Key
@@ -26,7 +21,6 @@ from tests.simulation.cluster.invariants import Invariants, hosted_by
 from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.lasting_offsets import LastingOffsets
 from tests.simulation.cluster.local_reader import LocalReader
-from tests.simulation.cluster.loop import Deadlock, Spinning
 from tests.simulation.cluster.pipelining import PipeliningProducer
 from tests.simulation.cluster.processes import (
     KAFKA_PORT,
@@ -40,14 +34,13 @@ from tests.simulation.cluster.reassigner import Reassigner
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.recreated_topic import RecreatedTopic
 from tests.simulation.cluster.resources import Resources
+from tests.simulation.cluster.run_phases import LIVE_S, RunPhases
 from tests.simulation.cluster.service_logs import ServiceLogs
 from tests.simulation.cluster.transactions import Transactions
 from tests.simulation.cluster.world import World
 
 FAULTY_S = 120.0
-LIVE_S = 90.0
 BIRTH_S = 30.0
-LOOK_EVERY_S = 0.05
 COMPARE_EVERY_S = 15.0
 CLIENTS = 4
 CONSUMER_PAUSE_S = 0.1
@@ -95,7 +88,7 @@ def configs_of(topic: str) -> list[tuple[str, str]]:
     return configs
 
 
-class ClusterRun:
+class ClusterRun(RunPhases):
     def __init__(self, seed: int, *, factor: int = 3, faulty_s: float = FAULTY_S, verbose: bool = False) -> None:
         self.world = world = World(seed)
         self.factor, self.faulty_s = factor, faulty_s
@@ -123,7 +116,7 @@ class ClusterRun:
         self.invariants.paged, self.invariants.compacted = ("pages",), COMPACTED_TOPICS
         world.before_cleaning.append(self.invariants.cleaning)
         world.before_power_cut.append(self.invariants.power_cut)
-        self._logs = ServiceLogs(world, verbose=verbose)
+        self.logs = ServiceLogs(world, verbose=verbose)
         values = Values()
         sure = [partition for partition in self.partitions if partition[0] != "clicks"]
         loose = [partition for partition in self.partitions if partition[0] == "clicks"]
@@ -164,13 +157,7 @@ class ClusterRun:
     def run(self, *, until_caught: bool = False) -> Report:
         """`until_caught`: it ends with the first violation."""
         world = self.world
-        self._logs.begin()
-        try:
-            world.loop.run(self._until_caught() if until_caught else self._run())
-        except (Deadlock, Spinning, TimeoutError) as error:
-            world.violation(f"15: {type(error).__name__}: {error}")
-        finally:
-            self._logs.end()
+        self.play(until_caught=until_caught)
         if not world.violations:
             look_at_disks(world, self.storage, COMPACTED_TOPICS, EXPIRATION_MS / 1000)
         report = Report(
@@ -185,7 +172,7 @@ class ClusterRun:
             self.invariants.changes,
             self.invariants.cleanings,
             {name: world.sometimes.counts[name] for name in (*groups.POINTS, *transactions.POINTS)},
-            [*world.violations, *world.loop.failures, *self._logs.failures],
+            [*world.violations, *world.loop.failures, *self.logs.failures],
             "",
             world.story,
         )
@@ -198,23 +185,7 @@ class ClusterRun:
                 report.violations.append(f"history: {finding.kind}: {finding.key}: {finding.says}")
         return report
 
-    def discard(self) -> None:
-        """Lets go of all that half-ran. The run is of no use any more."""
-        loop = self.world.loop
-        with loop.discarding():
-            for process in self.processes:
-                process.__dict__.clear()
-            self.__dict__.clear()
-            loop.close()
-
     # --- the phases
-
-    async def _until_caught(self) -> None:
-        running = self._start(self._run)
-        while not running.done() and not self.world.violations:
-            await asyncio.wait([running], timeout=1.0)
-        if running.done():
-            await running
 
     async def _run(self) -> None:
         world = self.world
@@ -254,14 +225,6 @@ class ClusterRun:
         for keeper in keepers:
             keeper.cancel()
         self.invariants.look()
-
-    async def _ended(self, tasks: "list[asyncio.Task[None]]", who: str) -> None:
-        await asyncio.wait(tasks, timeout=LIVE_S)
-        for task in tasks:
-            if not task.done():
-                self.world.violation(f"15: {who} does not come to its end")
-            elif (error := task.exception()) is not None:
-                self.world.violation(f"1: {who} cannot go on: {''.join(traceback.format_exception(error)).strip()}")
 
     async def _live(self, members: "list[asyncio.Task[None]]") -> None:
         """15: everything finishes within a bound."""
@@ -330,39 +293,16 @@ class ClusterRun:
 
     # --- what goes on beside
 
-    async def _look(self) -> None:
-        while True:
-            self.invariants.look()
-            await asyncio.sleep(LOOK_EVERY_S)
-
     async def _compare(self) -> None:
         while True:
             await asyncio.sleep(COMPARE_EVERY_S)
             self.invariants.compare_logs(whole=False)
-
-    async def _supervise(self) -> None:
-        """Starts again what ended by itself."""
-        while True:
-            await asyncio.sleep(0.5)
-            for process in self.processes:
-                if process.startable:
-                    process.start()
 
     # --- conditions
 
     @property
     def operations(self) -> int:
         return self.recorder.calls + self.names.operations + self.groups.operations
-
-    def _ready(self) -> str:
-        """The reason why the cluster is not ready."""
-        for process in self.processes:
-            if not process.running or process.what is None:
-                return f"{process.host} does not run"
-            ready, reason = process.what.ready()
-            if not ready:
-                return f"{process.host}: {reason}"
-        return ""
 
     def _too_little_work(self) -> str:
         return "" if self.operations >= OPERATIONS_LEAST else f"{self.operations} operations"
@@ -379,16 +319,6 @@ class ClusterRun:
             for key, partition, _ in hosted_by(process):
                 ends.setdefault(key, set()).add(partition.log_end_offset)
         return "".join(f"{self._name_of(key)} ends at {sorted(found)} " for key, found in ends.items() if len(found) > 1)
-
-    async def _until(self, missing: Callable[[], str], bound_s: float, complaint: str) -> bool:
-        loop = self.world.loop
-        deadline = loop.time() + bound_s
-        while said := missing():
-            if loop.time() > deadline:
-                self.world.violation(f"15: {complaint} after {bound_s:.0f} s: {said}")
-                return False
-            await asyncio.sleep(0.1)
-        return True
 
     def _topics(self) -> dict[str, int]:
         """Partitions by name."""
@@ -411,13 +341,3 @@ class ClusterRun:
             self.world.log_event(f"topics are not created: {answer}")
             await asyncio.sleep(0.5)
         raise TimeoutError("topics cannot be created")
-
-    def _start(self, work: Callable[[], object]) -> "asyncio.Task[None]":
-        return asyncio.get_running_loop().create_task(work())  # type: ignore[arg-type]
-
-    def _name_of(self, key: Key) -> str:
-        for item in self.world.keyspace.range(keys.TOPICS).items:
-            topic = decode(Topic, item.value)
-            if bytes.fromhex(topic.topic_id) == key[0]:
-                return f"{topic.name}-{key[1]}"
-        return f"{key[0].hex()[:8]}-{key[1]}"

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from tests.simulation import seeds as disk
 from tests.simulation.cluster import seeds as cluster
+from tests.simulation.compaction import run as compaction
 from tests.simulation.groups import run as groups
 from tests.simulation.hunt import properties
 from tests.simulation.replication import run as component
@@ -46,6 +47,7 @@ KINDS: Final = {
     "component": Kind(lambda seed: _first(component.run_one(seed).violations), 400),
     "groups": Kind(lambda seed: _first(groups.run_one(seed).violations), 100),
     "transactions": Kind(lambda seed: _first(transactions.run_one(seed).violations), 250),
+    "compaction": Kind(lambda seed: _first(compaction.run_one(seed).violations), 3),
     "cluster": Kind(lambda seed: _first(cluster.run_one(seed).violations), 1),
     "properties": Kind(properties.violation_of, 1),
 }

@@ -1,0 +1,19 @@
+"""Short: `make simulate KIND=compaction` makes more runs."""
+
+import pytest
+
+from tests.simulation.compaction.mutants import BUGS
+from tests.simulation.compaction.run import run_one
+from tests.simulation.compaction.seeds import LEAST_TABLES, POINTS
+
+
+def test_deleted_keys_stay_deleted_through_restarts_and_topics_made_anew() -> None:
+    report = run_one(1)
+    assert report.violations == [], "make simulate KIND=compaction SEED=1 STORY=1"
+    assert [name for name in POINTS if not report.sometimes[name]] == []
+    assert report.tables > LEAST_TABLES
+
+
+@pytest.mark.parametrize("name", BUGS.caught)
+def test_a_bug_planted_into_compaction_is_caught(name: str) -> None:
+    assert BUGS.seeds_to_catch(name).violation is not None

@@ -5,6 +5,7 @@ why the thing cannot be shown). A storage node also has /readyz/in-sync: serving
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from libs.cluster.health import Health, Verdict
@@ -30,7 +31,8 @@ Lookup = Callable[[str], Awaitable["object | NotShown"]]
 
 class AdminServer:
     """`ready` and `in_sync` answer (ready, reason). `health` is the cluster's, as this process knows it. `debug` functions return
-    what json can write, or anything with a `repr`. `lookups` are for one thing of a kind, by its name, which may hold anything.
+    what json can write, anything with a `repr`, or an awaitable of these. `lookups` are for one thing of a kind, by its name,
+    which may hold anything.
 
     aiohttp is imported when the server starts: it costs more than the rest of a service together, and nobody waits for it.
     """
@@ -123,7 +125,8 @@ class AdminServer:
         view = self._debug.get(request.match_info["name"])
         if view is None:
             return _json({"error": "there is no such view", "views": sorted(self._debug)}, status=404)
-        return _json(view())
+        seen = view()
+        return _json(await seen if isawaitable(seen) else seen)
 
     async def _debug_lookup(self, request: "web.Request") -> "web.Response":
         name = request.match_info["name"]

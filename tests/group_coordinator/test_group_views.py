@@ -159,7 +159,11 @@ async def test_rebalances_are_shown_with_their_reasons_in_words(owner: Coordinat
     assert (response["count"], response["under_way"]) == (1, False)
     assert f"member {member_id} joined" in response["last_reason"]
     joining = asyncio.ensure_future(joined(owner.gateway(2), "g"))
-    await until(lambda: service.group_views.groups()["groups"]["g"]["rebalances"]["under_way"])
+
+    async def is_under_way() -> bool:
+        return (await service.group_views.groups())["groups"]["g"]["rebalances"]["under_way"]
+
+    await until(is_under_way)
     seen = await looked_at(service, "g")
     assert seen["state"] == "PreparingRebalance"
     assert [each["waits_for"] for each in seen["members"]] == [None, "others to join"]
@@ -194,7 +198,7 @@ async def test_a_group_of_the_consumer_protocol_shows_what_each_has_and_is_to_ha
     assert member["session_ends_ms"] - member["last_heard_ms"] == 45_000
     assert (seen["rebalances"]["count"], seen["rebalances"]["under_way"]) == (1, False)
     assert "m" in seen["rebalances"]["last_reason"]
-    assert service.group_views.groups()["states"] == {"consumer": {"Stable": 1}}
+    assert (await service.group_views.groups())["states"] == {"consumer": {"Stable": 1}}
     result = scraped(service)
     assert result['penstock_groups_groups{kind="consumer",state="Stable"}'] == 1
     assert result['penstock_groups_members{kind="consumer"}'] == 1
@@ -207,7 +211,7 @@ async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, servi
     await stable(client, "g")
     await stable(client, "connect", kind="connect")
     await commit(client, "simple", 5)
-    listed = json.loads(json.dumps(service.group_views.groups()))
+    listed = json.loads(json.dumps(await service.group_views.groups()))
     assert listed["count"] == 3
     assert listed["states"] == {"classic": {"Stable": 2}, "simple": {"Empty": 1}}
     assert list(listed["groups"]) == ["connect", "g", "simple"]
@@ -247,7 +251,7 @@ async def test_the_view_of_another_owners_group_names_the_owner_and_not_whether_
         "9@99",
         "group_coordinator-9",
     )
-    assert service.group_views.groups()["count"] == 0
+    assert (await service.group_views.groups())["count"] == 0
     await node.give(topic, shard, None, 3)
     await until(lambda: service.group_views._owner_of(shard) == "")
     assert await not_shown(service, "g") == (

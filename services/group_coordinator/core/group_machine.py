@@ -88,6 +88,10 @@ class GroupMachine:
         yield from self.consumer.groups
         yield from self.simple_groups()
 
+    def has(self, name: str) -> bool:
+        """Whether there is a group of that name."""
+        return self.kind_of(name) is not self._no_group
+
     def names(self) -> Sequence[list[str]]:
         """The names of all groups at this moment, some of them twice. It copies references alone: 10 ns for each."""
         table, pending = self.offsets.table, self.offsets.pending

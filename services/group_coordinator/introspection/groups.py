@@ -3,10 +3,12 @@
 The views show decided state, whose last records may not be committed yet. Shards that are not served are omitted.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from heapq import nsmallest
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final
 
@@ -27,6 +29,8 @@ from services.group_coordinator.introspection import classic_view, consumer_view
 from services.group_coordinator.lag.lag_meter import Lag, LagMeter
 
 LISTED_MAX: Final = 500
+LOOKED_AT_ONCE: Final = 2_000
+"""The most groups at which one turn of a view looks: 1 ms."""
 NOT_COORDINATED: Final = {"kind": SIMPLE, "state": STATE.value, "members": 0}
 
 
@@ -47,18 +51,23 @@ class GroupViews:
         self._lag = lag
         self._clock = clock
 
-    def groups(self) -> dict[str, Any]:
-        """`{"count", "states": {kind: {state: count}}, "groups": {name: brief}}`, the first `LISTED_MAX` by name."""
+    async def groups(self) -> dict[str, Any]:
+        """`{"count", "states": {kind: {state: count}}, "groups": {name: brief}}`, the first `LISTED_MAX` by name. It looks at
+        some groups in each turn. A group that comes meanwhile may be left out."""
+        shown: set[tuple[str, int]] = set()
+        for shard, machine in dict(self._machines()).items():
+            async for names in _by_turns(machine.names()):
+                shown.update((name, shard) for name in names if machine.has(name))
+                shown = set(nsmallest(LISTED_MAX, shown))
         machines = dict(self._machines())
         states: dict[str, Counter[str]] = {}
         for (kind, state), count in self.states().items():
             states.setdefault(kind, Counter())[state] = count
-        names = ((name, shard) for shard, machine in machines.items() for name in machine.groups())
-        shown = nsmallest(LISTED_MAX, names)
+        left = [(name, shard) for name, shard in sorted(shown) if shard in machines and machines[shard].has(name)]
         return {
             "count": sum(counts.total() for counts in states.values()),
             "states": states,
-            "groups": {name: {"shard": shard, **self._brief(machines[shard], name)} for name, shard in shown},
+            "groups": {name: {"shard": shard, **self._brief(machines[shard], name)} for name, shard in left},
         }
 
     async def group(self, name: str) -> dict[str, Any] | NotShown:
@@ -70,7 +79,7 @@ class GroupViews:
         machine = dict(self._machines()).get(shard)
         if machine is None:
             return self._elsewhere(name, shard)
-        if name not in machine.classic.groups and name not in machine.consumer.groups and name not in machine.offsets:
+        if not machine.has(name):
             return NotShown(404, {"error": f"there is no group {name}", "group": name, "shard": shard})
         offsets = list(machine.offsets.table.of(name))
         seen = {"group": name, "shard": shard, **self._brief(machine, name), **self._details(machine, name, shard)}
@@ -105,15 +114,21 @@ class GroupViews:
             totals.update(machine.counts.members)
         return totals
 
-    def offsets(self, at_most: int) -> tuple[list[OffsetCommitted], int]:
-        """The first `at_most` committed offsets by group, topic and partition, and the number of the others."""
+    async def offsets(self, at_most: int) -> tuple[list[OffsetCommitted], int]:
+        """The first `at_most` committed offsets by group, topic and partition, and the number of the others. It looks at some
+        groups in each turn."""
         tables = [machine.offsets.table for _, machine in self._machines()]
-        groups = nsmallest(at_most, ((name, index) for index, table in enumerate(tables) for name in table))
+        groups: list[tuple[str, int]] = []
+        total = 0
+        for index, table in enumerate(tables):
+            async for names in _by_turns([[*table]]):
+                total += sum(map(table.size, names))
+                groups = nsmallest(at_most, chain(groups, ((name, index) for name in names)))
         committed: list[OffsetCommitted] = []
         for name, index in groups:
             if len(committed) < at_most:
                 committed += sorted(tables[index].of(name), key=_place)
-        return committed[:at_most], sum(table.size(name) for table in tables for name in table) - min(len(committed), at_most)
+        return committed[:at_most], max(total - min(len(committed), at_most), 0)
 
     def _machines(self) -> Iterator[tuple[int, GroupMachine]]:
         for index, driver in self._shards.serving.items():
@@ -136,6 +151,14 @@ class GroupViews:
         if (consumer := machine.consumer.groups.get(name)) is not None:
             return consumer_view.details(consumer, self._topics(), partial(machine.consumer.session_ms, name), deadlines)
         return {"members": []}
+
+
+async def _by_turns(names: Sequence[list[str]]) -> AsyncIterator[list[str]]:
+    """At most `LOOKED_AT_ONCE` of them in each turn of the loop."""
+    rest = chain.from_iterable(names)
+    while some := list(islice(rest, LOOKED_AT_ONCE)):
+        yield some
+        await asyncio.sleep(0)
 
 
 def _place(committed: OffsetCommitted) -> tuple[str, int]:

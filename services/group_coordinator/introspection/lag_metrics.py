@@ -101,7 +101,7 @@ class LagMetrics:
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        shown, left_out = self._group_views.offsets(self._max)
+        shown, left_out = await self._group_views.offsets(self._max)
         measured: list[tuple[OffsetCommitted, Lag]] = []
         by_group: dict[str, list[OffsetCommitted]] = {}
         for each in shown:

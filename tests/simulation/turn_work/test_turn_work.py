@@ -13,6 +13,7 @@ from libs.commitlog.producers.producer_table import PackedProducers
 from libs.commitlog.producers.transactions import UnstableTransactions
 from libs.commitlog.segments import segment_indexes
 from services.group_coordinator.core.classic.classic_groups import ClassicGroups
+from services.group_coordinator.introspection import groups as group_views
 from services.transaction_coordinator.core import transaction_machine
 from tests.commitlog.harness import open_log
 from tests.simulation.turn_work.counting import Work, work_of
@@ -33,6 +34,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "LOOKED_AT_AT_ONCE", 200)
     monkeypatch.setattr(segment_indexes, "INTERVAL_BYTES_MAX", 600)
     monkeypatch.setattr(transaction_machine, "LOOKED_AT_ONCE", 20)
+    monkeypatch.setattr(group_views, "LOOKED_AT_ONCE", 5)
+    monkeypatch.setattr(group_views, "LISTED_MAX", 5)
 
 
 PROPORTIONAL: Final[dict[tuple[str, str], str]] = {
@@ -98,6 +101,11 @@ def test_a_marker_that_walks_all_open_transactions_is_found(tmp_path: Path, monk
 
     monkeypatch.setattr(UnstableTransactions, "_drop", drop)
     assert "marker" in grown(open_transactions, tmp_path)
+
+
+def test_a_view_that_looks_at_all_groups_at_once_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_views, "LOOKED_AT_ONCE", 1 << 30)
+    assert {"first turn of /debug/groups", "first turn of lag metrics"} <= grown(groups, tmp_path).keys()
 
 
 def test_a_heartbeat_that_counts_all_groups_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

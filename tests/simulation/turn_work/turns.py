@@ -3,6 +3,7 @@ once."""
 
 import itertools
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from libs.cluster import keys
@@ -14,6 +15,8 @@ from libs.commitlog.model.config import LogConfig
 from libs.commitlog.partition_log.log import BatchMeta, Log
 from libs.commitlog.producers.producer_entries import FIRST
 from libs.coordinator.core.decisions import Expired
+from libs.coordinator.core.observed_machine import ObservedMachine
+from libs.coordinator.core.tables import Journal
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
@@ -21,6 +24,7 @@ from libs.wire.record_batches.batches import BatchHeader
 from libs.wire.record_batches.markers import Marker
 from libs.wire.record_batches.records import Record, build_batch
 from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.introspection.groups import GroupViews
 from services.group_coordinator.metadata.topics import Topics
 from services.transaction_coordinator.core.requests import AddPartitions, EndTransaction, ListTransactions
 from services.transaction_coordinator.core.transaction_machine import EXPIRY
@@ -136,10 +140,25 @@ def groups(_: Log, count: int) -> Iterator[Turn]:
     some = [*itertools.chain(*stage.machine.names())][:10]
     yield "names for ListGroups", stage.machine.names
     yield "a turn of ListGroups", lambda: stage.machine.decide(listing._replace(names=some), stage.now_ms)
+    yield from views(stage)
     yield "numbers of groups by state", lambda: (dict(stage.machine.counts.states), dict(stage.machine.counts.members))
     stage.stopped = True
     stage.now_ms += CHECK_MS + 60_000
     yield from (("due timer", lambda: stage.shard.expire(stage.now_ms)) for _ in range(3))
+
+
+def views(stage: GroupStage) -> Iterator[Turn]:
+    """The first turns of views that look at all groups."""
+    observed = ObservedMachine(stage.machine, Journal(), lambda *_: None)
+    shards: Any = SimpleNamespace(serving={0: SimpleNamespace(machine=observed)})
+    unused: Any = None
+    clock: Any = SimpleNamespace(wall_ms=lambda: stage.now_ms)
+    shown = GroupViews(shards, unused, unused, unused, clock)
+    listing, measuring = shown.groups().__await__(), shown.offsets(5).__await__()
+    yield "first turn of /debug/groups", lambda: next(listing, None)
+    yield "second turn of /debug/groups", lambda: next(listing, None)
+    yield "first turn of lag metrics", lambda: next(measuring, None)
+    yield "second turn of lag metrics", lambda: next(measuring, None)
 
 
 def members(_: Log, count: int) -> Iterator[Turn]:

@@ -433,20 +433,20 @@ class StorageNode:
         if self.fetchers is not None:
             self.fetchers.synced(partition)
 
-    def sync_stalled(self, scheduler: SyncScheduler, *, stalled: bool) -> None:
+    def sync_stalled(self, scheduler: SyncScheduler[Partition], *, stalled: bool) -> None:
         """Stops appends to a disk while its sync hangs. Others are to lead its partitions."""
         (self.meters.stalled.add if stalled else self.meters.stalled.discard)(scheduler.disk)
         log.error("sync hangs" if stalled else "sync returned", extra=fields(path=scheduler.disk))
         if self._suspended_disks is not None:
             self._suspended_disks.changed(scheduler)
 
-    def room_changed(self, scheduler: SyncScheduler) -> None:
+    def room_changed(self, scheduler: SyncScheduler[Partition]) -> None:
         """Has others lead the partitions of a full disk, and follows them again when it has room."""
         if self._suspended_disks is not None:
             self._suspended_disks.changed(scheduler)
         self._report_directories_soon()
 
-    def retired(self, scheduler: SyncScheduler, error: Exception) -> None:
+    def retired(self, scheduler: SyncScheduler[Partition], error: Exception) -> None:
         """Takes a failed disk's partitions offline, for good, and reports the directories that are left."""
         log.critical("log directory retired", extra=fields(path=scheduler.disk, reason=error))
         self.meters.offline.add(scheduler.disk)

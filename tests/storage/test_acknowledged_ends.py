@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from libs.rpc.contracts.storage import DeletedRecords, ListedOffset
-from services.storage.partition import acknowledged_ends, sync_scheduler
+from services.storage.core import sync_states
+from services.storage.partition import acknowledged_ends
 from services.storage.partition.acknowledged_ends import AcknowledgedEnds
 from tests.storage.cluster import StorageCluster, batch, partition_of
 from tests.storage.held_disk import HeldDisk
@@ -23,7 +24,7 @@ AN_HOUR_S = 3600.0
 
 @pytest.fixture
 def rounds_an_hour_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync_scheduler, "PACE_S", AN_HOUR_S)
+    monkeypatch.setattr(sync_states, "PACE_S", AN_HOUR_S)
 
 
 @pytest.fixture

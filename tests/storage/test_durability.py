@@ -110,8 +110,8 @@ async def test_a_disk_that_is_full_when_a_round_leaves_a_resume_point_is_not_ret
 async def test_a_resume_point_that_a_full_disk_prevented_is_written_when_there_is_room_without_any_client(
     cluster: StorageCluster, disk: HeldDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: int
 ) -> None:
-    monkeypatch.setattr("services.storage.partition.sync_scheduler.NO_ROOM_S", 0.02)
-    monkeypatch.setattr("services.storage.partition.sync_scheduler.REQUESTED_PER_ROUND", 2)
+    monkeypatch.setattr("services.storage.core.sync_states.NO_ROOM_S", 0.02)
+    monkeypatch.setattr("services.storage.core.sync_states.REQUESTED_PER_ROUND", 2)
     topic = await cluster.topic("full", partitions=5)
     assert cluster.node is not None
     (home,) = cluster.node.disks.all

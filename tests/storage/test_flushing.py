@@ -15,7 +15,7 @@ async def test_rounds_that_nobody_waits_for_keep_their_distance(cluster: Storage
     await cluster.append(topic, batch(b"warm"))
     assert cluster.node is not None
     (only,) = cluster.node.disks.all
-    only.sync._paced_until = cluster.node._loop.time() + 3600
+    only.sync.states.paced_until = cluster.node._loop.time() + 3600
     begun = disk.syncs_begun
     for _ in range(20):
         await cluster.append(topic, batch(b"x"), acks=1)
@@ -24,7 +24,7 @@ async def test_rounds_that_nobody_waits_for_keep_their_distance(cluster: Storage
     waiting = cluster.fetching(topic, 1, max_wait_ms=8000)
     await waiting
     assert disk.syncs_begun > begun
-    only.sync._paced_until = cluster.node._loop.time() + 3600
+    only.sync.states.paced_until = cluster.node._loop.time() + 3600
     assert (await cluster.append(topic, batch(b"y"))).error == 0
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.files.open_files import OpenFiles
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.threads.offload import Offload, ThreadOffload
 from tests.simulation.cluster.loop import VirtualLoop
@@ -21,14 +22,14 @@ class DurableLog:
 class Durable:
     """A partition that is owed a round and needs none."""
 
-    def __init__(self, sync: SyncScheduler) -> None:
+    def __init__(self, sync: SyncScheduler[Any]) -> None:
         self.log = DurableLog()
         self.sync = sync
 
 
 async def test_rounds_that_find_nothing_to_do_go_on_to_the_last_that_is_owed() -> None:
     events: Any = None
-    scheduler = SyncScheduler("disk", OsFileSystem(), ThreadOffload("sync"), events, hang_s=10.0)
+    scheduler: SyncScheduler[Any] = SyncScheduler("disk", OsFileSystem(), ThreadOffload("sync"), events, OpenFiles(), hang_s=10.0)
     partitions: list[Any] = [Durable(scheduler) for _ in range(50_000)]
     for partition in partitions:
         scheduler.request_round(partition)
@@ -87,7 +88,7 @@ class Dirty:
         def mark_synced(self, targets: object) -> None:
             pass
 
-    def __init__(self, sync: SyncScheduler) -> None:
+    def __init__(self, sync: SyncScheduler[Any]) -> None:
         self.log = self._Log()
         self.sync = sync
 
@@ -99,7 +100,7 @@ def test_each_round_has_its_own_time_before_it_counts_as_hanging() -> None:
     async def rounds() -> list[tuple[float, bool]]:
         events: Any = Told()
         disk, began = ByHand(), loop.time()
-        scheduler = SyncScheduler("disk", OsFileSystem(), disk, events, hang_s=10.0)
+        scheduler: SyncScheduler[Any] = SyncScheduler("disk", OsFileSystem(), disk, events, OpenFiles(), hang_s=10.0)
         partition: Any = Dirty(scheduler)
         for lasts_s in (6.0, 6.0, 25.0, 1.0, 12.0):
             scheduler.request_round(partition)
@@ -134,7 +135,7 @@ def test_a_log_that_cannot_tell_what_it_owes_holds_up_no_other(caplog: pytest.Lo
         """The number of syncs under way after each step."""
         events: Any = Told()
         disk = ByHand()
-        scheduler = SyncScheduler("disk", OsFileSystem(), disk, events, hang_s=10.0)
+        scheduler: SyncScheduler[Any] = SyncScheduler("disk", OsFileSystem(), disk, events, OpenFiles(), hang_s=10.0)
         broken, sound = Broken(scheduler), Dirty(scheduler)
         begun = []
         for partitions in ([broken, sound], [broken], [sound]):

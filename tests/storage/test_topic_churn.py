@@ -53,7 +53,7 @@ async def test_a_partition_on_its_way_out_is_owed_no_sync_round(cluster: Storage
     await until(lambda: (topic, 0) not in node.partitions.by_key)
     await cluster.write(keys.config("topic", "twice"), None)
     await asyncio.sleep(0.05)
-    owed = leaving in leaving.sync._requested
+    owed = leaving in leaving.sync.states.requested
     disk.release()
     assert not owed
     assert appended(await waiting)[0].error == 0

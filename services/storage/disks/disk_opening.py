@@ -11,6 +11,7 @@ from libs.telemetry.logs import fields
 from services.storage.config import StorageConfig
 from services.storage.disks.disks import Disk, Scanned, scan
 from services.storage.environment import Environment
+from services.storage.partition.partition import Partition
 from services.storage.partition.sync_scheduler import SyncEvents, SyncScheduler
 from services.storage.threads.offload import BatchedOffload, Offload
 
@@ -25,7 +26,7 @@ READS_AT_ONCE = 8
 
 
 async def open_disks(
-    config: StorageConfig, environment: Environment, cluster_id: str, events: SyncEvents, offline: set[str]
+    config: StorageConfig, environment: Environment, cluster_id: str, events: SyncEvents[Partition], offline: set[str]
 ) -> list[Disk]:
     """Opens the directories. Paths that do not open go to `offline`.
 
@@ -53,14 +54,7 @@ async def open_disks(
             failures.append(error)
             continue
         syncing = environment.offload(f"sync-{number}", 1)
-        scheduler = SyncScheduler(
-            path,
-            environment.fs,
-            syncing,
-            events,
-            hang_s=config.sync_hang_s,
-            crowded=lambda: environment.open_files.crowded,
-        )
+        scheduler = SyncScheduler(path, environment.fs, syncing, events, environment.open_files, hang_s=config.sync_hang_s)
         threads = environment.offload(f"logs-{number}", LOGS_AT_ONCE)
         logs, clean_logs = (
             BatchedOffload(threads, LOGS_AT_ONCE),

@@ -20,7 +20,7 @@ from libs.commitlog.partition_log.directory import (
 from libs.commitlog.partition_log.recovery_job import OpenLogRequest
 from libs.lean_dataclass import dataclass
 from libs.telemetry.logs import fields
-from services.storage.partition.partition import Key
+from services.storage.partition.partition import Key, Partition
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.threads.offload import Offload
 
@@ -89,7 +89,7 @@ class Disk:
     reads what lookups miss in the page cache."""
 
     scanned: Scanned
-    sync: SyncScheduler
+    sync: SyncScheduler[Partition]
     files: Offload
     logs: Offload
     clean_logs: Offload
@@ -334,7 +334,7 @@ class Disks:
         """The threads that read for lookups on the disk that holds the path."""
         return next((disk.reads for disk in self.all if path.startswith(disk.path + "/")), None)
 
-    def of(self, scheduler: SyncScheduler) -> Disk:
+    def of(self, scheduler: SyncScheduler[Partition]) -> Disk:
         return next(disk for disk in self.all if disk.sync is scheduler)
 
     def choose(self, key: Key, chooser: Callable[[dict[str, int]], str | None]) -> Disk | None:

@@ -15,11 +15,11 @@ from typing import Any
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.segments.segment_removal import remove_retired
 from libs.telemetry.logs import fields
+from services.storage.core.sync_states import REQUESTED_PER_ROUND
 from services.storage.disks.disks import Disk
 from services.storage.logs.checkpoints import Checkpoints
 from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Partition
-from services.storage.partition.sync_scheduler import REQUESTED_PER_ROUND
 
 log = logging.getLogger(__name__)
 

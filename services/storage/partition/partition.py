@@ -65,7 +65,7 @@ class Partition:
         log: Log,
         replica: Replica,
         config: TopicConfig,
-        sync: SyncScheduler,
+        sync: "SyncScheduler[Partition]",
         on_effects: Callable[["Partition"], None],
         traffic: TopicTraffic,
     ) -> None:

@@ -1,58 +1,76 @@
 """The sync scheduler: one sync round in flight per log directory makes appends survive a power cut, for many waiters at once.
 
-A round takes every partition that is dirty when it starts, whether somebody waits or not: an acks=1 write must become visible
-too. Appends during a round go into the next one.
-
-Rule: a failed fsync retires the directory and is never retried. The kernel may have dropped the pages and marked them clean: a
-second fsync would succeed and lie. A sync that hangs is noticed after `hang_s`. Until it returns, the directory counts as stalled
-and takes no more appends.
+What is owed, and when a round may begin, is decided by `services/storage/core/sync_states.py`. This is the shell around it: it
+asks logs what to sync, has a thread do it, arms the timers, and reports.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from enum import StrEnum
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
+from libs.cluster.configs.resolve import TopicConfig
 from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.open_files import OpenFiles
 from libs.commitlog.files.sync import NO_DESCRIPTORS, SyncTargets, sync_then_write
+from libs.commitlog.partition_log.log import Log
 from libs.telemetry.logs import fields
+from services.storage.core import sync_states
+from services.storage.core.replication.leader.replica import Replica
+from services.storage.core.sync_states import Fact, Round, SyncStates
 from services.storage.partition.disk_room import DiskRoom
 from services.storage.threads.offload import Offload
 
-if TYPE_CHECKING:
-    from services.storage.partition.partition import Partition
-
 log = logging.getLogger(__name__)
 
-
-PACE_S = 0.01
-RETRY_S = 0.5
-"""The wait after a round that had too few descriptors."""
-NO_ROOM_S = 2.0
-"""The wait after a round that found no room for what it leaves beside the logs."""
-REQUESTED_PER_ROUND = 256
-"""Small files take a tenth of a millisecond each. Thousands of new epochs must not hold up the appends that share their round."""
+# Each round passes these. A name of the module is found ten times as fast as a member of an enum.
+SETTLED = Fact.SETTLED
+RUNNING, PAUSED = Round.RUNNING, Round.PAUSED
 
 
-class SyncEvents(Protocol):
+class SyncedPartition(Protocol):
+    """The parts of a partition that a scheduler uses."""
+
+    log: Log
+    replica: Replica
+    config: TopicConfig
+    sync: "SyncScheduler[Any]"
+    """The scheduler of the directory that it lies in now."""
+
+
+P = TypeVar("P", bound=SyncedPartition)
+P_contra = TypeVar("P_contra", contravariant=True)
+
+
+class SyncEvents(Protocol[P_contra]):
     """The events of a scheduler, on the event loop."""
 
-    def round_ended(self, synced: "Sequence[Partition]", seconds: float) -> None:
+    def round_ended(self, synced: Sequence[P_contra], seconds: float) -> None:
         """The durable offsets of these logs rose."""
         ...
 
-    def sync_stalled(self, scheduler: "SyncScheduler", *, stalled: bool) -> None: ...
+    def sync_stalled(self, scheduler: "SyncScheduler[Any]", *, stalled: bool) -> None: ...
 
-    def room_changed(self, scheduler: "SyncScheduler") -> None: ...
+    def room_changed(self, scheduler: "SyncScheduler[Any]") -> None: ...
 
-    def retired(self, scheduler: "SyncScheduler", error: Exception) -> None:
+    def retired(self, scheduler: "SyncScheduler[Any]", error: Exception) -> None:
         """Called once: the directory is of no more use to this process."""
         ...
 
 
-class SyncScheduler:
+class Timer(StrEnum):
+    HANG = "a round counts as hanging"
+    PACE = "the pause before a round is over"
+    LEFT_OUT = "logs at fault are tried again"
+    ROOM = "small files that found no room are tried again"
+
+
+HANG = Timer.HANG
+
+
+class SyncScheduler(Generic[P]):
     """The scheduler of one log directory. After appends, one `start_round` covers all partitions that grew together.
 
     A round starts at once when somebody waits for it. Otherwise (acks=1, and no reader at the end of the log) rounds keep
@@ -60,45 +78,29 @@ class SyncScheduler:
     """
 
     def __init__(
-        self,
-        disk: str,
-        fs: FileSystem,
-        offload: Offload,
-        events: SyncEvents,
-        *,
-        hang_s: float,
-        crowded: Callable[[], bool] = lambda: False,
+        self, disk: str, fs: FileSystem, offload: Offload, events: SyncEvents[P], open_files: OpenFiles, *, hang_s: float
     ) -> None:
-        """`crowded`: too many files are open, since no round has covered what was written to them. Then rounds cover more."""
+        """`open_files`: if they are crowded with files that no round has covered, rounds cover more."""
         self.disk = disk
+        self.states: SyncStates[P] = SyncStates()
         self.stalled = False
-        self.failed = False
+        """Whether a sync hangs. Each append looks at it."""
         self._fs = fs
         self._offload = offload
         self._events = events
+        self._open_files = open_files
         self._hang_s = hang_s
-        self._crowded = crowded
         self._loop = asyncio.get_running_loop()
         self.room = DiskRoom(disk, self._loop, self._room_changed)
-        self._dirty: dict[Partition, None] = {}
-        self._requested: dict[Partition, None] = {}
-        self._unhurried: dict[Partition, float] = {}  # appended to, without a requested round; since when
-        self._awaiting_resume_point: dict[
-            Partition, None
-        ] = {}  # their appends are durable, their indexes wait for a resume point
-        self._unwritten: dict[Partition, None] = {}  # all is durable, but there was no room for the files beside the log
-        self._has_room = True
-        self._room_timer: asyncio.TimerHandle | None = None
-        self._left_out: dict[Partition, None] = {}  # their logs could not tell what they owe
-        self._left_out_timer: asyncio.TimerHandle | None = None
-        self._in_flight: list[tuple[Partition, SyncTargets]] = []
-        self._running = False
+        self._timers: dict[Timer, asyncio.TimerHandle] = {}
+        self._round_targets: list[tuple[P, SyncTargets]] = []
         self._round_waiters: list[asyncio.Future[None]] = []
         self._started_at = 0.0
-        self._hang_timer: asyncio.TimerHandle | None = None
-        self._urgent = False
-        self._paced_until = 0.0
-        self._pace_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the directory is retired."""
+        return self.states.retired
 
     @property
     def suspended(self) -> bool:
@@ -108,65 +110,79 @@ class SyncScheduler:
     @property
     def running(self) -> bool:
         """Whether a round of syncs is under way."""
-        return self._running
+        return self.states.under_way
 
     def _room_changed(self) -> None:
         self._loop.call_soon(self._events.room_changed, self)  # not amid the append that found no room
 
-    def appended(self, partition: "Partition") -> None:
-        """Notes an append. A `replicated` topic gets rounds only as its flush.messages and flush.ms say."""
-        if self._crowded():
-            self._dirty.update(self._awaiting_resume_point)
-            self._dirty.update(dict.fromkeys([*self._unhurried, partition]))
-            self._urgent = True
-            return
-        unsynced = partition.log.log_end_offset - partition.log.durable_offset
-        if partition.replica.synced or unsynced >= partition.config.flush_messages:
-            self._dirty[partition] = None
-        elif partition not in self._unhurried:
-            self._unhurried[partition] = self._loop.time()
+    # -- what is owed -------------------------------------------------------------------------------------------------------
 
-    def request_round(self, partition: "Partition") -> None:
+    def appended(self, partition: P) -> None:
+        """Notes an append. A `replicated` topic gets rounds only as its flush.messages and flush.ms say."""
+        states = self.states
+        if self._open_files.crowded:
+            states.files_became_scarce()
+            states.appended(partition)
+            states.urgent = True
+        elif (
+            partition.replica.synced
+            or partition.log.log_end_offset - partition.log.durable_offset >= partition.config.flush_messages
+        ):
+            states.dirty[partition] = None  # as `appended` does: each append passes here, and a call costs as much as the rest
+        elif partition not in states.unhurried:
+            states.appended_unhurried(partition, self._loop.time())
+
+    def request_round(self, partition: P) -> None:
         """Requests a round soon, whatever the topic says: for a new epoch, or for what a crash left in memory only."""
-        self._requested[partition] = None
-        self._urgent = True
+        self.states.request(partition)
 
     def mark_urgent(self) -> None:
         """Makes the next round start at once: somebody waits for it."""
-        self._urgent = True
+        self.states.urgent = True
+
+    def flush_overdue(self, *, age_s_max: float | None = None) -> None:
+        """Called at intervals: syncs `replicated` topics after their flush.ms, or all that have waited for `age_s_max`."""
+        now = self._loop.time()
+        if self._open_files.crowded:
+            self.states.files_became_scarce()
+
+        def is_overdue(partition: P, since: float) -> bool:
+            limit = partition.config.flush_ms / 1000
+            return now - since >= (limit if age_s_max is None else min(limit, age_s_max))
+
+        self.states.flush(is_overdue)
+        self.start_round()
+
+    def forget(self, partition: P) -> None:
+        """Drops a partition that leaves. A running round may still hold its files, which stay open until it ends."""
+        self.states.forget(partition)
+        self._round_targets = [entry for entry in self._round_targets if entry[0] is not partition]
+
+    # -- rounds -------------------------------------------------------------------------------------------------------------
 
     def start_round(self) -> None:
         """Starts a round, unless one runs (its end starts the next), it is too early, or there is nothing to sync."""
-        if self._running or self.failed or not (self._dirty or self._requested):
+        states = self.states
+        # The first two only save appends a call.
+        if states.round is RUNNING or not (states.dirty or states.requested) or not states.may_begin():
             return
-        if not self._urgent and self._loop.time() < self._paced_until:
-            if self._pace_timer is None:
-                self._pace_timer = self._loop.call_at(self._paced_until, self._paced)
+        if not states.urgent and self._loop.time() < states.paced_until:
+            self._pause()
             return
-        if self._pace_timer is not None:
-            self._pace_timer.cancel()
-            self._pace_timer = None
-        while (self._dirty or self._requested) and not self._start():
+        if states.round is PAUSED:
+            self._disarm(Timer.PACE)
+            states.pause_over()
+        while states.may_begin() and not self._start():
             pass  # the first requests may need nothing, but there may be more
-        self._urgent = False
-
-    def _paced(self) -> None:
-        self._pace_timer = None
-        self.mark_urgent()
-        self.start_round()
+        states.urgent = False
 
     def _start(self) -> bool:
         """Starts one round. False: none of its partitions needs one."""
-        for partition in list(islice(self._requested, REQUESTED_PER_ROUND)):
-            self._dirty[partition] = None
-        in_flight, waiting, crowded = [], [], self._crowded()
-        for partition in self._dirty:
-            self._requested.pop(partition, None)
-            self._unhurried.pop(partition, None)
-            self._awaiting_resume_point.pop(partition, None)
-            self._unwritten.pop(partition, None)
+        states, crowded = self.states, self._open_files.crowded
+        in_round: list[tuple[P, SyncTargets]] = []
+        for partition in states.to_look_at():
             if partition.sync is not self:  # it was moved to another directory since, and this disk has none of it
-                self._left_out.pop(partition, None)
+                states.forget(partition)
                 partition.sync.request_round(partition)
                 partition.sync.start_round()
                 continue
@@ -174,167 +190,170 @@ class SyncScheduler:
                 targets = partition.log.sync_targets(indexes=True) if crowded else partition.log.sync_targets()
             except OSError as error:  # no descriptor is left for a directory; the end of this round frees some
                 log.warning("partition waits for another sync round", extra=fields(path=self.disk, reason=error))
-                waiting.append(partition)
+                states.happened(partition, Fact.POSTPONED)
                 continue
             except Exception:  # whatever is wrong with one log, the others of this disk are synced
                 self._leave_out(partition)
                 continue
-            self._left_out.pop(partition, None)
-            if targets is not None:
-                in_flight.append((partition, targets))
-        self._dirty = dict.fromkeys(waiting)
-        if waiting and not in_flight:
-            self._paced_until, self._urgent = self._loop.time() + RETRY_S, False
-            self._pace_timer = self._pace_timer or self._loop.call_at(self._paced_until, self._paced)
+            if targets is None:
+                states.happened(partition, SETTLED)
+            else:
+                states.take(partition)
+                in_round.append((partition, targets))
+        if not in_round and states.dirty:
+            states.retry_later(self._loop.time())
+            self._pause()
             return True
-        if not in_flight:
+        if not in_round:
             return False
-        self._running = True
-        self._in_flight = in_flight
+        states.begin()
+        self._round_targets = in_round
         self._started_at = self._loop.time()
-        self._hang_timer = self._loop.call_at(self._started_at + self._hang_s, self._hung)
-        work = partial(sync_then_write, [targets for _, targets in in_flight], self._fs, self.disk)
+        self._arm(HANG, self._started_at + self._hang_s)
+        work = partial(sync_then_write, [targets for _, targets in in_round], self._fs, self.disk)
         self._offload.run(work, self._ended)
         return True
 
-    def _leave_out(self, partition: "Partition") -> None:
+    def _leave_out(self, partition: P) -> None:
         """Goes on without a partition whose log is at fault, and tries it again later. The first of its failures is logged."""
-        if partition not in self._left_out:
+        if partition not in self.states.left_out:
             log.exception("partition left out of sync rounds", extra=fields(path=self.disk, partition=partition))
-            self._left_out[partition] = None
-        if self._left_out_timer is None:
-            self._left_out_timer = self._loop.call_later(RETRY_S, self._retry_left_out)
+        self.states.happened(partition, Fact.FAULTY)
+        self._arm(Timer.LEFT_OUT, self._loop.time() + sync_states.RETRY_S)
 
-    def _retry_left_out(self) -> None:
-        self._left_out_timer = None
-        for partition in self._left_out:
-            self.request_round(partition)
-        self.start_round()
+    def _ended(self, done: "asyncio.Future[bool]") -> None:
+        states = self.states
+        self._disarm(HANG)
+        if self.stalled:
+            self.stalled = False
+            self._events.sync_stalled(self, stalled=False)
+        counts = states.end()
+        round_targets, self._round_targets = self._round_targets, []
+        cancelled = done.cancelled()
+        error = None if cancelled else done.exception()  # read in any case: else the loop complains
+        if cancelled or not counts:
+            states.dropped()
+        elif error is None:
+            self._synced(round_targets, wrote=done.result())
+        elif isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
+            # No sync failed, and the disk is sound. All of the round is still due.
+            log.error("sync round waits for descriptors", extra=fields(path=self.disk, reason=error))
+            states.interrupted(self._loop.time())
+            self.start_round()
+        elif isinstance(error, Exception):
+            self.fail(error)
+        else:
+            states.dropped()
+        waiters, self._round_waiters = self._round_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
-    def flush_overdue(self, *, age_s_max: float | None = None) -> None:
-        """Called at intervals: syncs `replicated` topics after their flush.ms, or all that have waited for `age_s_max`."""
+    def _synced(self, round_targets: list[tuple[P, SyncTargets]], *, wrote: bool) -> None:
+        """All of the round is durable. `wrote`: its small files are too."""
+        states, indexes_wait = self.states, []
+        for partition, targets in round_targets:
+            partition.log.mark_synced(targets if wrote else targets.without_writes())
+            if partition.log.active.is_unsynced:
+                indexes_wait.append(partition)
+        states.synced(indexes_wait)
+        self._note_room(round_targets, room=wrote)
         now = self._loop.time()
-        if self._crowded():
-            self._dirty.update(self._awaiting_resume_point)
-            age_s_max = 0.0
-        for partition, since in list(self._unhurried.items()):
-            limit = partition.config.flush_ms / 1000
-            if now - since >= (limit if age_s_max is None else min(limit, age_s_max)):
-                self._dirty[partition] = None
+        self._events.round_ended([partition for partition, _ in round_targets], now - self._started_at)
+        states.reported(now)
         self.start_round()
 
-    def forget(self, partition: "Partition") -> None:
-        """Drops a partition that leaves. A running round may still hold its files, which stay open until it ends."""
-        for waiting in self._all_waiting():
-            waiting.pop(partition, None)
-        self._in_flight = [entry for entry in self._in_flight if entry[0] is not partition]
+    def _note_room(self, round_targets: list[tuple[P, SyncTargets]], *, room: bool) -> None:
+        """Retries what was not written, a few at a time, and at once when there is room."""
+        states = self.states
+        if not room:
+            unwritten = [partition for partition, targets in round_targets if targets.writes or targets.removals]
+            if states.found_no_room(unwritten):
+                log.warning("no room for the files that a sync round writes beside the logs", extra=fields(path=self.disk))
+            self._arm(Timer.ROOM, self._loop.time() + sync_states.NO_ROOM_S)
+            return
+        if not states.has_room and any(targets.writes for _, targets in round_targets):
+            log.info("there is room again for the files that sync rounds write beside the logs", extra=fields(path=self.disk))
+            states.found_room()
+        if states.has_room and states.unwritten:
+            states.request_unwritten()
 
-    def _all_waiting(self) -> "Iterator[dict[Partition, None] | dict[Partition, float]]":
-        yield from (self._dirty, self._requested, self._unhurried)
-        yield from (self._awaiting_resume_point, self._unwritten, self._left_out)
+    # -- waiting for rounds, and their end ----------------------------------------------------------------------------------
 
     async def wait_for_round(self) -> None:
         """Returns when the running round, if any, has ended."""
-        if self._running:
+        if self.running:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._round_waiters.append(waiter)
             await waiter
 
     async def drain(self) -> None:
         """Returns when everything that was appended is durable, or the directory has failed."""
-        self._dirty.update(dict.fromkeys(self._unhurried))
-        while (self._running or self._dirty or self._requested) and not self.failed:
-            self.mark_urgent()
+        states = self.states
+        states.flush(lambda partition, since: True)
+        while (states.under_way or states.dirty or states.requested) and not states.retired:
+            states.urgent = True
             self.start_round()
-            if self._running:
+            if states.under_way:
                 await self.wait_for_round()
-            elif self._dirty:
-                await asyncio.sleep(PACE_S)  # until descriptors are free
+            elif states.dirty:
+                await asyncio.sleep(sync_states.PACE_S)  # until descriptors are free
 
     def fail(self, error: Exception) -> None:
         """Retires the directory, once and for all."""
-        if self.failed:
-            return
-        self.failed = True
-        for waiting in self._all_waiting():
-            waiting.clear()
-        self._events.retired(self, error)
+        if self.states.retire():
+            self._events.retired(self, error)
 
     def close(self) -> None:
-        for timer in (self._hang_timer, self._pace_timer, self._room_timer, self._left_out_timer):
-            if timer is not None:
-                timer.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
         self._offload.close()
 
-    def _ended(self, done: "asyncio.Future[bool]") -> None:
-        if self._hang_timer is not None:
-            self._hang_timer.cancel()
-        if self.stalled:
-            self.stalled = False
-            self._events.sync_stalled(self, stalled=False)
-        self._running = False
-        round_targets, self._in_flight = self._in_flight, []
-        error = None if done.cancelled() else done.exception()  # read in any case: else the loop complains
-        if not done.cancelled() and not self.failed:
-            if error is None:
-                wrote = done.result()
-                for partition, targets in round_targets:
-                    partition.log.mark_synced(targets if wrote else targets.without_writes())
-                    if partition.log.active.is_unsynced:
-                        self._awaiting_resume_point[partition] = None
-                self._note_room(round_targets, room=wrote)
-                now = self._loop.time()
-                self._events.round_ended([partition for partition, _ in round_targets], now - self._started_at)
-                self._paced_until = now + PACE_S
-                if self._requested:
-                    self.mark_urgent()
+    def broken_invariant(self) -> str:
+        """The first invariant of the states and their timers that does not hold. Empty: all hold."""
+        states = self.states
+        hanging = states.round in (Round.HANGING, Round.LAST_HANGING)
+        if self.stalled != hanging:
+            return f"the rounds are {states.round}, and the directory is{'' if self.stalled else ' not'} stalled"
+        if states.under_way and not hanging and Timer.HANG not in self._timers:
+            return "nobody will notice that a round hangs"
+        if states.round is PAUSED and Timer.PACE not in self._timers:
+            return "a pause has no end"
+        if Timer.LEFT_OUT not in self._timers and (states.left_out.keys() - states.requested.keys() - states.dirty.keys()):
+            return "a log that was left out is not tried again"
+        return states.broken_invariant()
+
+    # -- timers -------------------------------------------------------------------------------------------------------------
+
+    def _arm(self, timer: Timer, when: float) -> None:
+        if timer not in self._timers:
+            self._timers[timer] = self._loop.call_at(when, self._fired, timer)
+
+    def _disarm(self, timer: Timer) -> None:
+        handle = self._timers.pop(timer, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _pause(self) -> None:
+        if self.states.pause():
+            self._arm(Timer.PACE, self.states.paced_until)
+
+    def _fired(self, timer: Timer) -> None:
+        states = self.states
+        del self._timers[timer]
+        match timer:
+            case Timer.HANG:
+                states.hang()
+                self.stalled = True
+                self._events.sync_stalled(self, stalled=True)
+            case Timer.PACE:
+                states.pause_over()
+                states.urgent = True
                 self.start_round()
-            elif isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
-                self._retry(round_targets, error)
-            elif isinstance(error, Exception):
-                self.fail(error)
-        waiters, self._round_waiters = self._round_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _retry(self, unfinished: "list[tuple[Partition, SyncTargets]]", error: OSError) -> None:
-        """Repeats a round. No sync failed: a directory could not be opened. The disk is sound, so all of the round is still
-        due."""
-        log.error("sync round waits for descriptors", extra=fields(path=self.disk, reason=error))
-        self._dirty.update((partition, None) for partition, _ in unfinished)
-        self._paced_until = self._loop.time() + RETRY_S
-        self._urgent = False
-        self.start_round()
-
-    def _note_room(self, round_targets: "list[tuple[Partition, SyncTargets]]", *, room: bool) -> None:
-        """Retries what was not written, a few at a time, and at once when there is room."""
-        if not room:
-            if self._has_room:
-                log.warning("no room for the files that a sync round writes beside the logs", extra=fields(path=self.disk))
-            self._has_room = False
-            self._unwritten.update(
-                (partition, None) for partition, targets in round_targets if targets.writes or targets.removals
-            )
-            if self._room_timer is None:
-                self._room_timer = self._loop.call_later(NO_ROOM_S, self._look_for_room)
-        elif not self._has_room and any(targets.writes for _, targets in round_targets):
-            log.info("there is room again for the files that sync rounds write beside the logs", extra=fields(path=self.disk))
-            self._has_room = True
-            self._request_unwritten()
-        elif self._has_room and self._unwritten:
-            self._request_unwritten()
-
-    def _look_for_room(self) -> None:
-        self._room_timer = None
-        if self._unwritten:
-            self._request_unwritten()
-            self.start_round()
-
-    def _request_unwritten(self) -> None:
-        for partition in list(islice(self._unwritten, REQUESTED_PER_ROUND)):
-            self.request_round(partition)
-
-    def _hung(self) -> None:
-        self.stalled = True
-        self._events.sync_stalled(self, stalled=True)
+            case Timer.LEFT_OUT:
+                states.request_left_out()
+                self.start_round()
+            case Timer.ROOM:
+                if states.unwritten:
+                    states.request_unwritten()
+                    self.start_round()

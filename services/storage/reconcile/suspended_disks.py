@@ -31,7 +31,7 @@ class SuspendedDisks:
         self._fetchers = fetchers
         self._withdrawals = withdrawals
 
-    def changed(self, scheduler: SyncScheduler) -> None:
+    def changed(self, scheduler: SyncScheduler[Partition]) -> None:
         change = self._suspend if scheduler.suspended else self._resume
         for partition, disk in self._open_logs.all():
             if disk.sync is scheduler:

@@ -41,6 +41,7 @@ from services.storage.core.produce.ownership import Ownership
 from services.storage.core.replication.follower import following
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.partition.leader_checks import LeaderChecks
+from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.produce.transaction_verification import TransactionVerification
 from services.storage.replication.follower import applying
 from services.storage.replication.follower.followed_partition import FollowedPartition
@@ -275,6 +276,14 @@ MUTANTS: dict[str, Bug] = {
     ),
     "requests have no budget": Bug(
         line(RequestBudget.ask, "self.used + needed - before <= (self.bytes_max if is_little else self.short_at)", "True"),
+        range(1, 4),
+    ),
+    "an append amid a round is owed no sync": Bug(
+        line(
+            SyncScheduler.appended,
+            "states.dirty[partition] = None",
+            "states.dirty.update({} if states.under_way else {partition: None})",
+        ),
         range(1, 4),
     ),
     "files stay open": Bug(files_stay_open, range(1, 11)),

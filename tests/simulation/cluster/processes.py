@@ -31,7 +31,7 @@ from tests.simulation.cluster.environment import HostClock, SimulatedChildren, S
 from tests.simulation.cluster.loop import LIFE, Crash, Life
 from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.store import SimulatedStore
-from tests.simulation.cluster.turn_invariants import TurnInvariants, broken_in_gateway
+from tests.simulation.cluster.turn_invariants import TurnInvariants, broken_in_gateway, broken_in_storage
 from tests.simulation.cluster.world import World
 from tests.simulation.disk import SimulatedDisk
 from tests.support.shortcut_halves import has_shortcuts
@@ -293,6 +293,8 @@ class StorageProcess(Process):
             page_cache_of=lambda path: f"{self.host}, boot {self.boots}",
         )
         node = self.what = StorageNode(config, environment)
+        assert self.life is not None
+        self.life.after_turn = TurnInvariants(self.world, self.life, partial(broken_in_storage, node)).check
         lifecycle.on_stop(node.stop)
         await node.start()
 

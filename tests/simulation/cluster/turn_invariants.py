@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from services.gateway.net.connection import Connection
+from services.storage.service import StorageNode
 from tests.simulation.cluster.loop import Life
 from tests.simulation.cluster.world import World
 
@@ -27,4 +28,17 @@ def broken_in_gateway(world: World, life: Life) -> str:
         connection = stream.settled_receiver
         if stream.life is life and isinstance(connection, Connection) and (what := connection.broken_invariant()):
             return f"the connection of {connection.peer}: {what}"
+    return ""
+
+
+def broken_in_storage(node: StorageNode) -> str:
+    """What is in a log and not on the disk is owed a sync, and the states and timers of each directory's rounds agree."""
+    for disk in node.disks.all:
+        if what := disk.sync.broken_invariant():
+            return f"{disk.path}: {what}"
+    for partition in node.partitions.by_key.values():
+        log, sync = partition.log, partition.sync
+        owing = log.durable_offset < log.log_end_offset and not (partition.offline or sync.failed)
+        if owing and not sync.states.owes_sync(partition):
+            return f"{partition} is durable up to {log.durable_offset}, ends at {log.log_end_offset}, and owes no sync"
     return ""

@@ -77,7 +77,7 @@ class Applying:
 
         `sequence` is that of the answered pull. `read` gives the bytes of file ranges; None: the pull must be repeated.
         """
-        dirty: dict[SyncScheduler, None] = {}
+        dirty: dict[SyncScheduler[Partition], None] = {}
         try:
             for answer, view in answers:
                 key = answer.topic_id, answer.partition
@@ -112,7 +112,7 @@ class Applying:
                 sync.start_round()
 
     def _apply(
-        self, answer: Pulled, view: memoryview, followed: FollowedPartition, dirty: dict[SyncScheduler, None]
+        self, answer: Pulled, view: memoryview, followed: FollowedPartition, dirty: dict[SyncScheduler[Partition], None]
     ) -> Iterator[None]:
         partition = followed.partition
         if partition.offline:
@@ -149,7 +149,7 @@ class Applying:
                 raise AssertionError("appended already")
 
     def _append(
-        self, view: memoryview, followed: FollowedPartition, dirty: dict[SyncScheduler, None], leaders_start: int
+        self, view: memoryview, followed: FollowedPartition, dirty: dict[SyncScheduler[Partition], None], leaders_start: int
     ) -> Generator[None, None, Decision | None]:
         """Appends the batches of an answer. None: done. Otherwise the decision on what does not fit."""
         partition, at = followed.partition, 0
@@ -190,7 +190,7 @@ class Applying:
             yield
         return None
 
-    def _appended(self, partition: Partition, dirty: dict[SyncScheduler, None]) -> None:
+    def _appended(self, partition: Partition, dirty: dict[SyncScheduler[Partition], None]) -> None:
         partition.next_offset = partition.log.log_end_offset
         partition.replica.copied(partition.next_offset, -1)
         partition.sync.appended(partition)

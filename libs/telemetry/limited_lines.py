@@ -94,5 +94,5 @@ class LimitedLines:
             del self._intervals[key]
             if interval.count:
                 self._intervals[key] = _Interval(now + self._interval_s)
-                told = fields(**interval.values, count=interval.count, last_ago_s=round(now - interval.last_at, 3))
-                self._log.log(interval.level, interval.event, extra=told)
+                extra = fields(**interval.values, count=interval.count, last_ago_s=round(now - interval.last_at, 3))
+                self._log.log(interval.level, interval.event, extra=extra)

@@ -22,13 +22,13 @@ class LogBurst:
             self._ends, self._lines = now + self._interval_s, 0
         if self._lines >= self._lines_max:
             if not self._passed_over:
-                self._timers.call_later(self._ends - now, self._tell_passed_over)
+                self._timers.call_later(self._ends - now, self._log_passed_over)
             self._passed_over += 1
             self._log.debug(self._event, extra=fields(**values))
             return
         self._lines += 1
         self._log.info(self._event, extra=fields(**values))
 
-    def _tell_passed_over(self) -> None:
+    def _log_passed_over(self) -> None:
         count, self._passed_over = self._passed_over, 0
         self._log.info(self._event, extra=fields(passed_over=count))

@@ -40,7 +40,7 @@ class HealthWatch:
         self._long_running = long_running
         self._seen = ClusterImage()
         self._health = health_of(self._seen)
-        self._told = Verdict.UNKNOWN
+        self._reported = Verdict.UNKNOWN
         """The verdict that was told last. While the metadata store is away it is not the image's."""
         self._since_ms: WallMs | None = None
         self._is_begun = False
@@ -64,8 +64,8 @@ class HealthWatch:
             health = outdated(health)
         elif (trouble := self._store_trouble()) and health.verdict is not Verdict.UNKNOWN:
             health = also_degraded(health, trouble)
-        if health.verdict is not self._told:
-            self._told = health.verdict
+        if health.verdict is not self._reported:
+            self._reported = health.verdict
             self._since_ms = self._clock.wall_ms() if self._is_begun else None
             self._is_begun = True
         health = replace(health, since_ms=self._since_ms)

@@ -10,14 +10,14 @@ ANSWERS_WITHIN_S = 2.0
 
 
 def ask_health(statuses: Sequence[ProcessStatus]) -> ClusterHealth:
-    return health_of(statuses, _told(statuses))
+    return health_of(statuses, _answers(statuses))
 
 
 def is_elected(status: ProcessStatus) -> bool:
     return "active controller" in status.said
 
 
-def _told(statuses: Sequence[ProcessStatus]) -> Iterator[str]:
+def _answers(statuses: Sequence[ProcessStatus]) -> Iterator[str]:
     """The answers at `/health`, each asked for when it is taken; that of the elected controller comes first."""
     asked = [status for status in statuses if status.pid is not None and status.plan.role != "etcd"]
     for status in sorted(asked, key=lambda status: not is_elected(status)):

@@ -61,10 +61,10 @@ def health_of(statuses: Sequence[ProcessStatus], answers: Iterable[str]) -> Clus
     verdict = said["verdict"] if said is not None else UNKNOWN
     clauses = [said["sentence"].partition(": ")[2]] if said is not None else ["no process tells the state of the cluster"]
     down = [status.plan.name for status in statuses if status.pid is None]
-    told = [f"storage-{node_id}" for node_id in said.get("storage_nodes_away", ())] if said is not None else []
+    named = [f"storage-{node_id}" for node_id in said.get("storage_nodes_away", ())] if said is not None else []
     waiting = [status for status in statuses if status.pid is not None and not status.ready]
-    if untold := [name for name in down if name not in told]:
-        clauses.append(f"{', '.join(untold)} {'does' if len(untold) == 1 else 'do'} not run (`make up`)")
+    if unnamed := [name for name in down if name not in named]:
+        clauses.append(f"{', '.join(unnamed)} {'does' if len(unnamed) == 1 else 'do'} not run (`make up`)")
     elif down:
         clauses.append(f"`make up` starts {', '.join(down)}")
     clauses += [f"{status.plan.name} is not ready ({status.said[:SAID_MAX]})" for status in waiting]

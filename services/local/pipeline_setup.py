@@ -33,7 +33,7 @@ def set_up_pipeline(root: Path, *, say: Callable[[str], None]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if not python.exists():
         run_logged([interpreters.choose(say), "-m", "venv", str(folder / "venv")], root, None, ignore)
-    with told_while_it_grows(folder, say):
+    with report_growth(folder, say):
         say(f"pipeline: installing penstock[{EXTRAS}] with the versions of constraints.txt, about 600 MB to download")
         pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
         install = [*pip, "-c", "constraints.txt", "-e", f".[{EXTRAS}]"]
@@ -45,7 +45,7 @@ def set_up_pipeline(root: Path, *, say: Callable[[str], None]) -> Path:
 
 
 @contextmanager
-def told_while_it_grows(folder: Path, say: Callable[[str], None], every_s: float = TELL_EVERY_S) -> Iterator[None]:
+def report_growth(folder: Path, say: Callable[[str], None], every_s: float = TELL_EVERY_S) -> Iterator[None]:
     """pip and Ivy say nothing for minutes while they download and unpack. What they have written meanwhile tells that they live.
 
     Temporary files go into the folder as well, and are counted.

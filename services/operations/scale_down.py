@@ -54,7 +54,7 @@ def _decommission(connection: KafkaConnection, leaving: Sequence[int], say: Say)
 
 def forget(host: str, port: int, keep: int, timeout_s: float, say: Say) -> None:
     """Waits until no broker with an id above `keep` lives, and unregisters those that there were. Raises as `decommission`."""
-    _wait(lambda: _living_above(host, port, keep), timeout_s, say)
+    _wait(lambda: _running_above(host, port, keep), timeout_s, say)
     with KafkaConnection(host, port) as connection:
         gone = sorted(node_id for node_id in registered_brokers(connection) if node_id > keep)
         for node_id in gone:
@@ -73,7 +73,7 @@ def _left_on(host: str, port: int, keep: int) -> str:
     return f"{len(left)} partitions have replicas on brokers above {keep}, such as {left[0].topic}-{left[0].index}"
 
 
-def _living_above(host: str, port: int, keep: int) -> str:
+def _running_above(host: str, port: int, keep: int) -> str:
     with KafkaConnection(host, port) as connection:
         living = sorted(node_id for node_id in living_brokers(connection) if node_id > keep)
     return f"broker {', '.join(map(str, living))} still runs" if living else ""

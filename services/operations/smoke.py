@@ -34,7 +34,7 @@ def smoke(host: str, port: int, timeout_s: float, say: Callable[[str], None]) ->
         create_topic(bootstrap, topic, max(1, len(brokers)))
         try:
             for index in range(len(_led(bootstrap, topic, deadline).partitions)):
-                leader = _there_and_back(bootstrap, topic, index, deadline)
+                leader = _round_trip(bootstrap, topic, index, deadline)
                 say(f"a record went to {topic}-{index} at broker {leader} and came back")
         finally:
             delete_topic(bootstrap, topic)
@@ -68,7 +68,7 @@ def _led(bootstrap: KafkaConnection, topic: str, deadline: float) -> ClusterView
         _pause(deadline, f"partitions of {topic} have no leader")
 
 
-def _there_and_back(bootstrap: KafkaConnection, topic: str, index: int, deadline: float) -> int:
+def _round_trip(bootstrap: KafkaConnection, topic: str, index: int, deadline: float) -> int:
     """Sends a record to the partition's leader and reads it there. Returns that broker's id.
 
     After a refusal it asks who leads now, as clients do. In a cluster that has just started, leaderships move; a new leader may

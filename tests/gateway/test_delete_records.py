@@ -2,7 +2,7 @@
 
 from libs.rpc.contracts.storage import DELETE_RECORDS, DeletedRecords, DeleteRecords, DeleteRecordsPartition, DeleteRecordsReply
 from libs.wire.errors import ErrorCode
-from libs.wire.messages.delete_records import DeleteRecordsPartition as Wanted
+from libs.wire.messages.delete_records import DeleteRecordsPartition as RequestedPartition
 from libs.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsTopic
 from services.gateway.exchange.request_context import NodeUnavailable
 from services.gateway.handlers import delete_records
@@ -11,7 +11,7 @@ from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_o
 
 def wanting(*partitions: tuple[str, int, int], timeout_ms: int = 200) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(
-        [DeleteRecordsTopic(name, [Wanted(index, offset)]) for name, index, offset in partitions], timeout_ms
+        [DeleteRecordsTopic(name, [RequestedPartition(index, offset)]) for name, index, offset in partitions], timeout_ms
     )
 
 

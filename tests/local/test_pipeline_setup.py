@@ -2,14 +2,14 @@
 
 import os
 
-from services.local.pipeline_setup import told_while_it_grows
+from services.local.pipeline_setup import report_growth
 from tests.support.polling import eventually
 
 
 def test_a_long_set_up_tells_how_much_it_has_written(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", "/before")
     folder, said = tmp_path / ".tools" / "pipeline", []
-    with told_while_it_grows(folder, said.append, every_s=0.01):
+    with report_growth(folder, said.append, every_s=0.01):
         (folder / "venv").mkdir()
         (folder / "venv" / "file").write_bytes(bytes(3 << 20))
         temporary = os.environ["TMPDIR"]

@@ -124,14 +124,14 @@ def _search_max(segments: Sequence[Segment], end_offset: int, budget: SearchBudg
     if best is None:
         return None
     offset = best.offset_of_max_timestamp
-    hint = yield from _told(partial(best.hint_for, offset))
+    hint = yield from _looked_up(partial(best.hint_for, offset))
     place: BatchPosition | None
     try:
         place = yield from _first_batch(segments, HeaderWalk(best, None, hint, best.size, NO_TIMESTAMP, offset), budget)
     except LogDamaged:
         place = None
     if place is None or not place.base_offset <= offset <= place.last_offset:  # an index with a wrong entry is rebuilt
-        place = yield from _told(partial(best.find, offset))
+        place = yield from _looked_up(partial(best.find, offset))
     if place is None:
         raise LogDamaged(f"{best.file.path}: nothing at offset {offset}, which the time index names")
     return (yield from _opened(best, place, best.max_timestamp, 0, budget))
@@ -140,7 +140,7 @@ def _search_max(segments: Sequence[Segment], end_offset: int, budget: SearchBudg
 def _in_index(segments: Sequence[Segment], segment: Segment, lookup: Callable[[], T]) -> "Generator[SearchStep, SearchResult, T]":
     """The result of a lookup in the indexes of a segment. Raises _Cut if the segment is gone."""
     try:
-        return (yield from _told(lookup))
+        return (yield from _looked_up(lookup))
     except OSError:
         if segment in segments:
             raise
@@ -169,7 +169,7 @@ def _first_batch(
 def _opened(
     segment: Segment, place: BatchPosition, timestamp: int, start_offset: int, budget: SearchBudget
 ) -> "Generator[SearchStep, SearchResult, TimestampAndOffset | None]":
-    read = yield from _told(partial(segment.batch_reader, place))
+    read = yield from _looked_up(partial(segment.batch_reader, place))
     prefix = place._replace(size=min(place.size, _INLINE_BYTES_MAX))
     opening = BatchOpening(
         read, place, timestamp, start_offset, budget.bytes, budget.records, partial(segment.batch_cached, prefix)
@@ -184,7 +184,7 @@ def _max_timestamp_of(segment: Segment) -> int:
     return segment.max_timestamp
 
 
-def _told(lookup: Callable[[], T]) -> "Generator[SearchStep, SearchResult, T]":
+def _looked_up(lookup: Callable[[], T]) -> "Generator[SearchStep, SearchResult, T]":
     """The result of a lookup in the indexes, between whose attempts a thread reads what the page cache lacks."""
     reads = NonblockingLookup()
     while True:

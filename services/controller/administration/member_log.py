@@ -22,19 +22,19 @@ class MemberLog:
 
     def __init__(self, own: Elected) -> None:
         self._own = own
-        self._told: Members = {}
+        self._known: Members = {}
         """The members of whom nothing is to be logged: another controller did, or they were there before this one."""
 
     def begin(self, image: ClusterImage) -> None:
-        self._told = image.members_by_role
+        self._known = image.members_by_role
 
     def follow(self, image: ClusterImage, *, active: bool) -> None:
         if image.controller == self._own:
             if active:
-                log_members(self._told, image.members_by_role)
-                self._told = image.members_by_role
+                log_members(self._known, image.members_by_role)
+                self._known = image.members_by_role
         elif image.controller is not None:
-            self._told = image.members_by_role
+            self._known = image.members_by_role
 
     def begin_term(self, image: ClusterImage) -> None:
         """Logs who came and went between two controllers, and who is a member now."""

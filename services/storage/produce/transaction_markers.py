@@ -1,7 +1,7 @@
 """`storage.write_markers`: coordinators end transactions in the partitions that this node leads."""
 
 from libs.cluster.topic_names import INTERNAL_TOPICS
-from libs.rpc.contracts.transactions import Marker as Wanted
+from libs.rpc.contracts.transactions import Marker as RequestedMarker
 from libs.rpc.contracts.transactions import WriteMarkers
 from libs.rpc.messages.errors import ContractError
 from libs.rpc.messages.schema import unpack
@@ -43,7 +43,7 @@ class TransactionMarkers:
             else:
                 self._stage(admitted, wanted, request.number, appending, slot)
 
-    def _stage(self, partition: Partition, wanted: Wanted, number: int, request: AppendCall, slot: int) -> None:
+    def _stage(self, partition: Partition, wanted: RequestedMarker, number: int, request: AppendCall, slot: int) -> None:
         if partition.topic in INTERNAL_TOPICS:
             request.settle(slot, refused_as(COORDINATOR_ONLY))
             return

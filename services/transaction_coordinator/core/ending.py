@@ -106,8 +106,8 @@ def _end(current: Transaction, request: EndTransaction, now_ms: int) -> Decided:
         started_ms=now_ms if event is Event.ABORTED_EMPTY else current.started_ms,
         client_version=request.client_version,
     )
-    told = prepared.producer if next_producer_id == NO_PRODUCER_ID else Producer(next_producer_id, 0)
-    return decided(prepared, ProducerReply(ErrorCode.NONE, told))
+    next_producer = prepared.producer if next_producer_id == NO_PRODUCER_ID else Producer(next_producer_id, 0)
+    return decided(prepared, ProducerReply(ErrorCode.NONE, next_producer))
 
 
 def _event(current: Transaction, request: EndTransaction) -> Event:

@@ -14,7 +14,7 @@ from libs.coordinator.core.pending import Answer
 from libs.coordinator.core.shard_hashing import shard_of
 from libs.coordinator.shards.shard_set import ShardSet
 from libs.rpc.contracts.transactions import ADD_PARTITIONS, PartitionsAdded
-from libs.rpc.contracts.transactions import AddPartitions as Asked
+from libs.rpc.contracts.transactions import AddPartitions as AddPartitionsRequest
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.call import Call
 from libs.rpc.server.rpc_server import Accept
@@ -41,7 +41,7 @@ class LeaderRequests:
 
     def add_partitions(self, call: Call) -> None:
         """Raises ContractError."""
-        asked = unpack(Asked, call.body)
+        asked = unpack(AddPartitionsRequest, call.body)
         if not asked.transactional_id:
             _refuse(call, asked, ErrorCode.INVALID_REQUEST)
             return
@@ -63,23 +63,23 @@ class LeaderRequests:
             return
         self._shards.submit(shard, event, partial(self._added, call, asked, shard, event))
 
-    def _knows_owner(self, asked: Asked, shard: int) -> bool:
+    def _knows_owner(self, asked: AddPartitionsRequest, shard: int) -> bool:
         owned = self._shards.owned.get(shard)
         return owned is not None and 0 <= asked.coordinator_epoch <= owned.owner_epoch
 
-    def _added(self, call: Call, asked: Asked, shard: int, event: Request, answer: Answer[Reply, Any]) -> None:
+    def _added(self, call: Call, asked: AddPartitionsRequest, shard: int, event: Request, answer: Answer[Reply, Any]) -> None:
         if is_concurrent(answer.reply):
             self._completions.wait(asked.transactional_id, partial(self._once_more, call, asked, shard, event))
         else:
             _answer(call, asked, answer)
 
-    def _once_more(self, call: Call, asked: Asked, shard: int, event: Request) -> None:
+    def _once_more(self, call: Call, asked: AddPartitionsRequest, shard: int, event: Request) -> None:
         if call.open:
             self._shards.submit(shard, event, partial(_answer, call, asked))
             self._shards.end_turn()
 
 
-def _answer(call: Call, asked: Asked, answer: Answer[Reply, Any]) -> None:
+def _answer(call: Call, asked: AddPartitionsRequest, answer: Answer[Reply, Any]) -> None:
     if answer.error:
         _refuse(call, asked, answer.error)
         return
@@ -91,6 +91,6 @@ def _answer(call: Call, asked: Asked, answer: Answer[Reply, Any]) -> None:
         call.reply(PartitionsAdded(tuple(int(reply.partitions.get(each, ErrorCode.NONE)) for each in asked.partitions)))
 
 
-def _refuse(call: Call, asked: Asked, error: int) -> None:
+def _refuse(call: Call, asked: AddPartitionsRequest, error: int) -> None:
     if call.open:
         call.reply(PartitionsAdded((int(error),) * len(asked.partitions)))

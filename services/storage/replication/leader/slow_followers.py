@@ -35,7 +35,7 @@ class SlowFollowers:
         self._loop = asyncio.get_running_loop()
         self._on_changed = on_changed
         self._times: dict[int, deque[float]] = {}
-        self._told: tuple[int, ...] = ()
+        self._reported: tuple[int, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._lines = LimitedLines(log, LINES_S, self._loop)
 
@@ -73,6 +73,6 @@ class SlowFollowers:
         counting = {node: times[0] for node, times in self._times.items() if len(times) == AGAIN and times[0] > oldest}
         if counting:
             self._timer = self._loop.call_at(min(counting.values()) + WITHIN_S, self._look)
-        if (slow := tuple(sorted(counting))) != self._told:
-            self._told = slow
+        if (slow := tuple(sorted(counting))) != self._reported:
+            self._reported = slow
             self._on_changed(slow)

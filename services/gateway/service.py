@@ -28,8 +28,10 @@ from libs.runtime.starting_anew import start_anew
 from libs.runtime.unused_producer_ids import UnusedProducerIds
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
-from services.gateway.appends.appends import Appends
+from services.gateway.appends.leader_appends import LeaderAppends
 from services.gateway.config import GatewayConfig
 from services.gateway.core.addresses import broker_ids
 from services.gateway.core.answer_budget import AnswerBudget
@@ -101,7 +103,7 @@ class Gateway:
         self._transaction_coordinators = Coordinators(TRANSACTIONS, hello, identity.host_id, transport)
         self._peer_gateways = PeerGateways(config.node_id, hello, identity.host_id, transport, self._peer_gateways_ended)
         routes = Routes(self.image)
-        self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
+        self._appends = LeaderAppends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
         self._fenced_brokers = FencedBrokers(config.fenced_broker_s_max)
         shares = share_descriptors(descriptors_max, connections_max=config.connections_max, open_files_max=config.open_files_max)
         self._files = Files(shares.open_files_max, config.open_file_idle_s, world.transport.passed_files)
@@ -359,7 +361,7 @@ class Gateway:
                 result.set_result((error, payload))
 
         host = java_address(context.client_host)
-        query = CoordinatorQuery(shard, api_key, context.api_version, body, context.client_id, host)
+        query = CoordinatorQuery(shard, APIS[ApiKey(api_key)], context.api_version, body, context.client_id, host)
         request = self.data_path.coordinators_for(api_key).ask(query, on_result)
         if request is None:
             return COORDINATOR_LOAD_IN_PROGRESS, b""

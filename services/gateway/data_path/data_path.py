@@ -7,7 +7,7 @@ from typing import Any
 from libs.lean_dataclass import dataclass
 from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.messages.endpoints import NodeEndpoint
-from services.gateway.appends.appends import Appends
+from services.gateway.appends.leader_appends import LeaderAppends
 from services.gateway.config import GatewayConfig
 from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.routing import Routes
@@ -30,7 +30,7 @@ class DataPath:
     coordinators: Coordinators
     """Those of groups."""
     transaction_coordinators: Coordinators
-    appends: Appends
+    appends: LeaderAppends
     files: Files
     log_layouts: LogLayouts
     meters: Meters

@@ -78,7 +78,7 @@ class RelayedRequest:
         exchange, body = self._exchange, self._body
         host = java_address(exchange.connection.client_host)
         shard = self._coordinators.shards.of(self._key)
-        query = CoordinatorQuery(shard, exchange.api_key, exchange.api_version, body, exchange.client_id, host)
+        query = CoordinatorQuery(shard, APIS[ApiKey(exchange.api_key)], exchange.api_version, body, exchange.client_id, host)
         exchange.sent_at = asyncio.get_running_loop().time()
         exchange.on_hang_up = self._hang_up
         self._request = self._coordinators.ask(query, self._on_result)

@@ -18,7 +18,7 @@ from libs.rpc.messages.errors import ContractError, Disconnected, Overloaded, Rp
 from libs.rpc.messages.schema import pack, unpack
 from libs.telemetry.logs import fields
 from libs.wire.api_keys import ApiKey
-from libs.wire.apis import APIS, Api
+from libs.wire.apis import Api
 from libs.wire.errors import ErrorCode
 from services.gateway.core.coordinator_shards import CoordinatorKind, CoordinatorShards
 from services.gateway.peers.delayed_requests import DelayedRequests
@@ -56,7 +56,7 @@ class CoordinatorQuery(NamedTuple):
     """A request for a shard's owner. `body` is the client's, without its header, in `api_version`."""
 
     shard: int
-    api_key: int
+    api: Api
     api_version: int
     body: bytes
     client_id: str
@@ -66,15 +66,6 @@ class CoordinatorQuery(NamedTuple):
     def size(self) -> int:
         """The bytes that the request counts against the budgets."""
         return len(self.body) + 256
-
-    @property
-    def api(self) -> Api:
-        return APIS[ApiKey(self.api_key)]
-
-    @property
-    def parks(self) -> bool:
-        """Whether the request may wait for other members."""
-        return self.api.parks
 
 
 class Coordinator:
@@ -118,7 +109,7 @@ class ShardOwners(Protocol):
 
 
 class CoordinatorRequest:
-    """One request on its way. `start` it once. It is also the RPC client's completion callback, through which image changes find
+    """One request on its way. `ask` once. It is also the RPC client's completion callback, through which image changes find
     it."""
 
     __slots__ = (
@@ -146,9 +137,6 @@ class CoordinatorRequest:
         self._timer: asyncio.TimerHandle | None = None
         self.done = False
 
-    def start(self) -> None:
-        self._ask()
-
     def cancel(self) -> None:
         """Ends a request whose client has disconnected, and cancels it at the owner."""
         self._take_back()
@@ -160,20 +148,21 @@ class CoordinatorRequest:
             return
         if self._query.api.is_repeatable:
             self._take_back()
-            self._ask()
+            self.ask()
         elif self._timer is None:
             self._timer = self._loop.call_later(FORMER_OWNER_TIMEOUT_S, self._give_up)
 
     def leave(self) -> None:
         """Ends a request that waits for other members, since the gateway stops."""
-        if self._query.parks:
+        if self._query.api.parks:
             self._give_up()
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    def _ask(self) -> None:
+    def ask(self) -> None:
+        """Sends it to the owner, or waits for one."""
         coordinators, query = self._coordinators, self._query
-        if not coordinators.shards.count or (coordinators.leaving and query.parks):
+        if not coordinators.shards.count or (coordinators.leaving and query.api.parks):
             self._finish(NOT_COORDINATOR)
             return
         owner = coordinators.owner(query.shard)
@@ -185,8 +174,8 @@ class CoordinatorRequest:
         else:
             # The revision of this attempt: a later one may rest on a later image.
             revision = coordinators.topics_revision
-            body = [query.shard, query.api_key, query.api_version, query.client_id, query.client_host, revision]
-            timeout_s = PARKED_REQUEST_TIMEOUT_S if query.parks else REQUEST_TIMEOUT_S
+            body = [query.shard, int(query.api.key), query.api_version, query.client_id, query.client_host, revision]
+            timeout_s = PARKED_REQUEST_TIMEOUT_S if query.api.parks else REQUEST_TIMEOUT_S
             try:
                 self._request_id = owner.client.send(coordinators.kind.method, body, (query.body,), self, timeout_s=timeout_s)
             except (Overloaded, Disconnected):
@@ -198,14 +187,14 @@ class CoordinatorRequest:
         if self._loop.time() >= self._deadline:
             self._finish(self._error)
         else:
-            self._coordinators.delayed_requests.wait(self._ask)
+            self._coordinators.delayed_requests.wait(self.ask)
 
     def __call__(self, outcome: Response | Exception) -> None:
         self._no_longer_sent()
         if isinstance(outcome, Response):
             self._on_response(outcome)
         elif isinstance(outcome, RpcError) and outcome.code != REQUEST_TIMED_OUT:
-            log.error(f"a {self._coordinators.kind.name} failed", extra=fields(api=self._query.api_key, error=str(outcome)))
+            log.error(f"a {self._coordinators.kind.name} failed", extra=fields(api=int(self._query.api.key), error=str(outcome)))
             self._finish(UNKNOWN_SERVER_ERROR)
         elif self._query.api.is_repeatable or (isinstance(outcome, RpcFailure) and not outcome.sent):
             self._error = NOT_COORDINATOR
@@ -230,7 +219,7 @@ class CoordinatorRequest:
 
     def _may_ask_again(self, error: int) -> bool:
         if error == COORDINATOR_LOAD_IN_PROGRESS:
-            return self._query.api_key != ApiKey.HEARTBEAT  # it succeeds meanwhile: see libs/wire/group_refusals.py
+            return self._query.api.key != ApiKey.HEARTBEAT  # it succeeds meanwhile: see libs/wire/group_refusals.py
         # After COORDINATOR_NOT_AVAILABLE, the append may or may not be in the log.
         return error == NOT_COORDINATOR or (error == COORDINATOR_NOT_AVAILABLE and self._query.api.is_repeatable)
 
@@ -251,7 +240,7 @@ class CoordinatorRequest:
         if self._sent_to is not None:
             self._sent_to.client.cancel(self._request_id)
         self._no_longer_sent()
-        self._coordinators.delayed_requests.remove(self._ask)
+        self._coordinators.delayed_requests.remove(self.ask)
 
     def _finish(self, error: int, payload: Payload = b"") -> None:
         on_result = self._on_result

@@ -102,19 +102,19 @@ class Coordinators:
 
         None: the bytes held are at their bound, and `on_result` is never called.
         """
-        size, parks = query.size, query.parks
+        size, parks = query.size, query.api.parks
         if self._held + size > HELD_BYTES_MAX or (parks and self._parked + size > PARKED_BYTES_MAX):
             return None
         self._held += size
         self._parked += size if parks else 0
         request = CoordinatorRequest(self, query, on_result)
-        request.start()
+        request.ask()
         return request
 
     def release(self, query: CoordinatorQuery) -> None:
         """Gives the bytes of a request that has ended back to the budgets."""
         self._held -= query.size
-        self._parked -= query.size if query.parks else 0
+        self._parked -= query.size if query.api.parks else 0
 
     def leave(self) -> None:
         """Ends joins and syncs that wait for other members. Their clients look for the coordinator again, at another gateway."""

@@ -10,13 +10,37 @@ from services.gateway.core.produce_template import FIRST_WITH_ZSTD, ZSTD
 from services.gateway.core.routing import TopicRoute
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
-from services.gateway.produce.produce_response import respond
+from services.gateway.produce.produce_response import fill_in, respond
 
 VALID_ACKS = (-1, 0, 1)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-class PendingProduce:
+class UnansweredProduce:
+    """The part of a Produce request that is the same for a parsed one and a recognised one."""
+
+    __slots__ = ()
+
+    _data_path: DataPath
+    _exchange: Exchange
+    gone: bool
+
+    def sent(self, now: float) -> None:
+        self._exchange.sent_at = now
+
+    def give_up(self) -> None:
+        self.gone = True  # type: ignore[misc]  # a slot of both
+        self._exchange.close("internal", "no answer to a Produce")
+
+    def may_be_resent(self) -> bool:
+        return self._exchange.connection.is_only_request(self._exchange)
+
+    def hang_up(self) -> None:
+        self.gone = True  # type: ignore[misc]
+        self._data_path.appends.hang_up(self)
+
+
+class PendingProduce(UnansweredProduce):
     """A request whose batches are on their way. It is answered when the last one is settled."""
 
     __slots__ = (
@@ -54,7 +78,7 @@ class PendingProduce:
         for batch in batches:
             self._exchange.connection.produced.note(batch.key, batch.records, self._exchange.received_at)
         if batches:
-            self._exchange.on_hang_up = self._hang_up
+            self._exchange.on_hang_up = self.hang_up
             self._data_path.appends.submit(batches)
         else:
             self._answer()
@@ -62,33 +86,10 @@ class PendingProduce:
     def settle(self, slot: int, result: Appended) -> None:
         if self.gone:
             return
-        produced = self._results[slot]
-        if result.error == 0:
-            produced.base_offset = result.base_offset
-            produced.log_append_time_ms = result.log_append_time_ms
-        else:
-            produced.error_code = result.error
-            produced.record_errors = result.record_errors
-            produced.leader_id, produced.leader_epoch = result.leader, result.leader_epoch
-        produced.log_start_offset = result.log_start_offset
-        produced.error_message = result.message
+        fill_in(self._results[slot], result)
         self._unsettled -= 1
         if not self._unsettled:
             self._answer()
-
-    def sent(self, now: float) -> None:
-        self._exchange.sent_at = now
-
-    def give_up(self) -> None:
-        self.gone = True
-        self._exchange.close("internal", "no answer to a Produce")
-
-    def may_be_resent(self) -> bool:
-        return self._exchange.connection.is_only_request(self._exchange)
-
-    def _hang_up(self) -> None:
-        self.gone = True
-        self._data_path.appends.hang_up(self)
 
     def _admit(self, request: ProduceRequest) -> list[Batch]:
         """Checks each partition. The valid ones become batches, and the others have their error already."""

@@ -3,13 +3,14 @@
 import struct
 from collections.abc import Sequence
 
+from libs.rpc.contracts.storage import Appended
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.headers import write_response_header
 from libs.wire.messages.endpoints import NodeEndpoint
-from libs.wire.messages.produce import ProducedTopic, write_produce_response
+from libs.wire.messages.produce import ProducedPartition, ProducedTopic, write_produce_response
 from libs.wire.primitives import Writer
-from services.gateway.appends.appends import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID
+from services.gateway.appends.leader_appends import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID
 from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.endpoint_hints import endpoint_hints
@@ -50,6 +51,19 @@ def respond(data_path: DataPath, exchange: Exchange, acks: int, topics: list[Pro
     write_produce_response(writer, version, topics, 0, endpoints)
     _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
     exchange.finish(writer.buffer)
+
+
+def fill_in(produced: ProducedPartition, result: Appended) -> None:
+    """Fills in what became of a batch."""
+    if result.error == 0:
+        produced.base_offset = result.base_offset
+        produced.log_append_time_ms = result.log_append_time_ms
+    else:
+        produced.error_code = result.error
+        produced.record_errors = result.record_errors
+        produced.leader_id, produced.leader_epoch = result.leader, result.leader_epoch
+    produced.log_start_offset = result.log_start_offset
+    produced.error_message = result.message
 
 
 def _name_topics(topics: list[ProducedTopic]) -> None:

@@ -3,13 +3,16 @@
 from typing import Final
 
 from libs.cluster.topic_names import INTERNAL_TOPICS
-from libs.wire.messages.produce import ProduceRequest
+from libs.rpc.contracts.storage import Appended
+from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest
+from services.gateway.appends.batch import Batch
 from services.gateway.core import produce_template
 from services.gateway.core.produce_template import Match, ProduceTemplate
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
-from services.gateway.shortcuts.repeated_produce import RepeatedProduce
+from services.gateway.produce.pending_produce import UnansweredProduce
+from services.gateway.produce.produce_response import FIRST_WITH_HINTS, fill_in, respond
 
 
 class ProduceShortcut:
@@ -42,6 +45,61 @@ class ProduceShortcut:
         exchange.on_hang_up = batch.hang_up
         self._data_path.appends.stage(batch)
         return True
+
+
+class RepeatedProduce(UnansweredProduce, Batch):
+    """A request that the template has recognised, and its batch, in one object. The template writes its response, which consists
+    of numbers alone."""
+
+    __slots__ = ("_data_path", "_exchange", "_template", "acks", "gone", "produce_version", "timeout_ms", "transactional_id")
+
+    def __init__(
+        self,
+        data_path: DataPath,
+        exchange: Exchange,
+        template: ProduceTemplate,
+        topic: TopicRoute,
+        index: int,
+        records: memoryview,
+    ) -> None:
+        self.request = self
+        self.slot = 0
+        self.topic = topic
+        self.partition = index
+        self.records = records
+        self.order = next(data_path.orders)
+        self.deadline = 0.0
+        self.refused_epoch = -1
+        self.acks = template.acks
+        self.timeout_ms = template.timeout_ms
+        self.transactional_id: str | None = None
+        self.produce_version = 0
+        self.gone = False
+        self._template = template
+        self._data_path = data_path
+        self._exchange = exchange
+
+    def stored(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
+        if not self.gone:
+            exchange = self._exchange
+            if (
+                exchange.connection.known_addresses is not self._data_path.routes.addresses
+                and self._template.version >= FIRST_WITH_HINTS
+            ):
+                self.settle(0, Appended(0, base_offset, log_append_time_ms, log_start_offset))
+                return
+            exchange.finish(
+                self._template.answer(exchange.correlation_id, self.partition, base_offset, log_append_time_ms, log_start_offset)
+            )
+            del self.request  # a cycle would keep the receive buffer until the next garbage collection
+
+    def settle(self, slot: int, result: Appended) -> None:
+        if not self.gone:
+            produced = ProducedPartition(self.partition)
+            fill_in(produced, result)
+            topic = ProducedTopic(self._template.name, self._template.topic_id, [produced])
+            respond(self._data_path, self._exchange, self.acks, [topic], self.producer is not None)
+            del self.request
 
 
 def learn(data_path: DataPath, exchange: Exchange, frame: memoryview, request: ProduceRequest) -> ProduceShortcut | None:

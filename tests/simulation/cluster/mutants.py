@@ -24,7 +24,7 @@ from libs.runtime.identity import IncarnationDamaged
 from services.controller.core.elections import leader_election
 from services.controller.core.reassignment import reassignment
 from services.controller.term.fenced_writer import FencedWriter
-from services.gateway.appends.appends import Appends
+from services.gateway.appends.leader_appends import LeaderAppends
 from services.gateway.core import resending
 from services.gateway.core.connection_limits import ConnectionLimits
 from services.gateway.core.connection_phase import ConnectionPhase
@@ -212,7 +212,7 @@ MUTANTS: dict[str, Bug] = {
         range(1, 21),
     ),
     "a gateway forgets its returned batches": Bug(
-        line(Appends._fail, "elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:", "elif False:"),
+        line(LeaderAppends._fail, "elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:", "elif False:"),
         range(1, 11),
     ),
     "compaction passes the high watermark": Bug(

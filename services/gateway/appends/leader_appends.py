@@ -4,7 +4,7 @@ leader did not store one."""
 import asyncio
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import APPEND, Appended
@@ -21,8 +21,7 @@ from libs.rpc.messages.schema import unpack
 from libs.runtime.parked_queues import COPIED_BYTES_MAX, ParkedQueues
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
-from services.gateway.appends.batch import Batch, Produce, producer_of
-from services.gateway.appends.in_flight_append import InFlightAppend
+from services.gateway.appends.batch import Batch, producer_of
 from services.gateway.core.resending import Ended, Sent, Then, pause_s, what_follows
 from services.gateway.core.returned_batches import Producer, ReturnedBatches
 from services.gateway.core.routing import Routes
@@ -54,7 +53,29 @@ here."""
 TIMEOUT_S_MAX = 600.0
 
 
-class Appends:
+OnOutcome = Callable[["InFlightAppend", Response | Exception], None]
+
+
+class InFlightAppend:
+    """One Append RPC that has no answer yet. It is the RPC client's completion callback, through which leader changes find it.
+
+    A batch that was taken back leaves None in `batches`. Another RPC carries it by then, and this answer no longer counts for it.
+    """
+
+    __slots__ = ("_on_outcome", "batches", "completed", "node")
+
+    def __init__(self, node: StorageNode, batches: list[Batch | None], on_outcome: OnOutcome) -> None:
+        self.node = node
+        self.batches = batches
+        self.completed = False
+        self._on_outcome = on_outcome
+
+    def __call__(self, outcome: Response | Exception) -> None:
+        self.completed = True
+        self._on_outcome(self, outcome)
+
+
+class LeaderAppends:
     """The gateway's appends. `submit` a request's batches: each is settled exactly once, unless its client has disconnected."""
 
     def __init__(self, nodes: Nodes, routes: Routes, meters: Meters, *, parked_bytes_max: int) -> None:
@@ -327,7 +348,7 @@ class Appends:
             batch.records = bytes(batch.records)
         return self._parked.hold(batch.key, batch, size=size, deadline=batch.deadline, order=batch.order)
 
-    def hang_up(self, request: Produce) -> None:
+    def hang_up(self, request: object) -> None:
         """Drops the parked batches of a request whose client has disconnected."""
         if self._parked:
             self._parked.drop(lambda batch: batch.request is request)

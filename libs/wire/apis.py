@@ -19,6 +19,7 @@ from libs.wire.errors import ErrorCode
 from libs.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -33,6 +34,7 @@ from libs.wire.messages import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -68,7 +70,7 @@ from libs.wire.messages import (
     write_txn_markers,
 )
 from libs.wire.primitives import MAX_ELEMENTS, ProtocolError, Reader, Writer
-from libs.wire.served_versions import SERVED_VERSIONS
+from libs.wire.served_versions import BUILT_VERSIONS, SERVED_VERSIONS
 
 GROUP_ELEMENTS_MAX: Final = 100_000
 """The most array elements of one request about groups. Four times as many kept the only thread of a gateway or coordinator busy
@@ -78,11 +80,11 @@ GROUPS_MAX: Final = 20_000
 
 ACLS_MAX: Final = 20_000
 CONFIGS_MAX: Final = 20_000
-"""Resources and configs in one request about configs."""
+"""Resources and configs in one request about configs; entities and quotas in one about quotas."""
 PARTITIONS_MAX: Final = 20_000
 """Topics and partitions in one request about producers. A partition may have thousands of them."""
 FEATURES_MAX: Final = 1_000
-"""Topics, partitions or features in one request about the controllers."""
+"""Topics, partitions or features in one request about the controllers; filters of quota entities."""
 """The most ACLs, or filters of ACLs, of one request. Each has its answer."""
 
 
@@ -257,7 +259,8 @@ _CONTROLLER, _OWNER, _TRANSACTION = Kind.CONTROLLER, Kind.GROUP_OWNER, Kind.TRAN
 
 
 def _row(key: ApiKey, name: str, codec: Any, kind: Kind = Kind.GATEWAY, **rest: Any) -> Api:
-    return Api(key, name, *SERVED_VERSIONS[key], kind, codec.read_request, codec.write_response, **rest)
+    versions = (SERVED_VERSIONS | BUILT_VERSIONS)[key]
+    return Api(key, name, *versions, kind, codec.read_request, codec.write_response, **rest)
 
 
 # fmt: off
@@ -345,9 +348,16 @@ _TABLE: Final = (
     _row(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", list_config_resources),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", describe_topic_partitions),
 )
+_BUILT: Final = (
+    _row(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", describe_client_quotas, elements_max=FEATURES_MAX),
+    _row(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", alter_client_quotas, _CONTROLLER, elements_max=CONFIGS_MAX),
+)
 # fmt: on
 
 APIS: Final[dict[ApiKey, Api]] = {api.key: api for api in _TABLE}
+
+BUILT: Final[dict[ApiKey, Api]] = {api.key: api for api in _BUILT}
+"""The rows of APIs that are built and not served: a request for one closes the connection."""
 
 GROUP_APIS: Final[dict[int, Api]] = {int(api.key): api for api in _TABLE if api.kind in (Kind.GROUP_OWNER, Kind.ALL_GROUP_OWNERS)}
 """The APIs that a group coordinator decides, by Kafka's number."""

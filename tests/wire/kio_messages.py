@@ -71,6 +71,8 @@ def _one(kafka_type: str | None, hint: Any) -> st.SearchStrategy[Any]:
             return _TEXT
         case "bool":
             return st.booleans()
+        case "float64":
+            return st.floats(allow_nan=False)
         case "uint16":
             return st.integers(0, (1 << 16) - 1)
         case "uuid":
@@ -101,7 +103,7 @@ def plain(value: Any) -> Any:
             return value.bytes
         case tuple():
             return [plain(item) for item in value]
-        case bool() | int() | str() | bytes() | None:
+        case bool() | int() | float() | str() | bytes() | None:
             return value
     assert dataclasses.is_dataclass(value)
     hints = _hints(type(value))

@@ -5,6 +5,7 @@ their default, so that neighbouring versions read each other. Decoders are compi
 """
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -20,7 +21,7 @@ class RecordError(ValueError):
 
 def encode(record: object) -> bytes:
     """The UTF-8 JSON of a record, or of a bare int or str such as `cluster_id` holds."""
-    return json.dumps(_plain(record), separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(_plain(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def decode(cls: type[T], value: bytes) -> T:
@@ -35,7 +36,7 @@ def decode(cls: type[T], value: bytes) -> T:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, str | int):
+    if isinstance(value, str | int | float):
         return value
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
@@ -50,6 +51,8 @@ def _plain(value: object) -> object:
 def _decoder(kind: Any) -> _Decode:
     if kind in (int, str, bool):
         return _scalar(kind)
+    if kind is float:
+        return _finite_number
     origin = get_origin(kind)
     if origin is tuple:
         return _array(_decoder(get_args(kind)[0]))
@@ -69,6 +72,18 @@ def _scalar(kind: type) -> _Decode:
         return value
 
     return decode_scalar
+
+
+def _finite_number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise RecordError(f"expected a number, found {type(value).__name__}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise RecordError("expected a finite number")
+    return number
 
 
 def _array(item: _Decode) -> _Decode:

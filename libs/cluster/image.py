@@ -10,7 +10,7 @@ from dataclasses import field
 from libs.cluster import keys
 from libs.cluster.image_edit import ImageEdit
 from libs.cluster.partition_table import ABSENT, TopicPartitions, Versions
-from libs.cluster.records import NO_HISTORY, Elected, Member, MetadataHistory, NodeRecord, PartitionState, Topic
+from libs.cluster.records import NO_HISTORY, Elected, Member, MetadataHistory, NodeRecord, PartitionState, QuotaEntity, Topic
 from libs.cluster.store import RangeResult, WatchBatch
 from libs.lean_dataclass import dataclass
 
@@ -45,6 +45,8 @@ class ClusterImage:
     quota_manager: Elected | None = None
     members_by_role: Mapping[str, Mapping[int, Member]] = field(default_factory=dict)
     overrides_by_resource: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    """The quotas of each entity by Kafka's names. `client_quotas.py` tells whom they limit."""
     partition_table: Mapping[bytes, TopicPartitions] = field(default_factory=dict)
     versions: Mapping[str, Versions] = field(default_factory=dict)
     """The revisions of every key below the prefix except partitions, which keep theirs in their table."""

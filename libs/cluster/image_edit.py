@@ -9,6 +9,7 @@ from libs.cluster.codec import RecordError, decode
 from libs.cluster.partition_table import TopicPartitions, TopicPartitionsEdit, Versions
 from libs.cluster.records import (
     NO_HISTORY,
+    ClientQuotas,
     ConfigOverrides,
     Elected,
     Member,
@@ -62,6 +63,7 @@ class ImageEdit:
         self._nodes = _Draft(image.nodes)
         self._members = _Draft(image.members_by_role)
         self._overrides = _Draft(image.overrides_by_resource)
+        self._client_quotas = _Draft(image.client_quotas)
         self._partitions: dict[bytes, TopicPartitionsEdit] = {}
         self._versions = _Draft(image.versions)
         self._topics_revision = image.topics_revision
@@ -113,6 +115,7 @@ class ImageEdit:
             nodes=self._nodes.map,
             members_by_role=self._members.map,
             overrides_by_resource=self._overrides.map,
+            client_quotas=self._client_quotas.map,
             partition_table=table.map,
             versions=self._versions.map,
             topics_revision=self._topics_revision,
@@ -127,6 +130,10 @@ class ImageEdit:
                 self._put_topic(name, decode(Topic, value))
             case ("configs", kind, name):
                 self._overrides.writable()[kind, name] = decode(ConfigOverrides, value).values
+            case ("quotas", place):
+                entity = keys.quota_entity_of(keys.QUOTAS + place)
+                if entity is not None:
+                    self._client_quotas.writable()[entity] = decode(ClientQuotas, value).values
             case ("nodes", node_id):
                 self._nodes.writable()[int(node_id)] = decode(NodeRecord, value)
             case ("election", "controller"):
@@ -159,6 +166,10 @@ class ImageEdit:
                 self._topics.drop(name)
             case ("configs", kind, name):
                 self._overrides.drop((kind, name))
+            case ("quotas", place):
+                entity = keys.quota_entity_of(keys.QUOTAS + place)
+                if entity is not None:
+                    self._client_quotas.drop(entity)
             case ("nodes", node_id):
                 self._nodes.drop(int(node_id))
             case ("election", "controller"):

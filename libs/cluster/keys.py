@@ -1,9 +1,13 @@
 """The keys of the metadata store. All that images show begin with `PREFIX`, so that one watch sees every change, in order.
 
-A name never needs escaping: topic names hold no slash, and a name that may hold one (a group's) comes last.
+A name rarely needs escaping: topic names hold no slash, and a name that may hold one (a group's) comes last. Names of quota
+entities are escaped, as Kafka did in ZooKeeper: a user and a client id may hold any character.
 """
 
+from urllib.parse import quote, unquote
+
 from libs.cluster.codec import RecordError
+from libs.cluster.records import QuotaEntity
 
 PREFIX = "/penstock/"
 
@@ -25,6 +29,9 @@ PARTITIONS = PREFIX + "partitions/"
 CONFIGS = PREFIX + "configs/"
 FEATURES = PREFIX + "features/"
 NODES = PREFIX + "nodes/"
+QUOTAS = PREFIX + "quotas/"
+DEFAULT_ENTITY = "<default>"
+"""As in Kafka, the default stands where a name would. No escaped name has these characters."""
 
 
 def member(role: str, node_id: int) -> str:
@@ -65,6 +72,36 @@ def config(kind: str, name: str) -> str:
     return f"{CONFIGS}{kind}/{name}"
 
 
+def client_quotas(entity: QuotaEntity) -> str:
+    """`quotas/users/<user>`, `quotas/users/<user>/clients/<id>`, `quotas/clients/<id>` or `quotas/ips/<address>`, escaped."""
+    if entity.ip is not None:
+        return f"{QUOTAS}ips/{_escaped(entity.ip)}"
+    if entity.user is None:
+        assert entity.client_id is not None, "an entity has a part"
+        return f"{QUOTAS}clients/{_escaped(entity.client_id)}"
+    clients = f"/clients/{_escaped(entity.client_id)}" if entity.client_id is not None else ""
+    return f"{QUOTAS}users/{_escaped(entity.user)}{clients}"
+
+
+def quota_entity_of(key: str) -> QuotaEntity | None:
+    """The entity of a key below `QUOTAS`. None: a kind of entity that a later version knows. Raises RecordError for any other
+    spelling than ours."""
+    match key.removeprefix(QUOTAS).split("/"):
+        case ["users", user]:
+            entity = QuotaEntity(user=_unescaped(user))
+        case ["users", user, "clients", client_id]:
+            entity = QuotaEntity(_unescaped(user), _unescaped(client_id))
+        case ["clients", client_id]:
+            entity = QuotaEntity(client_id=_unescaped(client_id))
+        case ["ips", ip]:
+            entity = QuotaEntity(ip=_unescaped(ip))
+        case _:
+            return None
+    if client_quotas(entity) != key:
+        raise RecordError(f"{key}: not a quota entity's key")
+    return entity
+
+
 def feature(name: str) -> str:
     """The key of a feature's finalized level, in Kafka's sense. `FEATURE_LEVEL` is the cluster's own."""
     return FEATURES + name
@@ -90,3 +127,11 @@ def split(key: str) -> tuple[str, ...]:
             return (kind, rest)
         case _:
             return (kind, rest) if rest else (kind,)
+
+
+def _escaped(name: str) -> str:
+    return quote(name, safe="") or DEFAULT_ENTITY
+
+
+def _unescaped(name: str) -> str:
+    return "" if name == DEFAULT_ENTITY else unquote(name)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ConfigOverrides
+from libs.cluster.records import ClientQuotas, ConfigOverrides
 from libs.cluster.store import KeyValue, RangeResult
 
 
@@ -73,6 +73,8 @@ def _lasting_records(image: ClusterImage) -> Iterator[tuple[str, object]]:
         yield keys.node(node_id), node
     for (kind, name), values in image.overrides_by_resource.items():
         yield keys.config(kind, name), ConfigOverrides(dict(values))
+    for entity, quotas in image.client_quotas.items():
+        yield keys.client_quotas(entity), ClientQuotas(dict(quotas))
     for topic_id, partitions in image.partition_table.items():
         for index, state in enumerate(partitions.states):
             if state is not None:

@@ -174,6 +174,22 @@ class ConfigOverrides:
     values: dict[str, str] = field(default_factory=dict)
 
 
+class QuotaEntity(NamedTuple):
+    """Whom quotas are configured for: a user, a client id, both together, or a client's address. "" is Kafka's `<default>`, which
+    stands for every name that has no quota of its own. None: the entity has no such part."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotas:
+    """The quotas of one entity, by Kafka's names. Key: `keys.client_quotas`."""
+
+    values: dict[str, float] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Elected:
     """The process that is elected among those of its role. Keys: `election/controller` and `election/quota_manager`, under the

@@ -95,6 +95,7 @@ def is_concerned(old: ClusterImage, new: ClusterImage) -> bool:
     return (
         old.topics is not new.topics
         or old.overrides_by_resource is not new.overrides_by_resource
+        or old.client_quotas is not new.client_quotas
         or old.nodes is not new.nodes
         or old.cluster_id != new.cluster_id
         or old.feature_level != new.feature_level

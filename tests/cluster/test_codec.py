@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.records import (
+    ClientQuotas,
     ConfigOverrides,
     Elected,
     InSync,
@@ -18,6 +19,7 @@ from libs.cluster.records import (
     Member,
     NodeRecord,
     PartitionState,
+    QuotaEntity,
     Replica,
     Topic,
 )
@@ -39,6 +41,7 @@ records = st.one_of(
     partitions,
     st.builds(Topic, texts, texts, numbers, st.booleans()),
     st.builds(ConfigOverrides, st.dictionaries(texts, texts)),
+    st.builds(ClientQuotas, st.dictionaries(texts, st.floats(allow_nan=False, allow_infinity=False))),
     st.builds(Elected, numbers, numbers),
     st.builds(NodeRecord, numbers, st.lists(texts).map(tuple), texts),
     st.builds(
@@ -107,12 +110,32 @@ def test_a_complaint_names_the_way_to_the_field() -> None:
 def test_a_type_without_a_json_form_is_a_mistake_of_ours() -> None:
     @dataclass
     class Bad:
-        ratio: float
+        raw: bytes
 
     with pytest.raises(TypeError):
-        encode(Bad(0.5))
+        encode(Bad(b"a"))
     with pytest.raises(TypeError):
-        decode(Bad, b'{"ratio":0.5}')
+        decode(Bad, b'{"raw":"a"}')
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_lacks_is_neither_written_nor_read(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        encode(ClientQuotas({"producer_byte_rate": number}))
+    with pytest.raises(RecordError, match="expected a finite number"):
+        decode(ClientQuotas, json.dumps({"values": {"producer_byte_rate": number}}).encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [("true", "found bool"), ('"1"', "found str"), ("1e999", "finite"), ("9" * 400, "finite")]
+)
+def test_a_rate_is_a_finite_number(text: str, complaint: str) -> None:
+    with pytest.raises(RecordError, match=complaint):
+        decode(ClientQuotas, b'{"values":{"k":%s}}' % text.encode())
+
+
+def test_a_rate_may_be_written_as_a_whole_number() -> None:
+    assert decode(ClientQuotas, b'{"values":{"k":1048576}}') == ClientQuotas({"k": 1048576.0})
 
 
 def test_keys_are_split_into_what_they_were_made_of() -> None:
@@ -128,3 +151,36 @@ def test_keys_are_split_into_what_they_were_made_of() -> None:
     assert keys.split(keys.CLUSTER_ID) == ("cluster_id",)
     assert keys.split(keys.PREFIX + "acls/of/later") == ("acls", "of/later")
     assert keys.split("/elsewhere") == ()
+
+
+parts = texts | st.sampled_from(["<default>", "%3Cdefault%3E", "a/b", "clients", "%", "ü", "\0"])
+entities = st.one_of(
+    st.builds(lambda user, client_id: QuotaEntity(user, client_id), parts, st.none() | parts),
+    st.builds(lambda client_id: QuotaEntity(client_id=client_id), parts),
+    st.builds(lambda ip: QuotaEntity(ip=ip), parts),
+)
+
+
+@given(entities, entities)
+def test_each_quota_entity_has_a_key_of_its_own_whatever_its_names_hold(one: QuotaEntity, other: QuotaEntity) -> None:
+    key = keys.client_quotas(one)
+    assert keys.quota_entity_of(key) == one
+    assert (keys.client_quotas(other) == key) is (one == other)
+
+
+def test_keys_of_quota_entities_are_those_of_kafka_in_zookeeper() -> None:
+    assert keys.client_quotas(QuotaEntity("alice")) == keys.QUOTAS + "users/alice"
+    assert keys.client_quotas(QuotaEntity("CN=a/b", "")) == keys.QUOTAS + "users/CN%3Da%2Fb/clients/<default>"
+    assert keys.client_quotas(QuotaEntity(client_id="<default>")) == keys.QUOTAS + "clients/%3Cdefault%3E"
+    assert keys.client_quotas(QuotaEntity(ip="")) == keys.QUOTAS + "ips/<default>"
+
+
+@pytest.mark.parametrize("place", ["users/", "users/a%2fb", "users/a b", "users/%ED%A0%80", "clients/%zz", "users/u/clients/"])
+def test_a_quota_entitys_key_has_one_spelling(place: str) -> None:
+    with pytest.raises(RecordError, match="not a quota entity's key"):
+        keys.quota_entity_of(keys.QUOTAS + place)
+
+
+@pytest.mark.parametrize("place", ["a/b", "groups/g", "users/u/groups/g", "users/u/clients/c/d", "users"])
+def test_a_kind_of_entity_of_a_later_version_is_passed_over(place: str) -> None:
+    assert keys.quota_entity_of(keys.QUOTAS + place) is None

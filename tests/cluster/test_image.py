@@ -12,12 +12,14 @@ from libs.cluster.codec import RecordError, encode
 from libs.cluster.image import ClusterImage, PartitionChange
 from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.records import (
+    ClientQuotas,
     ConfigOverrides,
     Elected,
     InSync,
     Member,
     NodeRecord,
     PartitionState,
+    QuotaEntity,
     Replica,
     Topic,
 )
@@ -63,7 +65,16 @@ writes = st.one_of(
     st.sampled_from(
         [put(keys.CLUSTER_ID, "abc"), put(keys.FEATURE_LEVEL, 2), put(keys.feature("f"), 1), put(keys.PRODUCER_IDS, 1000)]
     ),
+    st.builds(
+        lambda user, client_id, rate: put(
+            keys.client_quotas(QuotaEntity(user, client_id)), ClientQuotas({"producer_byte_rate": rate})
+        ),
+        st.sampled_from(["u/v", ""]),
+        st.sampled_from(["c", "", None]),
+        st.floats(1, 2),
+    ),
     st.just(Put(keys.PREFIX + "later/kind", b"not even JSON")),
+    st.just(Put(keys.QUOTAS + "later/kind", b"not even JSON")),
 )
 deletes = st.one_of(
     writes.map(lambda write: Delete(write.key)),
@@ -152,6 +163,7 @@ def test_an_image_answers_what_its_keys_say() -> None:
         put(keys.partition(IDS[0], 0), state()),
         put(keys.member("storage", 4), Member("storage", 4, 9, "h")),
         put(keys.config("broker", ""), ConfigOverrides({"a": "b"})),
+        put(keys.client_quotas(QuotaEntity("u", "")), ClientQuotas({"request_percentage": 50.0})),
         put(keys.node(4), NodeRecord(4)),
         put(keys.CONTROLLER, Elected(1, 2)),
     )
@@ -162,6 +174,7 @@ def test_an_image_answers_what_its_keys_say() -> None:
     assert image.members("gateway") == {}
     assert image.overrides("broker", "") == {"a": "b"}
     assert image.overrides("topic", "t0") == {}
+    assert image.client_quotas == {("u", "", None): {"request_percentage": 50.0}}
     assert image.nodes == {4: NodeRecord(4)}
     assert image.controller == Elected(1, 2)
 
@@ -235,12 +248,26 @@ def test_the_topics_revision_is_that_of_the_last_change_of_a_topic_and_of_nothin
         (keys.partition(IDS[0], -1), encode(state())),
         (keys.PARTITIONS + IDS[0].hex() + "/007", encode(state())),
         (keys.partition(IDS[0], 10**9), encode(state())),
+        (keys.QUOTAS + "users/a%2fb", encode(ClientQuotas())),
+        (keys.client_quotas(QuotaEntity("u")), b'{"values":{"producer_byte_rate":"1"}}'),
         (keys.MEMBERS + "storage/one", encode(Member("storage", 1, 1, "h"))),
     ],
 )
 def test_a_record_that_cannot_be_read_is_refused_by_the_name_of_its_key(key: str, value: bytes) -> None:
     with pytest.raises(RecordError, match=key):
         image_of(Put(key, value))
+
+
+def test_quotas_that_did_not_change_are_shared() -> None:
+    one, other = QuotaEntity("u"), QuotaEntity(client_id="c")
+    before = image_of(
+        put(keys.client_quotas(one), ClientQuotas({"k": 1.0})), put(keys.client_quotas(other), ClientQuotas({"k": 2.0}))
+    )
+    elsewhere = before.apply(WatchBatch((WatchEvent(keys.topic("t0"), encode(topic(0)), 5, 5),), 5))
+    assert elsewhere.client_quotas is before.client_quotas
+    after = elsewhere.apply(WatchBatch((WatchEvent(keys.client_quotas(one), None, 6),), 6))
+    assert after.client_quotas == {other: {"k": 2.0}}
+    assert after.client_quotas[other] is before.client_quotas[other]
 
 
 def test_one_change_among_ten_thousand_partitions_is_cheap_and_shares_the_rest() -> None:

@@ -9,6 +9,7 @@ from libs.cluster.peer_image import image_of, lines_of
 from libs.cluster.records import (
     CONTROLLER,
     STORAGE,
+    ClientQuotas,
     ConfigOverrides,
     Elected,
     InSync,
@@ -16,6 +17,7 @@ from libs.cluster.records import (
     Member,
     NodeRecord,
     PartitionState,
+    QuotaEntity,
     Replica,
     Topic,
 )
@@ -46,6 +48,8 @@ def full() -> ClusterImage:
         (keys.node(1), encode(NodeRecord(1, ("aa",), "rack"))),
         (keys.config("topic", "t"), encode(ConfigOverrides({"retention.ms": "1"}))),
         (keys.config("group", "a group\twith / and ünicode"), encode(ConfigOverrides({"x": "ü"}))),
+        (keys.client_quotas(QuotaEntity("a user\twith / and ünicode", "")), encode(ClientQuotas({"producer_byte_rate": 1024.0}))),
+        (keys.client_quotas(QuotaEntity(ip="::1")), encode(ClientQuotas({"connection_creation_rate": 0.1}))),
         (keys.partition(TOPIC_ID, 0), encode(state)),
         (keys.partition(TOPIC_ID, 2), encode(state)),
         (keys.topic("t"), encode(Topic("t", TOPIC_ID.hex(), 3))),

@@ -11,6 +11,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.peer_image import lasting_lines_of
 from libs.cluster.records import (
     STORAGE,
+    ClientQuotas,
     ConfigOverrides,
     Elected,
     HistoryEntry,
@@ -18,6 +19,7 @@ from libs.cluster.records import (
     MetadataHistory,
     NodeRecord,
     PartitionState,
+    QuotaEntity,
     Replica,
     Topic,
 )
@@ -30,6 +32,7 @@ LASTING = {
     keys.CLUSTER_ID: encode("the-cluster"),
     keys.config("topic", "t"): encode(ConfigOverrides({"retention.ms": "1"})),
     keys.config("group", "a group\twith / and ünicode"): encode(ConfigOverrides({"x": "ü"})),
+    keys.client_quotas(QuotaEntity("a/b", "")): encode(ClientQuotas({"producer_byte_rate": 1024.0})),
     keys.FEATURE_LEVEL: encode(3),
     keys.feature("transaction.version"): encode(1),
     keys.HISTORY: encode(MetadataHistory((HistoryEntry(8, 50),), (4,))),
@@ -42,7 +45,7 @@ LEASED = {
     keys.CONTROLLER: encode(Elected(2, 5)),
     keys.member(STORAGE, 1): encode(Member(STORAGE, 1, 77, "host")),
 }
-LATER = {keys.PREFIX + "quotas/a/b": b'{"of":"a later version"}'}
+LATER = {keys.PREFIX + "acls/a/b": b'{"of":"a later version"}'}
 
 
 def listed(values: dict[str, bytes], revision: int = 90) -> RangeResult:

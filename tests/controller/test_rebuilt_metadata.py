@@ -8,11 +8,13 @@ from libs.cluster import keys
 from libs.cluster.codec import decode, encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import (
+    ClientQuotas,
     ConfigOverrides,
     HistoryEntry,
     MetadataHistory,
     NodeRecord,
     PartitionState,
+    QuotaEntity,
     Replica,
     Topic,
 )
@@ -43,6 +45,7 @@ def saved(
         keys.PRODUCER_IDS: encode(producer_ids),
         keys.config("broker", ""): encode(ConfigOverrides({"num.partitions": "5"})),
         keys.config("group", "g"): encode(ConfigOverrides({"consumer.session.timeout.ms": "50000"})),
+        keys.client_quotas(QuotaEntity("u")): encode(ClientQuotas({"producer_byte_rate": 1024.0})),
     }
     for node in (1, 2, 3):
         values[keys.node(node)] = encode(NodeRecord(node, (f"d{node}",), f"rack-{node}"))
@@ -98,6 +101,7 @@ def test_saved_metadata_comes_back_with_every_partition_in_doubt() -> None:
     assert image.overrides("topic", "t") == {"retention.ms": "77"}
     assert image.overrides("broker", "") == {"num.partitions": "5"}
     assert image.overrides("group", "g") == {"consumer.session.timeout.ms": "50000"}
+    assert image.client_quotas == {QuotaEntity("u"): {"producer_byte_rate": 1024.0}}
     assert image.nodes[2] == NodeRecord(2, ("d2",), "rack-2")
     assert image.next_producer_id == 6000 + PRODUCER_IDS_SKIPPED
     found = partition(result, T)

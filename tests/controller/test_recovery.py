@@ -20,7 +20,7 @@ from tests.cluster.conftest import run_virtually
 from tests.controller.images import led_by, storage, topic_id
 from tests.controller.running_controller import running_controller
 
-LATER = (keys.PREFIX + "quotas/a/b", b'{"of":"a later version"}')
+LATER = (keys.PREFIX + "acls/a/b", b'{"of":"a later version"}')
 
 
 async def store_of(image_values: dict[str, bytes]) -> MemoryStore:

@@ -7,7 +7,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import ConfigOverrides, InSync, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.records import ClientQuotas, ConfigOverrides, InSync, NodeRecord, PartitionState, QuotaEntity, Replica, Topic
 from libs.cluster.saved_metadata import backup_of
 from libs.cluster.store import KeyValue, RangeResult
 from libs.wire.record_batches.records import Record, build_batch, iter_batches, iter_records
@@ -27,6 +27,7 @@ def backup(path: Path, state: PartitionState) -> Path:
         keys.partition(ORDERS, 0): encode(state),
         keys.config("topic", "orders"): encode(ConfigOverrides({"retention.ms": "777000", "durability": "replicated"})),
         keys.config("group", "billing"): encode(ConfigOverrides({"consumer.session.timeout.ms": "50000"})),
+        keys.client_quotas(QuotaEntity("u")): encode(ClientQuotas({"producer_byte_rate": 1024.0})),
         keys.node(1): encode(NodeRecord(1, (DIRECTORY_ID.hex(),), "zone-a")),
     }
     items = tuple([KeyValue(key, value, 1, 1, 0) for key, value in sorted(values.items())])
@@ -76,7 +77,9 @@ def test_kafka_gets_topics_partitions_configs_and_registrations(tmp_path: Path, 
     assert metadata.brokers[1].rack == "zone-a"
     assert metadata.features == {"metadata.version": 29}, "as Kafka formatted it"
     assert metadata.next_producer_id == 4000
-    assert "durability=replicated is Penstock's own" in capsys.readouterr().out
+    notes = capsys.readouterr().out
+    assert "durability=replicated is Penstock's own" in notes
+    assert "client quotas of 1 entities" in notes
 
 
 def test_the_registration_and_the_clean_stop_have_one_epoch(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import GATEWAY, Member
+from libs.cluster.records import GATEWAY, ClientQuotas, Member, QuotaEntity
 from libs.cluster.saved_metadata import IMAGE_FILE, SavedMetadata, parse_file
 from tests.storage.cluster import NODE_ID, StorageCluster
 from tests.storage.held_disk import HeldDisk
@@ -37,6 +37,13 @@ async def test_topics_configs_and_replicas_are_in_the_copy_soon_after_they_chang
     assert [[replica.node_id for replica in state.replicas] for state in states if state is not None] == [[NODE_ID]] * 3
     await cluster.write(keys.config("topic", "t"), None)
     await until(lambda: image(cluster).overrides("topic", "t") == {})
+
+
+async def test_client_quotas_are_in_the_copy_soon_after_they_changed(cluster: StorageCluster) -> None:
+    key = keys.client_quotas(QuotaEntity("u", ""))
+    for rate in (1.0, 2.0):
+        await cluster.write(key, encode(ClientQuotas({"producer_byte_rate": rate})))
+        await until(lambda: image(cluster).client_quotas == {("u", "", None): {"producer_byte_rate": rate}})  # noqa: B023
 
 
 async def test_the_copy_is_made_by_a_stop_that_comes_before_its_time(cluster: StorageCluster) -> None:

@@ -60,6 +60,10 @@ def given_back(image: ClusterImage) -> GivenBack:
         *_least_in_sync(image),
         ProducerIdsTaken(image.next_producer_id),
     ]
+    if image.client_quotas:
+        notes.append(
+            f"client quotas of {len(image.client_quotas)} entities: Kafka's hold for each broker, so it does not get them"
+        )
     return GivenBack(tuple(records), tuple(notes))
 
 

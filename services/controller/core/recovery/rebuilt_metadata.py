@@ -91,7 +91,10 @@ def _node_records(nodes: Sequence[NodeHoldings], image: ClusterImage) -> Values:
 
 def _problems(nodes: Sequence[NodeHoldings], image: ClusterImage, base: Source | None) -> Iterator[str]:
     if base is None:
-        yield "no saved metadata was found: configs of topics, brokers and groups, racks, and levels of features are the defaults"
+        yield (
+            "no saved metadata was found: configs of topics, brokers and groups, racks, and levels of features are the defaults, "
+            "and there are no client quotas"
+        )
     for node in nodes:
         for problem in node.problems:
             yield f"node {node.node_id}: {problem}"

@@ -38,6 +38,7 @@ def methods(controller: Controller, failure_detector: FailureDetector) -> dict[s
         contract.DELETE_TOPICS: _administrative(controller, contract.DeleteTopics, Administration.delete_topics),
         contract.CREATE_PARTITIONS: _administrative(controller, contract.CreatePartitions, Administration.create_partitions),
         contract.ALTER_CONFIGS: _administrative(controller, contract.AlterConfigs, Administration.alter_configs),
+        contract.ALTER_CLIENT_QUOTAS: _administrative(controller, contract.AlterClientQuotas, Administration.alter_client_quotas),
         contract.ASSIGN_DIRS: _administrative(controller, contract.AssignDirs, Administration.assign_dirs),
         contract.ALTER_PARTITIONS: _administrative(
             controller, contract.AlterPartitions, partial(change_isrs, failure_detector.suspected)

@@ -5,6 +5,8 @@ import logging
 import pytest
 
 from libs.rpc.contracts.controller import (
+    AlterClientQuotas,
+    AlterClientQuotasReply,
     AlterConfigs,
     AlterConfigsReply,
     AlterReassignments,
@@ -19,8 +21,11 @@ from libs.rpc.contracts.controller import (
     ElectedLeader,
     ElectLeaders,
     ElectLeadersReply,
+    EntityQuotas,
+    EntityQuotasResult,
     MorePartitions,
     NewTopic,
+    QuotaChange,
     Reassignment,
     ReassignmentResult,
     TopicRef,
@@ -78,6 +83,28 @@ def configs(resource_type: int, name: str, *changes: ConfigChange) -> tuple[Alte
             {
                 "broker": "(all)",
                 "configs": ["ssl.keystore.password=[hidden]", "my.plugin.api.token=[hidden]", "log.retention.ms=5"],
+            },
+        ),
+        (
+            (
+                AlterClientQuotas(
+                    (
+                        EntityQuotas(
+                            (("client-id", None), ("user", "u")),
+                            (QuotaChange("producer_byte_rate", 1048576.0), QuotaChange("request_percentage", None)),
+                        ),
+                        EntityQuotas((("user", ""),), (QuotaChange("producer_byte_rate", 1.0),)),
+                    ),
+                    asked_by=WHO,
+                ),
+                AlterClientQuotasReply(
+                    (EntityQuotasResult((("client-id", None), ("user", "u")), 0), EntityQuotasResult((("user", ""),), 42)), 7
+                ),
+            ),
+            "quotas changed",
+            {
+                "entity": {"client-id": "<default>", "user": "u"},
+                "quotas": ["producer_byte_rate=1048576", "-request_percentage"],
             },
         ),
         (

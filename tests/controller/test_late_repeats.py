@@ -8,13 +8,16 @@ from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.store import Compare, Operation, Outcome, Put, TxnResult
 from libs.rpc.contracts.controller import (
+    AlterClientQuotas,
     AlterConfigs,
     ConfigChange,
     ConfigResource,
     CreatePartitions,
     DeleteTopics,
+    EntityQuotas,
     MorePartitions,
     NewTopic,
+    QuotaChange,
     TopicRef,
     UnregisterBroker,
 )
@@ -64,6 +67,12 @@ async def alter(running: RunningController, *resources: ConfigResource) -> None:
     assert [result.error for result in reply.resources] == [0] * len(resources)
 
 
+async def limit(running: RunningController, rate: float | None) -> None:
+    request = AlterClientQuotas((EntityQuotas((("user", "u"),), (QuotaChange("producer_byte_rate", rate),)),))
+    reply = await running.controller.administer(lambda administration, term: administration.alter_client_quotas(term, request))
+    assert [result.error for result in reply.entities] == [0]
+
+
 def config(kind: int, name: str, key: str, value: str | None) -> ConfigResource:
     return ConfigResource(kind, name, (ConfigChange(key, SET if value is not None else REMOVE, value),))
 
@@ -103,6 +112,7 @@ async def test_nothing_that_the_controller_wrote_can_be_applied_again() -> None:
             await alter(running, config(BROKER, "", "log.retention.ms", value))
             await alter(running, config(BROKER, "2", "leader.replication.throttled.rate", value))
             await alter(running, config(GROUP, "g", "consumer.session.timeout.ms", value and "50000"))
+            await limit(running, float(value) if value else None)
             store.nothing_holds_again()
         await delete(running, "small")
         store.nothing_holds_again()

@@ -13,6 +13,7 @@ CREATE_INTERNAL_TOPIC = "controller.create_internal_topic"
 DELETE_TOPICS = "controller.delete_topics"
 CREATE_PARTITIONS = "controller.create_partitions"
 ALTER_CONFIGS = "controller.alter_configs"
+ALTER_CLIENT_QUOTAS = "controller.alter_client_quotas"
 ALLOCATE_PRODUCER_IDS = "controller.allocate_producer_ids"
 ASSIGN_DIRS = "controller.assign_dirs"
 ALTER_PARTITIONS = "controller.alter_partitions"
@@ -130,6 +131,48 @@ class ConfigResult:
 @dataclass(frozen=True, slots=True)
 class AlterConfigsReply:
     resources: tuple[ConfigResult, ...]
+    revision: int
+
+
+QuotaEntityParts = tuple[tuple[str, str | None], ...]
+"""The parts of an entity as a client names them: (type, name), each type once, sorted by type. Name None: the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChange:
+    """`value` None: the quota is removed."""
+
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntityQuotas:
+    """The changes of one entity's quotas. All of them are made, or none."""
+
+    entity: QuotaEntityParts
+    changes: tuple[QuotaChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotas:
+    """A request to change client quotas (KIP-546)."""
+
+    entities: tuple[EntityQuotas, ...]
+    validate_only: bool = False
+    asked_by: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityQuotasResult:
+    entity: QuotaEntityParts
+    error: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotasReply:
+    entities: tuple[EntityQuotasResult, ...]  # each entity of the request once
     revision: int
 
 

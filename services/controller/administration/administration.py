@@ -11,6 +11,8 @@ from typing import Final
 from libs.cluster.image import ClusterImage
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import (
+    AlterClientQuotas,
+    AlterClientQuotasReply,
     AlterConfigs,
     AlterConfigsReply,
     AssignDirs,
@@ -20,11 +22,14 @@ from libs.rpc.contracts.controller import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    EntityQuotasResult,
+    QuotaEntityParts,
     TopicRef,
     TopicResult,
     TopicsReply,
 )
 from libs.wire.errors import ErrorCode
+from services.controller.core.administration.client_quotas import alter_client_quotas
 from services.controller.core.directories.replica_directories import assign_dirs
 from services.controller.core.topics.alter_configs import alter_configs
 from services.controller.core.topics.create_partitions import create_partitions
@@ -147,6 +152,28 @@ class Administration:
         for resource in dict.fromkeys((r.resource_type, r.name) for r in request.resources):
             results.append(done.get(resource, ConfigResult(*resource, progress.error, progress.message)))
         return AlterConfigsReply(tuple(results), progress.revision)
+
+    async def alter_client_quotas(self, term: Term, request: AlterClientQuotas) -> AlterClientQuotasReply:
+        done: dict[QuotaEntityParts, EntityQuotasResult] = {}
+
+        async def attempt(progress: Progress) -> None:
+            image = term.image
+            left = tuple([each for each in request.entities if each.entity not in done])
+            changing = []
+            for alteration in alter_client_quotas(image, left):
+                if request.validate_only or not alteration.changes(image):
+                    done[alteration.result.entity] = alteration.result
+                else:
+                    changing.append(alteration)
+            for write, made in writes.quota_alterations(image, lambda: term.image, changing):
+                progress.revision = await term.commit(write)
+                done.update((each.result.entity, each.result) for each in made)
+
+        progress = await _attempts(term, attempt)
+        results = []
+        for entity in dict.fromkeys(each.entity for each in request.entities):
+            results.append(done.get(entity, EntityQuotasResult(entity, progress.error, progress.message)))
+        return AlterClientQuotasReply(tuple(results), progress.revision)
 
     async def assign_dirs(self, term: Term, request: AssignDirs) -> AssignDirsReply:
         """Raises Refused for a stale incarnation, and OutcomeUnknown. The storage node then sends the request again, which is

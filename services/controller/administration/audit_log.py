@@ -9,8 +9,11 @@ from typing import Final, NamedTuple
 
 from libs.cluster.configs.broker_names import broker_config
 from libs.cluster.configs.definitions import BROKER
+from libs.cluster.keys import DEFAULT_ENTITY
 from libs.rpc.contracts.controller import (
     PREFERRED,
+    AlterClientQuotas,
+    AlterClientQuotasReply,
     AlterConfigs,
     AlterConfigsReply,
     AlterReassignments,
@@ -76,6 +79,13 @@ def _changes(request: object, reply: object) -> Iterator[Done]:
                     configs = [_shown(resource.resource_type, change) for change in resource.changes]
                     details: dict[str, object] = {kind: resource.name or "(all)", "configs": configs}
                     yield Done("configs replaced" if resource.replace else "configs changed", details)
+        case AlterClientQuotas(validate_only=False), AlterClientQuotasReply():
+            changed = {result.entity for result in reply.entities if not result.error}
+            for each in request.entities:
+                if each.entity in changed:
+                    entity = {kind: DEFAULT_ENTITY if name is None else name for kind, name in each.entity}
+                    quotas = [f"-{q.key}" if q.value is None else f"{q.key}={q.value:.15g}" for q in each.changes]
+                    yield Done("quotas changed", {"entity": entity, "quotas": quotas})
         case AlterReassignments(), AlterReassignmentsReply():
             moving = {(result.topic, result.partition) for result in reply.partitions if not result.error}
             for wanted in request.partitions:

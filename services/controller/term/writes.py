@@ -11,9 +11,10 @@ from typing import Final, TypeVar
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import STORAGE, ConfigOverrides, MetadataHistory, NodeRecord, PartitionState, Topic
+from libs.cluster.records import STORAGE, ClientQuotas, ConfigOverrides, MetadataHistory, NodeRecord, PartitionState, Topic
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, ModRevisionIs, Operation, Put
 from libs.lean_dataclass import dataclass
+from services.controller.core.administration.client_quotas import QuotaAlteration
 from services.controller.core.balancing.replica_moves import holders
 from services.controller.core.partitions.partition_states import follows_the_table
 from services.controller.core.reassignment.decommissioning import DECOMMISSION
@@ -144,6 +145,22 @@ def alterations(
         if any(isinstance(operation, Delete) for operation in operations):
             operations.append(DELETES)
         yield Write(_once(current(), compares), tuple(operations), operations[0]), list(chunk)
+
+
+def quota_alterations(
+    image: ClusterImage, current: Callable[[], ClusterImage], changed: Sequence[QuotaAlteration]
+) -> Iterator[tuple[Write, list[QuotaAlteration]]]:
+    """The writes of changes of client quotas that were decided on `image`. `current` is as in `alterations`."""
+    keyed = [(keys.client_quotas(each.entity), each) for each in changed if each.entity is not None]
+    are_short = all(len(key) <= NAME_MAX for key, _ in keyed)
+    for chunk in _chunks(keyed, BATCH if are_short else 1):
+        compares = [ModRevisionIs(key, image.mod_revision(key)) for key, _ in chunk]
+        operations: list[Operation] = []
+        for key, alteration in chunk:
+            operations.append(Put(key, encode(ClientQuotas(alteration.values))) if alteration.values else Delete(key))
+        if any(isinstance(operation, Delete) for operation in operations):
+            operations.append(DELETES)
+        yield Write(_once(current(), compares), tuple(operations), operations[0]), [alteration for _, alteration in chunk]
 
 
 def node_records(image: ClusterImage, records: Sequence[NodeRecord]) -> list[Write]:

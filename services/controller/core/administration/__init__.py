@@ -1,1 +1,2 @@
-"""Decisions on requests about leaders, reassignments, registrations and producer ids. Pure."""
+"""Decisions on requests about leaders, reassignments, registrations, client quotas and producer ids. Pure. It imports `topics`
+for names in messages."""

@@ -10,7 +10,18 @@ from libs.clock import Clock, SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ConfigOverrides, Elected, InSync, Member, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.records import (
+    ClientQuotas,
+    ConfigOverrides,
+    Elected,
+    InSync,
+    Member,
+    NodeRecord,
+    PartitionState,
+    QuotaEntity,
+    Replica,
+    Topic,
+)
 from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from services.gateway.core.coordinator_shards import GROUPS, TRANSACTIONS, CoordinatorShards
@@ -36,6 +47,7 @@ class Cluster:
     replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by topic; default: the leader alone
     owners: dict[int, str] = field(default_factory=dict)  # by shard of coordinators' topics; "" where not said
     features: dict[str, int] = field(default_factory=dict)  # finalized levels that were changed
+    quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
     controllers: tuple[int, ...] = ()
     elected: int = -1  # one of the controllers, or one that is no member any more
 
@@ -65,6 +77,7 @@ class Cluster:
         records |= {keys.feature(name): level for name, level in self.features.items()}
         for (kind, name), values in self.configs.items():
             records[keys.config(kind, name)] = ConfigOverrides(values)
+        records |= {keys.client_quotas(entity): ClientQuotas(values) for entity, values in self.quotas.items()}
         items = tuple(KeyValue(key, encode(record), revision, revision, 0) for key, record in sorted(records.items()))
         return ClusterImage.from_range(RangeResult(items, revision))
 

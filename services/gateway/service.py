@@ -42,8 +42,8 @@ from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable, RequestContext
 from services.gateway.fetch.pending_fetch import PendingFetch
+from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.groups.relay import java_address
-from services.gateway.meters import Meters
 from services.gateway.net.client_drain import drain_clients, other_gateways_serve, wait_until_removed
 from services.gateway.net.connection_views import ConnectionViews
 from services.gateway.net.connections import Connections
@@ -92,7 +92,7 @@ class Gateway:
         self.listings = asyncio.Semaphore(LISTINGS_MAX)
         self._peers = peers = world.peers
         self._follower = ImageFollower(world.store, peers.newest if peers is not None else None, on_went_back=start_anew(die))
-        self.meters = Meters(metrics)
+        self.meters = GatewayMeters(metrics)
         self.meters.answers = AnswerBudget(config.unread_answer_bytes_max)
 
         def hello() -> Hello:

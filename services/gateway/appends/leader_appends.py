@@ -25,7 +25,7 @@ from services.gateway.appends.batch import Batch, producer_of
 from services.gateway.core.resending import Ended, Sent, Then, pause_s, what_follows
 from services.gateway.core.returned_batches import Producer, ReturnedBatches
 from services.gateway.core.routing import Routes
-from services.gateway.meters import Meters
+from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.peers.storage_nodes import Nodes, StorageNode
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class InFlightAppend:
 class LeaderAppends:
     """The gateway's appends. `submit` a request's batches: each is settled exactly once, unless its client has disconnected."""
 
-    def __init__(self, nodes: Nodes, routes: Routes, meters: Meters, *, parked_bytes_max: int) -> None:
+    def __init__(self, nodes: Nodes, routes: Routes, meters: GatewayMeters, *, parked_bytes_max: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._nodes = nodes
         self._routes = routes

@@ -12,7 +12,7 @@ from services.gateway.config import GatewayConfig
 from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.routing import Routes
 from services.gateway.exchange.exchange import ClientConnection
-from services.gateway.meters import Meters
+from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.peers.coordinators import Coordinators
 from services.gateway.peers.delayed_requests import DelayedRequests
 from services.gateway.peers.file_descriptors import Files
@@ -33,7 +33,7 @@ class DataPath:
     appends: LeaderAppends
     files: Files
     log_layouts: LogLayouts
-    meters: Meters
+    meters: GatewayMeters
     answers: AnswerBudget[Any]
     """The budget of answers that clients do not read, by connection."""
     delayed_requests: DelayedRequests

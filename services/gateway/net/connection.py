@@ -36,7 +36,7 @@ from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Answer, ConnectionShortcuts, Exchange, FilePart, drop_answer
-from services.gateway.meters import Meters
+from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.requests.gate import Gate
 
 PRODUCE = int(ApiKey.PRODUCE)
@@ -66,7 +66,7 @@ class SharedByConnections(Protocol):
     producers: ProducerConnections
     session_limits: SessionLimits
     timeout_limits: TimeoutLimits
-    meters: Meters
+    meters: GatewayMeters
 
     @property
     def chunk_size(self) -> int: ...

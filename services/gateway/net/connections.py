@@ -18,7 +18,7 @@ from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import SessionLimits
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import GatewayState
-from services.gateway.meters import Meters
+from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.net.connection import Connection, host_of
 from services.gateway.requests.gate import Gate
 
@@ -60,7 +60,7 @@ class Connections:
     """
 
     def __init__(
-        self, config: GatewayConfig, gateway: GatewayState, data_path: DataPath, meters: Meters, limits: ConnectionLimits
+        self, config: GatewayConfig, gateway: GatewayState, data_path: DataPath, meters: GatewayMeters, limits: ConnectionLimits
     ) -> None:
         self.config = config
         self.data_path = data_path

@@ -27,7 +27,7 @@ class ApiDurations:
         self.answered = self.stages.of(Stage.ANSWERED)
 
 
-class Meters(MetricSet):
+class GatewayMeters(MetricSet):
     """The gateway's collector in the service's registry."""
 
     bytes_in: int = CounterDefinition(

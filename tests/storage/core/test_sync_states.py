@@ -146,6 +146,14 @@ def test_a_retired_directory_owes_nothing() -> None:
     assert not states.retire()
 
 
+def test_flush_ms_counts_from_the_first_append_that_waits() -> None:
+    states: SyncStates[str] = SyncStates()
+    for now in (NOW, NOW + 1):
+        states.appended_unhurried("p", now)
+    states.flush(lambda partition, since: since == NOW)
+    assert states.states_of("p") == {State.DIRTY}
+
+
 def test_a_round_with_nobody_in_it_is_a_bug() -> None:
     with pytest.raises(AssertionError):
         SyncStates[str]().begin()

@@ -140,6 +140,7 @@ def test_each_cell(phase: Phase, fact: Fact) -> None:
         return
     if fact is Fact.FREED:
         state.held = CONGESTED
+    was_leaving = state.is_leaving
     effects = tell(state, fact)
     before, after = PERMITS[phase], PERMITS[state.phase]
     assert (state.ended, state.ends_when_idle) == (not after.begins, after.ends_when_idle)
@@ -153,7 +154,11 @@ def test_each_cell(phase: Phase, fact: Fact) -> None:
     looks_anew = phase is not Phase.CATCHING_UP or fact is Fact.MORE_CAME
     assert (Effect.LOOK in effects) is (state.phase is Phase.CATCHING_UP and looks_anew)
     assert not (before.begins and fact in ENDS and after.begins), "each reason ends it"
-    assert (before.begins, before.sends) >= (after.begins, after.sends), "nothing that ended comes back"
+    assert before.begins or not after.begins, "nothing that ended comes back"
+    assert after.sends is (before.sends and fact not in (Fact.UNREAD, Fact.LOST))
+    drains = phase is Phase.DRAINING or fact is Fact.DRAIN
+    assert (state.phase is Phase.DRAINING) is (after.begins and drains), "whoever drains, drains until its end"
+    assert state.is_leaving or not was_leaving or not after.begins, "whoever leaves, leaves"
 
 
 def test_every_reason_in_the_gateway_is_in_the_table() -> None:

@@ -17,6 +17,10 @@ LOGS: Final = {
     "no room could be reserved for …: …": Advice(
         "A small file has no reserved room. On a full disk it may stay old.", "Make room: [a full disk](disks.md#a-full-disk)."
     ),
+    "… cannot be written (…), so the next process counts as one that may lack records": Advice(
+        "The data directory's disk is full at a start, and the file `survival` has no room.",
+        "Make room: [a full disk](disks.md#a-full-disk). Until then, a restart counts as one that may have lost records.",
+    ),
     "not taken for a partition: …": Advice(
         "`partition.metadata` of a directory is damaged.", "Put the file back, or remove the directory."
     ),

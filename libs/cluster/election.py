@@ -132,7 +132,7 @@ class Election:
         effort."""
         with contextlib.suppress(StoreUnavailable, RecordError):
             stored = await self._store.get(self._key)
-            incumbent = decode(Elected, stored.value) if stored is not None else None
+            incumbent = decode(type(self._candidate), stored.value) if stored is not None else None
             if stored is None or incumbent is None or incumbent.node_id != self._candidate.node_id:
                 return
             if incumbent.incarnation < self._candidate.incarnation:

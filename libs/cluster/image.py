@@ -10,7 +10,17 @@ from dataclasses import field
 from libs.cluster import keys
 from libs.cluster.image_edit import ImageEdit
 from libs.cluster.partition_table import ABSENT, TopicPartitions, Versions
-from libs.cluster.records import NO_HISTORY, Elected, Member, MetadataHistory, NodeRecord, PartitionState, QuotaEntity, Topic
+from libs.cluster.records import (
+    NO_HISTORY,
+    ElectedController,
+    ElectedQuotaManager,
+    Member,
+    MetadataHistory,
+    NodeRecord,
+    PartitionState,
+    QuotaEntity,
+    Topic,
+)
 from libs.cluster.store import RangeResult, WatchBatch
 from libs.lean_dataclass import dataclass
 
@@ -41,8 +51,8 @@ class ClusterImage:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
     nodes: Mapping[int, NodeRecord] = field(default_factory=dict)
-    controller: Elected | None = None
-    quota_manager: Elected | None = None
+    controller: ElectedController | None = None
+    quota_manager: ElectedQuotaManager | None = None
     members_by_role: Mapping[str, Mapping[int, Member]] = field(default_factory=dict)
     overrides_by_resource: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)

@@ -11,7 +11,8 @@ from libs.cluster.records import (
     NO_HISTORY,
     ClientQuotas,
     ConfigOverrides,
-    Elected,
+    ElectedController,
+    ElectedQuotaManager,
     Member,
     MetadataHistory,
     NodeRecord,
@@ -137,9 +138,9 @@ class ImageEdit:
             case ("nodes", node_id):
                 self._nodes.writable()[int(node_id)] = decode(NodeRecord, value)
             case ("election", "controller"):
-                self._controller = decode(Elected, value)
+                self._controller = decode(ElectedController, value)
             case ("election", "quota_manager"):
-                self._quota_manager = decode(Elected, value)
+                self._quota_manager = decode(ElectedQuotaManager, value)
             case ("cluster_id",):
                 self._cluster_id = decode(str, value)
             case ("feature_level",):

@@ -191,12 +191,23 @@ class ClientQuotas:
 
 
 @dataclass(frozen=True, slots=True)
-class Elected:
-    """The process that is elected among those of its role. Keys: `election/controller` and `election/quota_manager`, under the
-    winner's lease. The key's create revision guards each of the winner's writes."""
+class ElectedController:
+    """Key: `election/controller`, under the winner's lease. Its create revision guards each of the winner's writes."""
 
     node_id: int
     incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElectedQuotaManager:
+    """Key: `election/quota_manager`, under the winner's lease."""
+
+    node_id: int
+    incarnation: int
+
+
+Elected = ElectedController | ElectedQuotaManager
+"""The process that is elected among those of its role."""
 
 
 @dataclass(frozen=True, slots=True)

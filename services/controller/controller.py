@@ -16,7 +16,7 @@ from libs.cluster.features import FEATURE_LEVEL
 from libs.cluster.health import LongRunning
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import NO_MARK, STORAGE, Elected, MetadataMark
+from libs.cluster.records import NO_MARK, STORAGE, ElectedController, MetadataMark
 from libs.cluster.store import MetadataStore, StoreUnavailable
 from libs.rpc.contracts.controller import (
     AlterReassignments,
@@ -67,7 +67,7 @@ class Candidacy:
     """What a controller campaigns with."""
 
     election: Election
-    candidate: Elected
+    candidate: ElectedController
     """The value that it writes under the election key."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from libs.cluster import keys
 from libs.cluster.election import Election
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import NO_MARK, STORAGE, Elected
+from libs.cluster.records import NO_MARK, STORAGE, ElectedController
 from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.server.rpc_server import Hello, RpcServer
 from libs.runtime.controllers import Controllers
@@ -38,7 +38,7 @@ async def serve(
     on_went_back = start_anew(lifecycle.stop, environment.marks)
     follower = ImageFollower(store, peers.newest if peers is not None else None, on_went_back=on_went_back)
     lifecycle.on_stop(follower.close)
-    candidate = Elected(config.node_id, identity.incarnation)
+    candidate = ElectedController(config.node_id, identity.incarnation)
 
     def hello() -> Hello:
         return identity.hello(follower.image)

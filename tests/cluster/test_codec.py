@@ -13,7 +13,7 @@ from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.records import (
     ClientQuotas,
     ConfigOverrides,
-    Elected,
+    ElectedController,
     InSync,
     Listener,
     Member,
@@ -42,7 +42,7 @@ records = st.one_of(
     st.builds(Topic, texts, texts, numbers, st.booleans()),
     st.builds(ConfigOverrides, st.dictionaries(texts, texts)),
     st.builds(ClientQuotas, st.dictionaries(texts, st.floats(allow_nan=False, allow_infinity=False))),
-    st.builds(Elected, numbers, numbers),
+    st.builds(ElectedController, numbers, numbers),
     st.builds(NodeRecord, numbers, st.lists(texts).map(tuple), texts),
     st.builds(
         Member,
@@ -72,7 +72,7 @@ def test_a_partition_state_stays_readable_by_people() -> None:
 
 def test_fields_of_a_later_version_are_ignored_and_those_of_an_earlier_one_defaulted() -> None:
     later = {"node_id": 1, "incarnation": 2, "mood": {"deep": [1]}}
-    assert decode(Elected, json.dumps(later).encode()) == Elected(1, 2)
+    assert decode(ElectedController, json.dumps(later).encode()) == ElectedController(1, 2)
     assert decode(NodeRecord, b'{"node_id":3}') == NodeRecord(3)
     longer = b'{"replicas":[[1,"aa","new"]],"leader":1,"leader_incarnation":5,"leader_epoch":2,"partition_epoch":3,"isr":[]}'
     assert decode(PartitionState, longer).replicas == (Replica(1, "aa"),)
@@ -94,7 +94,7 @@ def test_fields_of_a_later_version_are_ignored_and_those_of_an_earlier_one_defau
 )
 def test_a_value_that_is_not_the_record_is_refused_with_its_reason(value: bytes, complaint: str) -> None:
     with pytest.raises(RecordError, match=complaint):
-        decode(Elected, value)
+        decode(ElectedController, value)
 
 
 def test_a_complaint_names_the_way_to_the_field() -> None:

@@ -12,7 +12,7 @@ from libs.cluster import keys
 from libs.cluster.election import Election, Leadership
 from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
-from libs.cluster.records import Elected
+from libs.cluster.records import ElectedController
 from libs.cluster.store import CreateRevisionIs, Delete, Outcome, Put
 
 Virtually = Callable[[Coroutine[Any, Any, None]], None]
@@ -20,7 +20,7 @@ TTL_S = 2
 
 
 def election(store: MemoryStore, node_id: int) -> Election:
-    return Election(store, keys.CONTROLLER, Elected(node_id, 1), TTL_S)
+    return Election(store, keys.CONTROLLER, ElectedController(node_id, 1), TTL_S)
 
 
 def test_of_two_candidates_one_is_elected_and_the_other_follows_its_resignation_at_once(virtually: Virtually) -> None:
@@ -152,7 +152,7 @@ def test_an_unknown_answer_to_the_winning_write_is_cleared_up(virtually: Virtual
 def test_a_candidate_does_not_wait_for_its_own_former_term(virtually: Virtually) -> None:
     async def scenario() -> None:
         store = MemoryStore()
-        candidate = Election(store.peer(), keys.CONTROLLER, Elected(1, 1), 60)
+        candidate = Election(store.peer(), keys.CONTROLLER, ElectedController(1, 1), 60)
         first = await candidate.campaign()
         first.lose("for a test")  # the key and its lease stay behind
         begun = asyncio.get_running_loop().time()
@@ -272,8 +272,8 @@ async def test_on_etcd_the_next_one_is_elected_when_the_leader_resigns_or_falls_
     await proxy.start()
     first_store, second_store = EtcdStore([proxy.endpoint], timeout_s=1), EtcdStore([shared_etcd.endpoint], timeout_s=1)
     async with asyncio.timeout(60):
-        first = await Election(first_store, keys.CONTROLLER, Elected(1, 1), 1).campaign()
-        waiting = asyncio.ensure_future(Election(second_store, keys.CONTROLLER, Elected(2, 1), 1).campaign())
+        first = await Election(first_store, keys.CONTROLLER, ElectedController(1, 1), 1).campaign()
+        waiting = asyncio.ensure_future(Election(second_store, keys.CONTROLLER, ElectedController(2, 1), 1).campaign())
         assert (await first_store.txn([first.guard], [Put("/election/by", b"1")])).outcome is Outcome.OK
         proxy.swallow_requests = True
         await first.lost.wait()
@@ -283,7 +283,7 @@ async def test_on_etcd_the_next_one_is_elected_when_the_leader_resigns_or_falls_
         assert (await first_store.txn([first.guard], [Put("/election/by", b"1")])).outcome is Outcome.CONFLICT
         assert (await second_store.txn([second.guard], [Put("/election/by", b"2")])).outcome is Outcome.OK
         await second.resign()
-        third = await Election(first_store, keys.CONTROLLER, Elected(1, 1), 1).campaign()
+        third = await Election(first_store, keys.CONTROLLER, ElectedController(1, 1), 1).campaign()
         assert third.guard.revision > second.guard.revision
         await third.resign()
     await first_store.close()

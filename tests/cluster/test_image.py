@@ -14,7 +14,7 @@ from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.records import (
     ClientQuotas,
     ConfigOverrides,
-    Elected,
+    ElectedController,
     InSync,
     Member,
     NodeRecord,
@@ -61,7 +61,7 @@ writes = st.one_of(
         st.sampled_from(["t0", ""]),
         st.sampled_from(["1", "2"]),
     ),
-    st.builds(lambda node: put(keys.CONTROLLER, Elected(node, 1)), st.integers(1, 2)),
+    st.builds(lambda node: put(keys.CONTROLLER, ElectedController(node, 1)), st.integers(1, 2)),
     st.sampled_from(
         [put(keys.CLUSTER_ID, "abc"), put(keys.FEATURE_LEVEL, 2), put(keys.feature("f"), 1), put(keys.PRODUCER_IDS, 1000)]
     ),
@@ -165,7 +165,7 @@ def test_an_image_answers_what_its_keys_say() -> None:
         put(keys.config("broker", ""), ConfigOverrides({"a": "b"})),
         put(keys.client_quotas(QuotaEntity("u", "")), ClientQuotas({"request_percentage": 50.0})),
         put(keys.node(4), NodeRecord(4)),
-        put(keys.CONTROLLER, Elected(1, 2)),
+        put(keys.CONTROLLER, ElectedController(1, 2)),
     )
     assert (image.cluster_id, image.feature_level, image.revision) == ("abc", 3, 2)
     assert image.topics["t0"] is image.topics_by_id[IDS[0]]
@@ -176,7 +176,7 @@ def test_an_image_answers_what_its_keys_say() -> None:
     assert image.overrides("topic", "t0") == {}
     assert image.client_quotas == {("u", "", None): {"request_percentage": 50.0}}
     assert image.nodes == {4: NodeRecord(4)}
-    assert image.controller == Elected(1, 2)
+    assert image.controller == ElectedController(1, 2)
 
 
 def test_partitions_are_as_many_as_the_topic_says_with_none_for_what_is_missing() -> None:

@@ -13,7 +13,7 @@ from libs.cluster.records import (
     STORAGE,
     ClientQuotas,
     ConfigOverrides,
-    Elected,
+    ElectedController,
     HistoryEntry,
     Member,
     MetadataHistory,
@@ -42,7 +42,7 @@ LASTING = {
     keys.topic("t"): encode(Topic("t", TOPIC_ID.hex(), 1)),
 }
 LEASED = {
-    keys.CONTROLLER: encode(Elected(2, 5)),
+    keys.CONTROLLER: encode(ElectedController(2, 5)),
     keys.member(STORAGE, 1): encode(Member(STORAGE, 1, 77, "host")),
 }
 LATER = {keys.PREFIX + "acls/a/b": b'{"of":"a later version"}'}

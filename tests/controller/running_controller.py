@@ -13,7 +13,7 @@ from libs.cluster.codec import encode
 from libs.cluster.election import Election
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import Elected, InSync, Member
+from libs.cluster.records import ElectedController, InSync, Member
 from libs.cluster.store import Delete, MetadataStore, Put
 from libs.rpc.contracts.controller import (
     CreateTopics,
@@ -68,7 +68,7 @@ async def running_controller(
     follower = ImageFollower(store)
     await follower.start()
     source = random.Random(node_id)
-    candidate = Elected(node_id, node_id * 100)
+    candidate = ElectedController(node_id, node_id * 100)
     controller = Controller(
         store,
         follower,

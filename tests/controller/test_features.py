@@ -8,7 +8,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_store import MemoryStore
-from libs.cluster.records import Elected
+from libs.cluster.records import ElectedController
 from libs.rpc.contracts.controller import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, FeatureUpdate, UpdateFeatures
 from libs.wire.errors import ErrorCode
 from services.controller.administration.features import change_features
@@ -31,7 +31,7 @@ TRANSACTION_LEVELS = "Local controller 5 only supports versions 0-2"
 
 def image(**levels: int) -> ClusterImage:
     changed: Mapping[str, int] = {name.replace("_", "."): level for name, level in levels.items()}
-    return replace(ClusterImage(), finalized_features=changed, controller=Elected(5, 1))
+    return replace(ClusterImage(), finalized_features=changed, controller=ElectedController(5, 1))
 
 
 @pytest.mark.parametrize("kind", [UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE])

@@ -7,7 +7,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.memory.memory_store import MemoryStore
-from libs.cluster.records import Elected
+from libs.cluster.records import ElectedController
 from libs.cluster.store import Delete, Put
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import storage
@@ -15,7 +15,7 @@ from tests.controller.running_controller import register, running_controller, va
 from tests.support.polling import until
 
 LOGGER = "services.controller.administration.member_log"
-FORMER = Put(keys.CONTROLLER, encode(Elected(1, 100)))
+FORMER = Put(keys.CONTROLLER, encode(ElectedController(1, 100)))
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,7 @@ def test_a_controller_that_was_deposed_leaves_the_members_to_its_successor(caplo
         async with running_controller(store) as deposed:
             await deposed.elected()
             caplog.clear()
-            await store.txn([], [Put(keys.CONTROLLER, encode(Elected(2, 200))), Delete(keys.member("storage", 1))])
+            await store.txn([], [Put(keys.CONTROLLER, encode(ElectedController(2, 200))), Delete(keys.member("storage", 1))])
             await until(lambda: 1 not in deposed.image.members("storage"))
 
     run_virtually(scenario())

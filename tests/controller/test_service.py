@@ -10,7 +10,7 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
-from libs.cluster.records import Elected, InSync, PartitionState, Topic
+from libs.cluster.records import ElectedController, InSync, PartitionState, Topic
 from libs.cluster.store import Delete, Put
 from libs.rpc.contracts.controller import (
     AlterConfigs,
@@ -460,7 +460,7 @@ async def test_readiness_names_the_active_controller() -> None:
 async def test_a_restarted_controller_does_not_wait_for_the_lease_of_its_dead_process() -> None:
     store = MemoryStore()
     lease = await store.grant_lease(3600)
-    dead = encode(Elected(1, 99))
+    dead = encode(ElectedController(1, 99))
     await store.txn([], [Put(keys.CONTROLLER, dead, lease)])
     async with running_controller(store) as running:
         await running.elected()
@@ -469,7 +469,7 @@ async def test_a_restarted_controller_does_not_wait_for_the_lease_of_its_dead_pr
 
 @story
 async def test_a_controller_deletes_neither_the_election_of_another_nor_its_own_successors() -> None:
-    for incumbent in (Elected(2, 1), Elected(1, 101)):
+    for incumbent in (ElectedController(2, 1), ElectedController(1, 101)):
         store = MemoryStore()
         lease = await store.grant_lease(3600)
         await store.txn([], [Put(keys.CONTROLLER, encode(incumbent), lease)])

@@ -13,7 +13,7 @@ from libs.cluster.codec import encode
 from libs.cluster.configs.definitions import TOPIC
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
-from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Elected, Member, PartitionState, Topic
+from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ElectedController, Member, PartitionState, Topic
 from libs.cluster.store import Delete, Put
 from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from libs.rpc.contracts.controller import (
@@ -371,7 +371,7 @@ async def test_a_controller_that_was_deposed_assigns_nothing() -> None:
         before = states(running.image)
         store.watch_delay_s = 0.5  # it hears of its own end late, and of the coordinator's at the same time
         lease = await store.peer().grant_lease(5)
-        successor = Put(keys.CONTROLLER, encode(Elected(2, 200)), lease)
+        successor = Put(keys.CONTROLLER, encode(ElectedController(2, 200)), lease)
         await store.peer().txn([], [Delete(keys.CONTROLLER)])
         await store.peer().txn([], [successor, Delete(keys.member(GROUP_COORDINATOR, 1))])
         await asyncio.sleep(4.0)

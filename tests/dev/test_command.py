@@ -151,7 +151,7 @@ def test_a_taken_admin_port_is_named() -> None:
         said = refused("--port", "0", "--admin-port", str(port))
     assert f"port {port} of 127.0.0.1 is taken; choose another by --admin-port, or a free one by --admin-port 0" in said
     assert "Traceback" not in said
-    assert len(said.splitlines()) == 1
+    assert said.count("level=error") == 1  # on a busy machine it may warn of a lease that ran out meanwhile
 
 
 def test_a_data_folder_that_is_in_use_is_named(short_dir: Path) -> None:

@@ -13,7 +13,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import (
     ClientQuotas,
     ConfigOverrides,
-    Elected,
+    ElectedController,
     InSync,
     Member,
     NodeRecord,
@@ -62,7 +62,7 @@ class Cluster:
         for node_id in self.controllers:
             records[keys.member("controller", node_id)] = Member("controller", node_id, 1, "host")
         if self.elected >= 0:
-            records[keys.CONTROLLER] = Elected(self.elected, 1)
+            records[keys.CONTROLLER] = ElectedController(self.elected, 1)
         for name, leaders in self.topics.items():
             topic_id = topic_id_of(name)
             records[keys.topic(name)] = Topic(name, topic_id.hex(), len(leaders), name.startswith("__"))

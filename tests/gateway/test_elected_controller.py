@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from libs.cluster import keys
-from libs.cluster.records import Elected, Member
+from libs.cluster.records import ElectedController, Member
 from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, TopicsReply
 from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
 from libs.rpc.messages.errors import RpcError
@@ -38,7 +38,7 @@ class Controller:
         await self.rig.put(keys.member("controller", self.node_id), member)
 
     async def elect(self) -> None:
-        await self.rig.put(keys.CONTROLLER, Elected(self.node_id, 1))
+        await self.rig.put(keys.CONTROLLER, ElectedController(self.node_id, 1))
 
     def _create(self, call: Call) -> None:
         self.requests += 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import CONTROLLER, Elected, InSync, Member
+from libs.cluster.records import CONTROLLER, ElectedController, InSync, Member
 from libs.rpc.contracts.controller import (
     ALTER_PARTITIONS,
     WITHDRAW,
@@ -46,7 +46,7 @@ class FakeController:
         address = await self._server.listen(f"unix:{path}/c")
         member = Member(CONTROLLER, 7, 1, "this-host", unix_address=address)
         await self.cluster.write(keys.member(CONTROLLER, 7), encode(member))
-        await self.cluster.write(keys.CONTROLLER, encode(Elected(7, 1)))
+        await self.cluster.write(keys.CONTROLLER, encode(ElectedController(7, 1)))
         return self
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import CONTROLLER, Elected, Member
+from libs.cluster.records import CONTROLLER, ElectedController, Member
 from libs.cluster.store import ModRevisionIs, Put
 from libs.rpc.contracts.controller import ASSIGN_DIRS, WITHDRAW, AssignDirs, AssignDirsReply, Withdraw, WithdrawReply
 from libs.rpc.messages.schema import unpack
@@ -37,7 +37,7 @@ class NamingController:
         address = await self._server.listen(f"unix:{path}/c")
         member = Member(CONTROLLER, 7, 1, "this-host", unix_address=address)
         await self.cluster.write(keys.member(CONTROLLER, 7), encode(member))
-        await self.cluster.write(keys.CONTROLLER, encode(Elected(7, 1)))
+        await self.cluster.write(keys.CONTROLLER, encode(ElectedController(7, 1)))
         return self
 
     def go_away(self) -> None:

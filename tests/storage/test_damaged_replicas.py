@@ -8,7 +8,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import Elected, Member, Topic
+from libs.cluster.records import ElectedController, Member, Topic
 from libs.rpc.contracts.controller import WITHDRAW, Withdraw, WithdrawReply
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.call import Call
@@ -21,7 +21,7 @@ from tests.support.polling import until
 
 
 class PlayedController:
-    """Elected, and told of withdrawn replicas."""
+    """ElectedController, and told of withdrawn replicas."""
 
     def __init__(self, cluster: StorageCluster, sockets: Path) -> None:
         self.withdrawals: list[Withdraw] = []
@@ -36,7 +36,7 @@ class PlayedController:
         await self._server.listen(self._address)
         member = Member("controller", 0, 1, "this-host", unix_address=self._address)
         await self._cluster.write(keys.member("controller", 0), encode(member))
-        await self._cluster.write(keys.CONTROLLER, encode(Elected(0, 1)))
+        await self._cluster.write(keys.CONTROLLER, encode(ElectedController(0, 1)))
 
     async def stop(self) -> None:
         await self._server.close(drain_s=0.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Elected, Member
+from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ElectedController, Member
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.client.rpc_client import Hello, RpcClient
@@ -62,7 +62,7 @@ class ProducerIdController:
     async def elect(self, node: StorageCluster, path: Path) -> "ProducerIdController":
         address = await self._server.listen(f"unix:{path}/k")
         await node.write(keys.member(CONTROLLER, 7), encode(Member(CONTROLLER, 7, 1, "this-host", unix_address=address)))
-        await node.write(keys.CONTROLLER, encode(Elected(7, 1)))
+        await node.write(keys.CONTROLLER, encode(ElectedController(7, 1)))
         return self
 
     async def close(self) -> None:

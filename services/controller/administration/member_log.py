@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import Elected, Member
+from libs.cluster.records import ElectedController, Member
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ class MemberLog:
     takeover it logs who came and went since then.
     """
 
-    def __init__(self, own: Elected) -> None:
+    def __init__(self, own: ElectedController) -> None:
         self._own = own
         self._known: Members = {}
         """The members of whom nothing is to be logged: another controller did, or they were there before this one."""

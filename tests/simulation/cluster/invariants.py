@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from libs.cluster import keys
 from libs.cluster.codec import decode
-from libs.cluster.records import Elected, InSync, PartitionState
+from libs.cluster.records import ElectedController, InSync, PartitionState
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, Operation, Put
 from libs.commitlog.cleaner.job import CleanJob
 from services.storage.partition.partition import Key, Partition
@@ -64,7 +64,7 @@ class Invariants:
                 if not proves_leadership(compares):
                     self.world.violation(f"5: {operation.key} is written without proof of office")
                 found = self.world.keyspace.get(keys.CONTROLLER)
-                elected = f"controller-{decode(Elected, found.value).node_id}" if found is not None else "nobody"
+                elected = f"controller-{decode(ElectedController, found.value).node_id}" if found is not None else "nobody"
                 if host != elected:
                     self.world.violation(f"5: {operation.key} is written by {host} while {elected} is elected")
 

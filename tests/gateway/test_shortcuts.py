@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from libs.wire.messages import (
     txn_offset_commit,
 )
 from services.gateway.core.coordinator_shards import TRANSACTIONS
+from services.gateway.service import Gateway
 from services.gateway.shortcuts.fetch_shortcut import FetchShortcut
 from services.gateway.shortcuts.list_offsets_shortcut import ListOffsetsShortcut
 from services.gateway.shortcuts.produce_shortcut import ProduceShortcut
@@ -301,3 +302,28 @@ async def test_requests_to_coordinators(key: ApiKey, taken: dict[type, int]) -> 
     received = await same_both_ways(script, taken, RelayShortcut)
     assert received[-1] == b""
     assert received[0] != received[3], "answered and refused"
+
+
+async def test_a_topic_that_is_made_anew_is_written_and_read_by_its_new_id(rig: Rig) -> None:
+    gateway = await rig.start()
+    fill(rig, 4)
+    client, (node, _) = await rig.client(1), rig.nodes.values()
+    written, read = produce(9)[2], fetch(12, 0)[2]
+
+    async def ids() -> tuple[bytes, bytes]:
+        await client.produce(9, written)
+        await client.fetch(12, read)
+        return node.appends[-1].partitions[0].topic_id, node.fetches[-1].partitions[0].topic_id
+
+    assert [await ids() for _ in range(3)] == [(TOPIC_ID, TOPIC_ID)] * 3
+    another = bytes(reversed(TOPIC_ID))
+    await rig.put(keys.topic(TOPIC), Topic(TOPIC, another.hex(), 1))
+    await rig.lead(0, 1, topic_id=another)
+    assert await gateway.wait_for_revision(rig.store.keyspace.revision, 10)
+    assert [await ids() for _ in range(2)] == [(another, another)] * 2
+    assert {type(each) for each in shortcuts_of(gateway)} == {ProduceShortcut, FetchShortcut}
+
+
+def shortcuts_of(gateway: Gateway) -> Iterator[object]:
+    for connection in gateway.connections:
+        yield from connection.shortcuts.by_api.values()

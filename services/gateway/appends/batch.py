@@ -6,28 +6,20 @@ from libs.rpc.contracts.storage import Appended
 from libs.wire.record_batches.batch_layout import producer_in
 from services.gateway.core.returned_batches import Producer
 from services.gateway.core.routing import TopicRoute
+from services.gateway.exchange.exchange import Exchange
 
 
 class Produce(Protocol):
     """The Produce request that a batch belongs to."""
 
+    exchange: Exchange
     acks: int
     timeout_ms: int
     transactional_id: str | None
     produce_version: int
     gone: bool  # the client hung up
 
-    def sent(self, now: float) -> None: ...
-
     def settle(self, slot: int, result: Appended) -> None: ...
-
-    def give_up(self) -> None:
-        """Ends the connection of a request that can get no answer."""
-        ...
-
-    def may_be_resent(self) -> bool:
-        """Whether no other request of its connection is outstanding, so that sending it again keeps the order."""
-        ...
 
 
 class Batch:

@@ -21,7 +21,7 @@ from libs.rpc.messages.schema import unpack
 from libs.runtime.parked_queues import COPIED_BYTES_MAX, ParkedQueues
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
-from services.gateway.appends.batch import Batch, producer_of
+from services.gateway.appends.batch import Batch, Produce, producer_of
 from services.gateway.core.resending import Ended, Sent, Then, pause_s, what_follows
 from services.gateway.core.returned_batches import Producer, ReturnedBatches
 from services.gateway.core.routing import Routes
@@ -162,7 +162,7 @@ class LeaderAppends:
         parts = []
         now = self._loop.time()
         for batch in batches:
-            batch.request.sent(now)
+            batch.request.exchange.sent_at = now
             route = batch.topic.partitions[batch.partition]
             epoch = route.leader_epoch if route is not None else -1
             parts.append([batch.topic.topic_id, batch.partition, epoch, len(batch.records)])
@@ -217,18 +217,20 @@ class LeaderAppends:
             except Exception:
                 # The other batches of this answer may belong to other requests.
                 log.exception("append not answered", extra=fields(node=append.node.node_id))
-                batch.request.give_up()
+                batch.request.gone = True
+                batch.request.exchange.close("internal", "no answer to a Produce")
 
     def _refused(self, node: StorageNode, batch: Batch, result: Appended) -> None:
         """Handles a refusal that may come from an old image, the node's or ours."""
         route = batch.topic.partition(batch.partition)
         epoch = route.leader_epoch if route is not None else -1
         newer_elsewhere = result.leader_epoch > epoch
+        exchange = batch.request.exchange
         sent = Sent(
             identified=batch.producer is not None,
             answered=batch.request.acks != 0,
             gone=batch.request.gone,
-            alone=batch.request.may_be_resent(),
+            alone=exchange.connection.is_only_request(exchange),
             deposed=newer_elsewhere or (route is not None and route.leader != node.node_id),
             in_log=result.in_log,
         )
@@ -348,8 +350,9 @@ class LeaderAppends:
             batch.records = bytes(batch.records)
         return self._parked.hold(batch.key, batch, size=size, deadline=batch.deadline, order=batch.order)
 
-    def hang_up(self, request: object) -> None:
+    def hang_up(self, request: Produce) -> None:
         """Drops the parked batches of a request whose client has disconnected."""
+        request.gone = True
         if self._parked:
             self._parked.drop(lambda batch: batch.request is request)
             self._meters.parked_bytes = self._parked.bytes

@@ -17,6 +17,7 @@ from libs.wire.response_errors import errors_in
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import framed
 from services.gateway.exchange.exchange import Exchange
+from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.peers.coordinator_request import (
     COORDINATOR_LOAD_IN_PROGRESS,
     UNKNOWN_SERVER_ERROR,
@@ -24,7 +25,7 @@ from services.gateway.peers.coordinator_request import (
     CoordinatorRequest,
     Payload,
 )
-from services.gateway.peers.coordinators import PARKED_BYTES_MAX
+from services.gateway.peers.coordinators import PARKED_BYTES_MAX, Coordinators
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,8 @@ def begin_single_group_request(data_path: DataPath, exchange: Exchange, reader: 
     if ahead.array_length(flexible) != 1:
         return False
     group_id = ahead.string(flexible)
-    RelayedRequest(data_path, exchange, group_id, bytes(reader.view[reader.position :])).start()
+    coordinators, body = data_path.coordinators_for(exchange.api_key), bytes(reader.view[reader.position :])
+    RelayedRequest(coordinators, data_path.meters, exchange, group_id, body).start()
     return True
 
 
@@ -66,9 +68,9 @@ class RelayedRequest:
 
     __slots__ = ("_body", "_coordinators", "_exchange", "_key", "_meters", "_request")
 
-    def __init__(self, data_path: DataPath, exchange: Exchange, key: str, body: bytes) -> None:
-        self._coordinators = data_path.coordinators_for(exchange.api_key)
-        self._meters = data_path.meters
+    def __init__(self, coordinators: Coordinators, meters: GatewayMeters, exchange: Exchange, key: str, body: bytes) -> None:
+        self._coordinators = coordinators
+        self._meters = meters
         self._exchange = exchange
         self._key = key
         self._body = body

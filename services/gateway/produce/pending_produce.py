@@ -16,41 +16,17 @@ VALID_ACKS = (-1, 0, 1)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-class UnansweredProduce:
-    """The part of a Produce request that is the same for a parsed one and a recognised one."""
-
-    __slots__ = ()
-
-    _data_path: DataPath
-    _exchange: Exchange
-    gone: bool
-
-    def sent(self, now: float) -> None:
-        self._exchange.sent_at = now
-
-    def give_up(self) -> None:
-        self.gone = True  # type: ignore[misc]  # a slot of both
-        self._exchange.close("internal", "no answer to a Produce")
-
-    def may_be_resent(self) -> bool:
-        return self._exchange.connection.is_only_request(self._exchange)
-
-    def hang_up(self) -> None:
-        self.gone = True  # type: ignore[misc]
-        self._data_path.appends.hang_up(self)
-
-
-class PendingProduce(UnansweredProduce):
+class PendingProduce:
     """A request whose batches are on their way. It is answered when the last one is settled."""
 
     __slots__ = (
         "_data_path",
-        "_exchange",
         "_repeatable",
         "_results",
         "_topics",
         "_unsettled",
         "acks",
+        "exchange",
         "gone",
         "produce_version",
         "timeout_ms",
@@ -59,7 +35,7 @@ class PendingProduce(UnansweredProduce):
 
     def __init__(self, data_path: DataPath, exchange: Exchange, request: ProduceRequest) -> None:
         self._data_path = data_path
-        self._exchange = exchange
+        self.exchange = exchange
         self._topics: list[ProducedTopic] = []
         self._results: list[ProducedPartition] = []  # of all topics, by slot
         self._unsettled = 0
@@ -76,9 +52,9 @@ class PendingProduce(UnansweredProduce):
         self._unsettled = len(batches)
         self._repeatable = all(batch.producer is not None for batch in batches)
         for batch in batches:
-            self._exchange.connection.produced.note(batch.key, batch.records, self._exchange.received_at)
+            self.exchange.connection.produced.note(batch.key, batch.records, self.exchange.received_at)
         if batches:
-            self._exchange.on_hang_up = self.hang_up
+            self.exchange.on_hang_up = self._hang_up
             self._data_path.appends.submit(batches)
         else:
             self._answer()
@@ -91,10 +67,13 @@ class PendingProduce(UnansweredProduce):
         if not self._unsettled:
             self._answer()
 
+    def _hang_up(self) -> None:
+        self._data_path.appends.hang_up(self)
+
     def _admit(self, request: ProduceRequest) -> list[Batch]:
         """Checks each partition. The valid ones become batches, and the others have their error already."""
         data_path, results = self._data_path, self._results
-        version = self._exchange.api_version
+        version = self.exchange.api_version
         routes = data_path.routes
         request_error = _request_error(request)
         batches: list[Batch] = []
@@ -147,7 +126,7 @@ class PendingProduce(UnansweredProduce):
         return [batch for batch in batches if mentions[batch.key] == 1]
 
     def _answer(self) -> None:
-        respond(self._data_path, self._exchange, self.acks, self._topics, self._repeatable)
+        respond(self._data_path, self.exchange, self.acks, self._topics, self._repeatable)
 
 
 def _request_error(request: ProduceRequest) -> int:

@@ -11,7 +11,6 @@ from services.gateway.core.produce_template import Match, ProduceTemplate
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
-from services.gateway.produce.pending_produce import UnansweredProduce
 from services.gateway.produce.produce_response import FIRST_WITH_HINTS, fill_in, respond
 
 
@@ -47,11 +46,11 @@ class ProduceShortcut:
         return True
 
 
-class RepeatedProduce(UnansweredProduce, Batch):
+class RepeatedProduce(Batch):
     """A request that the template has recognised, and its batch, in one object. The template writes its response, which consists
     of numbers alone."""
 
-    __slots__ = ("_data_path", "_exchange", "_template", "acks", "gone", "produce_version", "timeout_ms", "transactional_id")
+    __slots__ = ("_data_path", "_template", "acks", "exchange", "gone", "produce_version", "timeout_ms", "transactional_id")
 
     def __init__(
         self,
@@ -77,11 +76,11 @@ class RepeatedProduce(UnansweredProduce, Batch):
         self.gone = False
         self._template = template
         self._data_path = data_path
-        self._exchange = exchange
+        self.exchange = exchange
 
     def stored(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
         if not self.gone:
-            exchange = self._exchange
+            exchange = self.exchange
             if (
                 exchange.connection.known_addresses is not self._data_path.routes.addresses
                 and self._template.version >= FIRST_WITH_HINTS
@@ -98,8 +97,11 @@ class RepeatedProduce(UnansweredProduce, Batch):
             produced = ProducedPartition(self.partition)
             fill_in(produced, result)
             topic = ProducedTopic(self._template.name, self._template.topic_id, [produced])
-            respond(self._data_path, self._exchange, self.acks, [topic], self.producer is not None)
+            respond(self._data_path, self.exchange, self.acks, [topic], self.producer is not None)
             del self.request
+
+    def hang_up(self) -> None:
+        self._data_path.appends.hang_up(self)
 
 
 def learn(data_path: DataPath, exchange: Exchange, frame: memoryview, request: ProduceRequest) -> ProduceShortcut | None:

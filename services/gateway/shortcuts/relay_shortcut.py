@@ -12,28 +12,30 @@ from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.groups.relay import RelayedRequest
+from services.gateway.peers.coordinators import Coordinators
 
 
 class RelayShortcut:
     """The shortcut of one API and key."""
 
     misses_max: Final = 1
-    __slots__ = ("_data_path", "_key", "client_id", "match", "misses", "routes", "version")
+    __slots__ = ("_coordinators", "_key", "_meters", "client_id", "match", "misses", "routes", "version")
 
-    def __init__(self, data_path: DataPath, template: RelayTemplate) -> None:
+    def __init__(self, data_path: DataPath, coordinators: Coordinators, template: RelayTemplate) -> None:
         self.version = template.version
         self.client_id = template.client_id
         self.misses = 0
         self.match = template.match
         self.routes = data_path.routes
         self._key = template.key
-        self._data_path = data_path
+        self._coordinators = coordinators
+        self._meters = data_path.meters
 
     def renew(self, routes: Routes) -> None:
         self.routes = routes
 
     def begin(self, exchange: Exchange, body: memoryview) -> bool:
-        RelayedRequest(self._data_path, exchange, self._key, bytes(body)).start()
+        RelayedRequest(self._coordinators, self._meters, exchange, self._key, bytes(body)).start()
         return True
 
 
@@ -53,10 +55,10 @@ def begin_request_after_transactional_id(data_path: DataPath, exchange: Exchange
 def _begin(data_path: DataPath, exchange: Exchange, reader: Reader, ahead: Reader) -> bool:
     """`ahead` is at the key."""
     key = ahead.string(is_flexible(ApiKey(exchange.api_key), exchange.api_version))
-    shortcuts = exchange.connection.shortcuts
+    shortcuts, coordinators = exchange.connection.shortcuts, data_path.coordinators_for(exchange.api_key)
     if ahead.position <= PREFIX_BYTES_MAX and shortcuts.wants(exchange.api_key):
         body_at, key_end = reader.position, ahead.position
         template = RelayTemplate(reader.view, body_at, key_end, exchange.api_version, exchange.client_id, key)
-        shortcuts.keep(exchange.api_key, RelayShortcut(data_path, template))
-    RelayedRequest(data_path, exchange, key, bytes(reader.view[reader.position :])).start()
+        shortcuts.keep(exchange.api_key, RelayShortcut(data_path, coordinators, template))
+    RelayedRequest(coordinators, data_path.meters, exchange, key, bytes(reader.view[reader.position :])).start()
     return True

@@ -444,7 +444,7 @@ NONSENSE = {
     "an offset before the batch": (RECORD[:3] + b"\x01" + RECORD[4:], "negative"),
     "a key beyond its record": (RECORD[:4] + b"\x20" + RECORD[5:], "fit"),
     "a key of length minus two": (RECORD[:4] + b"\x03" + RECORD[5:], "negative"),
-    "a number without an end": (b"\xff" * 12 + RECORD, "ten bytes"),
+    "a number without an end": (b"\xff" * 12 + RECORD, "does not end"),
     "a number cut short": (b"\xff", "within a number"),
     "bytes behind the last record": (RECORD + b"\0", "follow"),
 }

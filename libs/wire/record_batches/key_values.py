@@ -20,6 +20,7 @@ from libs.wire.record_batches.compression import (
     decompress,
 )
 from libs.wire.record_batches.keyed_batches import TransactionalBatch
+from libs.wire.record_batches.varints import longer
 
 
 class KeyValues(NamedTuple):
@@ -73,8 +74,7 @@ def _read(batch: memoryview, header: BatchHeader, first: int, stop: int, values:
 
 
 def _read_records(body: bytes, count: int, first: int, stop: int, values: dict[bytes, bytes | None]) -> None:
-    """Reads the records of one batch. Numbers of one and two bytes, nearly all, are read in place: a call costs as much as the
-    rest of a record."""
+    """Reads the records of one batch. Numbers of one and two bytes are read in place: see `varints`."""
     position = 0
     for _ in range(count):
         raw = body[position]
@@ -84,7 +84,7 @@ def _read_records(body: bytes, count: int, first: int, stop: int, values: dict[b
                 raw += (byte << 7) - 0x80
                 position += 1
             else:
-                raw, position = _raw(body, position - 1)
+                raw, position = longer(body, position, raw)
         ends = position + (raw >> 1)
         position += 1  # the attributes, unused
         while body[position] > 0x7F:  # the timestamp
@@ -97,7 +97,7 @@ def _read_records(body: bytes, count: int, first: int, stop: int, values: dict[b
                 raw += (byte << 7) - 0x80
                 position += 1
             else:
-                raw, position = _raw(body, position - 1)
+                raw, position = longer(body, position, raw)
         delta = raw >> 1
         raw = body[position]
         position += 1
@@ -106,7 +106,7 @@ def _read_records(body: bytes, count: int, first: int, stop: int, values: dict[b
                 raw += (byte << 7) - 0x80
                 position += 1
             else:
-                raw, position = _raw(body, position - 1)
+                raw, position = longer(body, position, raw)
         if raw & 1 or not first <= delta < stop:  # no key, or outside of the wanted offsets
             position = ends
             continue
@@ -119,7 +119,7 @@ def _read_records(body: bytes, count: int, first: int, stop: int, values: dict[b
                 raw += (byte << 7) - 0x80
                 position += 1
             else:
-                raw, position = _raw(body, position - 1)
+                raw, position = longer(body, position, raw)
         if raw & 1:
             value = None
         else:
@@ -132,16 +132,3 @@ def _read_records(body: bytes, count: int, first: int, stop: int, values: dict[b
         position = ends
     if position != len(body):
         raise IndexError
-
-
-def _raw(body: bytes, position: int) -> tuple[int, int]:
-    raw = shift = 0
-    while True:
-        byte = body[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return raw, position
-        shift += 7
-        if shift > 63:
-            raise IndexError

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from libs.wire.record_batches.batch_layout import CONTROL, CRC_START, HEADER_SIZE, LENGTH_END, TRANSACTIONAL
+from libs.wire.record_batches.varints import encoded
 
 _BEFORE_CHECKED: Final = struct.Struct(">qiibI")
 _CHECKED: Final = struct.Struct(">hiqqqhii")
@@ -34,21 +35,11 @@ class TransactionalBatch(NamedTuple):
     """Whether its record is a marker, which ends the transaction."""
 
 
-def _written(length: int) -> bytes:
-    """The zig-zag varint of a number that is not negative."""
-    raw, written = length << 1, bytearray()
-    while raw > 0x7F:
-        written.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    written.append(raw)
-    return bytes(written)
-
-
-_SMALL: Final = tuple([_written(length) for length in range(1024)])
+_SMALL: Final = tuple([encoded(length) for length in range(1024)])
 
 
 def _varint(length: int) -> bytes:
-    return _SMALL[length] if length < len(_SMALL) else _written(length)
+    return _SMALL[length] if length < len(_SMALL) else encoded(length)
 
 
 def build_keyed_batch(

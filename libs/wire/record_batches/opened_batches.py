@@ -26,6 +26,7 @@ from libs.wire.record_batches.compression import (
     decompress,
 )
 from libs.wire.record_batches.record_survey import record_parts, survey
+from libs.wire.record_batches.varints import encoded
 
 RECORD_ERRORS_MAX = 1000
 """The most bad records that an answer names: a batch may hold millions."""
@@ -175,20 +176,9 @@ def _renumbered(body: bytes, header: BatchHeader) -> bytes:
     """The records with offset deltas 0, 1, 2 …, whatever they claimed."""
     parts: list[bytes] = []
     for index, record in enumerate(record_parts(body, header)):
-        content = body[record.start : record.offset_at] + _varint(index) + body[record.offset_end : record.stop]
-        parts += (_varint(len(content)), content)
+        content = body[record.start : record.offset_at] + encoded(index) + body[record.offset_end : record.stop]
+        parts += (encoded(len(content)), content)
     return b"".join(parts)
-
-
-def _varint(value: int) -> bytes:
-    """The varint of a value that is not negative."""
-    raw = value << 1
-    encoded = bytearray()
-    while raw > 0x7F:
-        encoded.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    encoded.append(raw)
-    return bytes(encoded)
 
 
 def _rebuilt(header: BatchHeader, body: bytes, codec: int, level: int | None, max_timestamp: int) -> bytearray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import wrapped_timestamp
 from libs.wire.record_batches.batches import BatchError, BatchHeader
+from libs.wire.record_batches.varints import SHIFT_MAX, SHIFT_MAX_OF_32_BITS, EndlessNumber, longer, varint
 
 
 class Survey(NamedTuple):
@@ -25,7 +26,7 @@ class TooManyHeaders(Exception):
 def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
     """The extremes of a batch's records, found in one pass. Raises BatchError if their structure is broken, and TooManyHeaders.
 
-    Numbers of one and two bytes are read in place: nearly all are so short, and a call costs as much as the rest of a record.
+    Numbers of one and two bytes are read in place: see `varints`.
     """
     size = len(body)
     position = min_delta = max_delta = 0
@@ -39,7 +40,7 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
                     raw += (byte << 7) - 0x80
                     position += 1
                 else:
-                    raw, position = _raw_varint(body, position - 1)
+                    raw, position = _varint(body, position, raw)
             stop = position + (raw >> 1)
             if raw & 1 or stop > size:
                 raise _premature(index)
@@ -50,7 +51,7 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
                     raw += (byte << 7) - 0x80
                     position += 1
                 else:
-                    raw, position = _raw_varlong(body, position - 1)
+                    raw, position = _varlong(body, position, raw)
             if raw or first:
                 delta = (raw >> 1) ^ -(raw & 1)
                 if first:
@@ -71,7 +72,7 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
                     raw += (byte << 7) - 0x80
                     position += 1
                 else:
-                    raw, position = _raw_varint(body, position - 1)
+                    raw, position = _varint(body, position, raw)
             if raw != index << 1:
                 in_order = False
             raw = body[position]
@@ -84,7 +85,7 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
                         raw += (byte << 7) - 0x80
                         position += 1
                     else:
-                        raw, position = _raw_varint(body, position - 1)
+                        raw, position = _varint(body, position, raw)
                 if raw & 1:
                     raise _invalid_record(index)
                 position += raw >> 1
@@ -96,7 +97,7 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
                         raw += (byte << 7) - 0x80
                         position += 1
                     else:
-                        raw, position = _raw_varint(body, position - 1)
+                        raw, position = _varint(body, position, raw)
                 if raw & 1:
                     raise _invalid_record(index)
                 position += raw >> 1
@@ -116,7 +117,10 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
 
 def _after_headers(body: bytes, position: int, stop: int, index: int, headers_max: int) -> tuple[int, int]:
     """The position after a record's headers, and their number."""
-    raw, position = _raw_varint(body, position)
+    raw = body[position]
+    position += 1
+    if raw > 0x7F:
+        raw, position = _varint(body, position, raw)
     if raw & 1 or raw >> 1 > (stop - position) // 2:
         raise BatchError(ErrorCode.INVALID_RECORD, f"record {index} claims more headers than {stop - position} bytes can hold")
     if raw >> 1 > headers_max:
@@ -125,14 +129,14 @@ def _after_headers(body: bytes, position: int, stop: int, index: int, headers_ma
         length = body[position]
         position += 1
         if length > 0x7F:
-            length, position = _raw_varint(body, position - 1)
+            length, position = _varint(body, position, length)
         if length & 1:
             raise BatchError(ErrorCode.INVALID_RECORD, f"a header of record {index} has no name")
         position += length >> 1
         length = body[position]
         position += 1
         if length > 0x7F:
-            length, position = _raw_varint(body, position - 1)
+            length, position = _varint(body, position, length)
         if length != 1:
             if length & 1:
                 raise _invalid_record(index)
@@ -142,26 +146,21 @@ def _after_headers(body: bytes, position: int, stop: int, index: int, headers_ma
     return position, raw >> 1
 
 
-def _raw_varint(body: bytes, position: int) -> tuple[int, int]:
-    """A number of up to 32 bits before the zig-zag is undone, and the position after it. Raises IndexError at the end."""
-    return _raw(body, position, 28, 0xFFFF_FFFF)
+def _varint(body: bytes, position: int, first: int) -> tuple[int, int]:
+    """A number of up to 32 bits, of which `first` was read before `position`. The zig-zag is not undone. With it, the position
+    after the number. Raises IndexError at the end."""
+    return _bounded(body, position, first, SHIFT_MAX_OF_32_BITS, 0xFFFF_FFFF)
 
 
-def _raw_varlong(body: bytes, position: int) -> tuple[int, int]:
-    return _raw(body, position, 63, 0xFFFF_FFFF_FFFF_FFFF)
+def _varlong(body: bytes, position: int, first: int) -> tuple[int, int]:
+    return _bounded(body, position, first, SHIFT_MAX, 0xFFFF_FFFF_FFFF_FFFF)
 
 
-def _raw(body: bytes, position: int, shift_max: int, most: int) -> tuple[int, int]:
-    raw = shift = 0
-    while True:
-        byte = body[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift > shift_max:
-            raise BatchError(ErrorCode.INVALID_RECORD, "a record has a number that does not end")
+def _bounded(body: bytes, position: int, first: int, shift_max: int, most: int) -> tuple[int, int]:
+    try:
+        raw, position = longer(body, position, first, shift_max)
+    except EndlessNumber:
+        raise BatchError(ErrorCode.INVALID_RECORD, "a record has a number that does not end") from None
     if raw > most:
         raise BatchError(ErrorCode.INVALID_RECORD, "a record has a number that is too large for its kind")
     return raw, position
@@ -189,10 +188,9 @@ class RecordParts(NamedTuple):
 def record_parts(body: bytes, header: BatchHeader) -> Iterator[RecordParts]:
     position = 0
     for _ in range(header.record_count):
-        raw, start = _raw_varint(body, position)
-        stop = start + (raw >> 1)
-        raw, offset_at = _raw_varlong(body, start + 1)
-        timestamp = wrapped_timestamp(header.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
-        _, offset_end = _raw_varint(body, offset_at)
-        yield RecordParts(timestamp, body[offset_end] != 1, start, offset_at, offset_end, stop)
-        position = stop
+        length, start = varint(body, position)
+        delta, offset_at = varint(body, start + 1)
+        timestamp = wrapped_timestamp(header.base_timestamp + delta)
+        _, offset_end = varint(body, offset_at)
+        position = start + length
+        yield RecordParts(timestamp, body[offset_end] != 1, start, offset_at, offset_end, position)

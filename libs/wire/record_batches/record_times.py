@@ -2,8 +2,7 @@
 
 from libs.wire.record_batches.batch_layout import HEADER_SIZE, TIMESTAMP_MAX, TIMESTAMP_MIN
 from libs.wire.record_batches.batches import BatchHeader
-
-_LONGEST = 10
+from libs.wire.record_batches.varints import varint
 
 
 def first_at(
@@ -18,9 +17,9 @@ def first_at(
     base_offset, last_offset, base_timestamp = header.base_offset, header.last_offset, header.base_timestamp
     for _ in range(min(header.record_count, records_max)):
         try:
-            length, position = _varint(batch, position)
-            timestamp_delta, at = _varint(batch, position + 1)  # a byte of attributes, unused
-            offset_delta, at = _varint(batch, at)
+            length, position = varint(batch, position)
+            timestamp_delta, at = varint(batch, position + 1)  # a byte of attributes, unused
+            offset_delta, at = varint(batch, at)
         except IndexError:
             return None
         if length < at - position:
@@ -34,17 +33,3 @@ def first_at(
         if position >= end:
             return None
     return None
-
-
-def _varint(batch: bytes | bytearray, position: int) -> tuple[int, int]:
-    """A zig-zag varint and the position after it. Raises IndexError."""
-    byte = batch[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    raw = byte & 0x7F
-    for more in range(1, _LONGEST):
-        byte = batch[position + more]
-        raw |= (byte & 0x7F) << (7 * more)
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position + more + 1
-    raise IndexError("a varint of more than ten bytes")

@@ -37,6 +37,7 @@ from libs.wire.record_batches.compression import (
     compress,
     decompress,
 )
+from libs.wire.record_batches.varints import put_varint, varint
 
 __all__ = [
     "HEADER",
@@ -78,21 +79,26 @@ def iter_records(view: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Itera
         raise BatchError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     position = 0
     for _ in range(header.record_count):
-        length, start = _varint(body, position)
-        position = start + length
-        if length < 0 or position > len(body):
-            raise BatchError(ErrorCode.INVALID_RECORD, f"a record of {length} bytes, {len(body) - start} remain")
-        yield _read_record(body[start:position], header)
+        try:
+            length, start = varint(body, position)
+            position = start + length
+            if length < 0 or position > len(body):
+                raise BatchError(ErrorCode.INVALID_RECORD, f"a record of {length} bytes, {len(body) - start} remain")
+            record = _read_record(body[start:position], header)
+        except IndexError:
+            raise BatchError(ErrorCode.INVALID_RECORD, "a record ends within a number") from None
+        yield record
     if position != len(body):
         raise BatchError(ErrorCode.INVALID_RECORD, f"{len(body) - position} bytes follow the last record")
 
 
 def _read_record(body: memoryview, header: BatchHeader) -> Record:
-    timestamp_delta, position = _varint(body, 1)  # byte 0: attributes, unused
-    offset_delta, position = _varint(body, position)
+    """Raises IndexError where a number does not end."""
+    timestamp_delta, position = varint(body, 1)  # byte 0: attributes, unused
+    offset_delta, position = varint(body, position)
     key, position = _nullable(body, position)
     value, position = _nullable(body, position)
-    header_count, position = _varint(body, position)
+    header_count, position = varint(body, position)
     if not 0 <= header_count <= (len(body) - position) // 2:
         raise BatchError(ErrorCode.INVALID_RECORD, f"{header_count} record headers in {len(body) - position} bytes")
     headers: list[tuple[str, bytes | None]] = []
@@ -108,22 +114,8 @@ def _read_record(body: memoryview, header: BatchHeader) -> Record:
     return Record(key, value, timestamp, tuple(headers), header.base_offset + offset_delta)
 
 
-def _varint(body: memoryview, position: int) -> tuple[int, int]:
-    """A zig-zag varint of at most ten bytes, and the position after it."""
-    raw = shift = 0
-    while True:
-        if position >= len(body) or shift > 63:
-            raise BatchError(ErrorCode.INVALID_RECORD, "a record ends within a number")
-        byte = body[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position
-        shift += 7
-
-
 def _nullable(body: memoryview, position: int) -> tuple[bytes | None, int]:
-    length, position = _varint(body, position)
+    length, position = varint(body, position)
     if length == -1:
         return None, position
     if length < 0 or length > len(body) - position:
@@ -180,29 +172,21 @@ def build_batch(
 
 def _write_record(body: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
     content = bytearray(b"\x00")
-    _put_varint(content, timestamp_delta)
-    _put_varint(content, offset_delta)
+    put_varint(content, timestamp_delta)
+    put_varint(content, offset_delta)
     _put_nullable(content, record.key)
     _put_nullable(content, record.value)
-    _put_varint(content, len(record.headers))
+    put_varint(content, len(record.headers))
     for name, value in record.headers:
         _put_nullable(content, name.encode())
         _put_nullable(content, value)
-    _put_varint(body, len(content))
+    put_varint(body, len(content))
     body += content
-
-
-def _put_varint(body: bytearray, value: int) -> None:
-    raw = (value << 1) ^ (value >> 63)
-    while raw > 0x7F:
-        body.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    body.append(raw)
 
 
 def _put_nullable(body: bytearray, value: bytes | None) -> None:
     if value is None:
         body.append(1)  # zig-zag of -1
     else:
-        _put_varint(body, len(value))
+        put_varint(body, len(value))
         body += value

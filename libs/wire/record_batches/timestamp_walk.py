@@ -16,6 +16,7 @@ from libs.wire.record_batches.compression import (
     DecompressionTooLarge,
     decompressed_pieces,
 )
+from libs.wire.record_batches.varints import longer, varint
 
 _HEAD = 31
 """The most bytes from a record's begin to the end of its offset delta: three numbers and the attributes."""
@@ -63,7 +64,7 @@ def walk_batch(walk: TimestampWalk, report: object = None) -> WalkResult:
             length = window[at]
             at += 1
             if length > 0x7F:
-                length, at = _raw_number(window, at - 1)
+                length, at = longer(window, at, length)
             end = at + (length >> 1)
             delta = window[at + 1]  # after the attributes, which are unused
             at += 2
@@ -72,11 +73,11 @@ def walk_batch(walk: TimestampWalk, report: object = None) -> WalkResult:
                     delta += (byte << 7) - 0x80
                     at += 1
                 else:
-                    delta, at = _raw_number(window, at - 1)
+                    delta, at = longer(window, at, delta)
             timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1))
             if timestamp >= wanted:
-                raw, at = _raw_number(window, at)
-                offset = header.base_offset + ((raw >> 1) ^ -(raw & 1))
+                offset_delta, at = varint(window, at)
+                offset = header.base_offset + offset_delta
                 if length & 1 or at > end or not header.base_offset <= offset <= header.last_offset or timestamp > TIMESTAMP_MAX:
                     break
                 if offset >= walk.start_offset:
@@ -140,17 +141,3 @@ class _Content:
             self._piece_at += len(self._piece)
             self._piece = piece
         return True
-
-
-def _raw_number(window: bytes, at: int) -> tuple[int, int]:
-    """A number of up to 64 bits before the zig-zag is undone, and the position after it. Raises IndexError."""
-    raw = shift = 0
-    while True:
-        byte = window[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return raw, at
-        shift += 7
-        if shift > 63:
-            raise IndexError("a number of more than ten bytes")

@@ -41,16 +41,16 @@ class QuickFileSystem(OsFileSystem):
 
 class FaultyFileSystem(QuickFileSystem):
     """A file system that fails calls on request. `fail(operation, after, error)`: the call after so many more of that operation
-    fails."""
+    fails, and all later ones unless `once`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[str] = []
         self.short_writes: int | None = None
-        self._faults: dict[str, tuple[int, int]] = {}
+        self._faults: dict[str, tuple[int, int, bool]] = {}
 
-    def fail(self, operation: str, *, after: int, error: int = errno.ENOSPC) -> None:
-        self._faults[operation] = (after, error)
+    def fail(self, operation: str, *, after: int, error: int = errno.ENOSPC, once: bool = False) -> None:
+        self._faults[operation] = (after, error, once)
 
     def heal(self) -> None:
         self._faults.clear()
@@ -59,10 +59,12 @@ class FaultyFileSystem(QuickFileSystem):
         self.calls.append(operation)
         for name in (operation, "any"):
             if name in self._faults:
-                left, error = self._faults[name]
+                left, error, once = self._faults[name]
                 if left == 0:
+                    if once:
+                        del self._faults[name]
                     raise OSError(error, os.strerror(error))
-                self._faults[name] = (left - 1, error)
+                self._faults[name] = (left - 1, error, once)
 
     def open_append(self, path: str, *, create: bool) -> int:
         self._enter("create" if create else "open")

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from libs.commitlog.files.filesystem import Buffer
+from libs.commitlog.files.filesystem import Buffer, OsFileSystem
 from libs.commitlog.files.mappings import map_file
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.commitlog.files.page_cache import NonblockingLookup, NotInPageCache
@@ -258,12 +259,21 @@ def test_threads_that_push_each_other_out_read_what_they_ask_for(tmp_path: Path)
         assert min(pool.map(work, range(8))) > 9
 
 
+def push_out(registry: FileRegistry, path: Path) -> None:
+    """Holds other files until none is cached, and lets go of them."""
+    other = path / "other"
+    other.touch()
+    others = (registry.open_files.open(OsFileSystem(), str(other), object()) for _ in count())
+    with pytest.raises(OSError, match="too many files are held open"):
+        list(others)
+
+
 def test_a_number_stands_for_the_inode_and_not_for_the_name(tmp_path: Path) -> None:
     """A cleaned segment takes the name of its source."""
     registry = bounded()
     log = filled(tmp_path, registry, 3)
     file, other = log.segments[0].file, log.segments[1].file
-    registry.open_files.forget(file._key)
+    push_out(registry, tmp_path)
     os.rename(file.path, file.path + ".deleted")
     os.rename(other.path, file.path)
     with pytest.raises(FileNotFoundError):
@@ -274,7 +284,7 @@ def test_a_file_that_left_the_log_is_not_opened_again(tmp_path: Path) -> None:
     registry = bounded()
     log = filled(tmp_path, registry, 3)
     file = log.segments[0].file
-    registry.open_files.forget(file._key)
+    push_out(registry, tmp_path)
     registry.remove(file)
     assert registry.get(file.file_id) is None
     with pytest.raises(FileNotFoundError):
@@ -288,7 +298,7 @@ def test_a_truncation_that_begins_a_segment_anew_does_not_lend_it_the_old_number
     sync(log, resume_point=True)
     file: SegmentFile = log.active.file
     log.truncate_to(0)
-    registry.open_files.forget(file._key)
+    push_out(registry, tmp_path)
     assert log.active.file.path == file.path
     with pytest.raises(FileNotFoundError):
         file.open_readonly()

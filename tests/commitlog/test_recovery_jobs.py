@@ -10,6 +10,7 @@ from libs.commitlog.model.errors import LogDamaged, RecoveryTooLarge, SyncFailed
 from libs.commitlog.model.log_checkpoints import LogCheckpoints
 from libs.commitlog.partition_log.log import Log
 from libs.commitlog.partition_log.recovery_job import OpenLogRequest, recover
+from libs.commitlog.segments.segment import FileRegistry
 from tests.commitlog.harness import SMALL, FaultyFileSystem, QuickFileSystem, SetClock, all_bytes, append_some, open_log, sync
 
 
@@ -112,5 +113,5 @@ def test_a_job_gets_the_settings_that_its_owner_would_use(tmp_path: Path) -> Non
     with pytest.raises(LogDamaged, match="offsets 60 to 99 were synced"):
         recover(request_for(path, committed_offset=100), lambda _: None)
     request = request_for(path, log_start_offset=10)
-    log = request.open(open_log(tmp_path / "other")._registry, SetClock())
+    log = request.open(FileRegistry(), SetClock())
     assert log.log_start_offset == 10

@@ -293,18 +293,7 @@ def test_a_disk_that_refuses_a_name_leaves_everything_as_it_was(tmp_path: Path, 
     swap = planned(log, sources, size)
     assert swap.stage(fs)
     names = sorted(os.listdir(tmp_path))
-    fs.fail("rename", after=after, error=errno.ENOSPC)
-
-    real = fs._enter
-
-    def once(operation: str) -> None:
-        try:
-            real(operation)
-        except OSError:
-            fs.heal()
-            raise
-
-    fs._enter = once  # type: ignore[method-assign]
+    fs.fail("rename", after=after, error=errno.ENOSPC, once=True)
     with pytest.raises(OSError, match="No space"):
         log.replace_segments(swap, sources)
     assert sorted(os.listdir(tmp_path)) == names

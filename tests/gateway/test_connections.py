@@ -176,7 +176,6 @@ async def test_row_51_a_client_id_of_any_kind_is_served_and_escaped_in_logs(rig:
 
 async def test_row_52_requests_without_end_and_answers_unread_are_held_back_then_closed(rig: Rig, bystander: RawClient) -> None:
     client = await RawClient.connect(rig.port_base + 1, limit=1024)
-    writer = client._writer
     # Metadata of a missing topic: the answer repeats the name, so it is as large as the request.
     body = b"\2" + b"\xd9\x04" + b"x" * 600 + b"\0" + b"\0\0\0" + b"\0"
     request = frame(METADATA, 9, 1, body)
@@ -185,9 +184,9 @@ async def test_row_52_requests_without_end_and_answers_unread_are_held_back_then
     async def flood() -> None:
         nonlocal sent
         while True:
-            writer.write(request * 100)
+            client.send(request * 100)
             sent += 100
-            await writer.drain()
+            await client.drain()
 
     with pytest.raises(ConnectionError):
         await asyncio.wait_for(flood(), 60)

@@ -1,5 +1,7 @@
 """When rounds run: at once for whoever waits, paced when nobody does, and as flush.messages says for `replicated` topics."""
 
+import asyncio
+
 from tests.storage.cluster import StorageCluster, batch
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
@@ -15,7 +17,7 @@ async def test_rounds_that_nobody_waits_for_keep_their_distance(cluster: Storage
     await cluster.append(topic, batch(b"warm"))
     assert cluster.node is not None
     (only,) = cluster.node.disks.all
-    only.sync.states.paced_until = cluster.node._loop.time() + 3600
+    only.sync.states.paced_until = asyncio.get_running_loop().time() + 3600
     begun = disk.syncs_begun
     for _ in range(20):
         await cluster.append(topic, batch(b"x"), acks=1)
@@ -24,7 +26,7 @@ async def test_rounds_that_nobody_waits_for_keep_their_distance(cluster: Storage
     waiting = cluster.fetching(topic, 1, max_wait_ms=8000)
     await waiting
     assert disk.syncs_begun > begun
-    only.sync.states.paced_until = cluster.node._loop.time() + 3600
+    only.sync.states.paced_until = asyncio.get_running_loop().time() + 3600
     assert (await cluster.append(topic, batch(b"y"))).error == 0
 
 

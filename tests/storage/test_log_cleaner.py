@@ -450,7 +450,8 @@ async def test_records_written_after_a_truncation_are_dirty_again(cluster: Stora
     one = partition_of(cluster, topic)
     one.log.truncate_to(12)
     one.next_offset = 12
-    disk = cleaning(cluster)._open_logs.all()[0][1]
+    assert cluster.node is not None
+    (disk,) = cluster.node.disks.all
     assert disk.cleaned_offsets[topic, 0] > 12
     await cleaning(cluster).check()
     assert disk.cleaned_offsets[topic, 0] == 12
@@ -501,9 +502,11 @@ async def test_a_topic_that_is_deleted_while_it_is_cleaned_is_dropped(
     topic = await make(cluster, "going")
     await fill(cluster, clock, topic)
     never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    asked = asyncio.Event()
 
     class Slow:
         def run(self, *_: object, quiet_s: float | None = None) -> "asyncio.Future[object]":
+            asked.set()
             return never
 
         def close(self) -> None:

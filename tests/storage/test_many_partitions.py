@@ -50,8 +50,7 @@ async def test_a_change_of_configs_for_all_partitions_lets_requests_in_between(
         image = replace(image, overrides_by_resource={**image.overrides_by_resource, ("broker", ""): values})
         reconciler.follow(partitions.image, image)
         assert len(configured) == PARTITIONS_PER_TURN
-    await until(lambda: not reconciler._to_configure)
-    assert all(partition.config.retention_ms == 27 for partition in partitions.by_key.values())
+    await until(lambda: all(partition.config.retention_ms == 27 for partition in partitions.by_key.values()))
     configured.clear()
     own = {("topic", "few"): {"retention.ms": "5"}}
     reconciler.follow(image, replace(image, overrides_by_resource={**image.overrides_by_resource, **own}))

@@ -159,13 +159,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.call_exception_handler(context)
 
-    def close(self) -> None:
-        """Lets go of everything, within `burying`."""
+    def let_go(self) -> None:
+        """Runs nothing any more, and keeps nothing of what half-ran. Call it within `discarding`."""
         self._closed = True
         self._ready.clear()
         self._heap.clear()
         self._abandoned.clear()
         self._tasks.clear()
+
+    def close(self) -> None:
+        """Lets go of everything and collects it, within `discarding`."""
+        self.let_go()
         gc.collect()
         gc.collect()  # of what the first one's `finally` blocks have left
 
@@ -226,7 +230,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if life is not None and (life.dead or life.paused):
                 (self._abandoned if life.dead else life.held).append(handle)
                 continue
-            if handle._cancelled:
+            if handle.cancelled():
                 continue
             steps += 1
             trace.append(handle.number)
@@ -244,7 +248,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             del trace[:]
         if task.done():
             return
-        while heap and heap[0][2]._cancelled:
+        while heap and heap[0][2].cancelled():
             heapq.heappop(heap)
         if not heap:
             raise Deadlock(f"at {self._now:.6f} nothing is left to do")
@@ -255,7 +259,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         while heap and heap[0][0] <= self._now:
             timer = heapq.heappop(heap)[2]
             timer._scheduled = False  # type: ignore[attr-defined]
-            if not timer._cancelled:
+            if not timer.cancelled():
                 ready.append(timer)
 
     def traced(self, data: bytes | bytearray) -> None:

@@ -76,7 +76,7 @@ class Controller:
         self._simulator.log_event("  members %s", {node: member.incarnation for node, member in members.items()})
         self.members = members
         self._changed()
-        self._settle_soon()
+        self.settle_soon()
 
     # -- decisions --------------------------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class Controller:
         self.overrides = {("topic", TOPIC): {**self.overrides["topic", TOPIC], name: value}}
         self._changed()
 
-    def _settle_soon(self) -> None:
+    def settle_soon(self) -> None:
         if not self._settling:
             self._settling = True
             self._simulator.loop.call_later(0.03 * self._random.random(), self._settle, context=NO_PROCESS)
@@ -141,7 +141,7 @@ class Controller:
         elected = leader_election.elect_by_logs(self.state, question, reaches)
         if elected is not None:
             self.write(elected)
-            self._settle_soon()
+            self.settle_soon()
 
     # -- the image --------------------------------------------------------------------------------------------------------
 

@@ -91,7 +91,8 @@ class _Roles(Reconciler):
         self._partitions = partitions
         self._appends = appends
         self._waiting_readers: Any = SimpleNamespace(wake=wake)
-        self._withdrawals: Any = SimpleNamespace(follow_image=lambda: None, reinstate=lambda key: None)
+        self._withdrawals: Any = SimpleNamespace(follow_image=lambda: None, reinstate=lambda key: None, resume=lambda key: None)
+        self._log_opening: Any = SimpleNamespace(forget=lambda key: None)
         self._configs: Any = _Configs()
         self._open_logs: Any = OpenLogs(partitions)
         self._open_logs.put(*home)
@@ -103,6 +104,11 @@ class _Roles(Reconciler):
         self._fetchers = fetchers
         self.frozen = FrozenPartitions(partitions, self._tasks.keys(), fetchers.stop_fetching, self._reconcile_again)
         self.directory_checks: Any = SimpleNamespace(check=lambda partition, home: None)
+
+    async def _evict(self, partition: Partition) -> None:
+        await self.released(partition)
+        self._fetchers.stop_fetching(partition)
+        self._open_logs.remove(partition.key)
 
 
 class _Disk:
@@ -263,6 +269,7 @@ class StorageMember:
     def see(self, image: ClusterImage) -> None:
         if image.revision <= self.partitions.image.revision:
             return
+        self.network.arrived(0, self.node_id, image)
         self.roles.follow(self.partitions.image, image)
         if not self._begun and image.members(STORAGE).get(self.node_id) == self.registration:
             self._begun = True

@@ -6,6 +6,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from libs.rpc.client.client_connection import Response
+from libs.rpc.contracts.controller import ALTER_PARTITIONS
 from libs.rpc.messages.errors import Disconnected, RpcError
 from libs.rpc.messages.schema import pack
 from tests.simulation.replication.simulator import NO_PROCESS, Simulator
@@ -25,6 +26,10 @@ class Network:
         self._loop = simulator.loop
         self.blocked: dict[tuple[int, int], float] = {}
         self.slowness = 1.0
+
+    def arrived(self, sender: int, receiver: int, message: object, payload: bytes | memoryview = b"") -> None:
+        """Called with each message at its arrival: (method, body), the body of an answer, its error, or an image. Stories show
+        it."""
 
     def arrival(self, sender: int, receiver: int, after: float) -> float:
         random = self._random.random
@@ -131,6 +136,7 @@ class Connection:
         call = Call(body, NO_BYTES, lambda *answer: self._answer(generation, request_id, *answer))
         if request_id in self._waiting:
             self._calls[request_id] = call
+        self._network.arrived(self.sender.node_id, self.receiver.node_id, (method, body))
         self.receiver.serve(method, call)
 
     def _answer(self, generation: int, request_id: int, body: Any, payload: bytes, error: Exception | None) -> None:
@@ -141,6 +147,9 @@ class Connection:
 
     def _answered(self, generation: int, request_id: int, outcome: Response | Exception) -> None:
         if generation == self._generation and (on_reply := self._waiting.pop(request_id, None)) is not None:
+            answer = outcome if isinstance(outcome, Exception) else outcome.body
+            payload = b"" if isinstance(outcome, Exception) else outcome.payload
+            self._network.arrived(self.receiver.node_id, self.sender.node_id, answer, payload)
             on_reply(outcome)
 
     def _fail(self, request_id: int) -> None:
@@ -174,6 +183,7 @@ class ControllerClient:
     def _arrive(self, request: object, future: "asyncio.Future[Response]") -> None:
         body: Any = None
         error: Exception | None = None
+        self._network.arrived(self._sender.node_id, 0, (ALTER_PARTITIONS, request))
         if self._loses():
             error = Disconnected("nobody knows whether it was done", sent=True)
         else:
@@ -189,6 +199,7 @@ class ControllerClient:
     def _answered(self, future: "asyncio.Future[Response]", body: Any, error: Exception | None) -> None:
         if future.done():
             return
+        self._network.arrived(0, self._sender.node_id, error or body)
         if error is not None:
             future.set_exception(error)
         else:

@@ -30,7 +30,7 @@ OF_THE_HOST = frozenset(
 """Errors of a start that are the host's, such as a taken port. Who runs the process can mend them, without a traceback. Once it
 runs, they are unexpected."""
 
-OnStop = Callable[[], Awaitable[None]]
+Stop = Callable[[], Awaitable[None] | None]
 
 
 async def end_task(task: "asyncio.Task[None]") -> None:
@@ -52,18 +52,57 @@ class StartAnew(Exception):
     the one who supervises it."""
 
 
+class StopFailed(Exception):
+    """Something did not stop cleanly. Its own line in the log says what, and why."""
+
+
+class Stops:
+    """How to stop what was started. Add each stop before its thing can need it; `run` calls them, the last first."""
+
+    def __init__(self) -> None:
+        self._stops: list[Stop] = []
+        self.failed = False
+        """Whether a stop failed, or took too long."""
+
+    def add(self, stop: Stop) -> None:
+        self._stops.append(stop)
+
+    async def run(self, timeout_s: float | None = None) -> None:
+        """Stops everything. One that fails does not keep the others from it; without time left, each runs to its first wait.
+
+        A run that is cancelled leaves the rest undone.
+        """
+        deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        while self._stops:
+            stop = self._stops.pop()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    if (waiting := stop()) is not None:
+                        await waiting
+            except TimeoutError:
+                self.failed = True
+                log.error("draining took too long", extra=fields(step=_name(stop)))
+            except Exception:
+                self.failed = True
+                log.exception("draining failed", extra=fields(step=_name(stop)))
+
+
+def _name(stop: Stop) -> str:
+    return getattr(stop, "__qualname__", repr(stop))
+
+
 class Lifecycle:
     """The life of a process, as `main` gets it. Register each resource once it is open; they are closed in reverse order."""
 
     def __init__(self) -> None:
         self._stopping = asyncio.Event()
-        self._on_stop: list[OnStop] = []
+        self._stops = Stops()
         self.failure: BaseException | None = None
         self.starts_anew = False
         """Whether the program is to be executed again at the end."""
 
-    def on_stop(self, close: OnStop) -> None:
-        self._on_stop.append(close)
+    def on_stop(self, close: Stop) -> None:
+        self._stops.add(close)
 
     def stop(self, failure: BaseException | None = None) -> None:
         """From anywhere in the loop. With a failure, the process says so and exits with 1 after draining."""
@@ -81,22 +120,9 @@ class Lifecycle:
         await self._stopping.wait()
 
     async def drain(self, timeout_s: float = DRAIN_S) -> bool:
-        """Runs what was registered, the last first. One that fails does not keep the others from closing."""
-        clean = True
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        while self._on_stop:
-            close = self._on_stop.pop()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await close()
-            except TimeoutError:
-                clean = False
-                log.error("draining took too long", extra=fields(step=getattr(close, "__qualname__", repr(close))))
-            except Exception:
-                clean = False
-                log.exception("draining failed")
-        return clean
+        """Closes what was registered. Returns whether all of it closed in time, and none failed."""
+        await self._stops.run(timeout_s)
+        return not self._stops.failed
 
 
 async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lifecycle, drain_s: float = DRAIN_S) -> int:

@@ -91,21 +91,14 @@ async def serve(
         if environment.marks is not None:
             environment.marks.follow(follower.image, follower.image)
             follower.subscribe(environment.marks.follow)
-            lifecycle.on_stop(close_marks)
+            lifecycle.on_stop(environment.marks.close)
         controller_eviction = asyncio.create_task(ControllerEviction(store, follower, failure_detector).run(), name="succession")
         try:
             await controller.run()
         finally:
             await end_task(controller_eviction)
 
-    async def close_marks() -> None:
-        if environment.marks is not None:
-            environment.marks.close()
-
-    async def close_failure_detector() -> None:
-        failure_detector.close()
-
-    lifecycle.on_stop(close_failure_detector)
+    lifecycle.on_stop(failure_detector.close)
     campaigning = asyncio.create_task(campaign(), name="controller")
     lifecycle.on_stop(lambda: end_task(campaigning))  # a cancelled campaign resigns
     campaigning.add_done_callback(lambda task: None if task.cancelled() else lifecycle.stop(task.exception()))

@@ -45,6 +45,7 @@ class StorageRegistration:
             follower,
         )
         self._registration: Registration | None = None
+        self._subscriptions: list[Callable[[], None]] = []
         self._survived_from = 0
         self._marks = marks
 
@@ -141,9 +142,9 @@ class StorageRegistration:
 
     async def register(self) -> None:
         assert self._registration is not None
-        self._image_follower.subscribe(self._registration.follow)
+        self._subscriptions.append(self._image_follower.subscribe(self._registration.follow))
         await self._registration.register()
-        self._image_follower.subscribe(self._marks.follow)
+        self._subscriptions.append(self._image_follower.subscribe(self._marks.follow))
 
     @property
     def registered(self) -> bool:
@@ -176,6 +177,8 @@ class StorageRegistration:
             await self.server.close(drain_s=2.0)
 
     async def leave(self) -> None:
+        for unsubscribe in self._subscriptions:
+            unsubscribe()
         self._marks.close()
         if self._registration is not None:
             await self._registration.leave()

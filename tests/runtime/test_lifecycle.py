@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from libs.runtime.lifecycle import ABORTED, CannotRun, Lifecycle, supervise
+from libs.runtime.lifecycle import ABORTED, CannotRun, Lifecycle, Stops, supervise
 from libs.telemetry.logs import LineFormatter
 
 
@@ -151,6 +151,25 @@ async def test_a_step_that_fails_or_hangs_does_not_keep_the_others_from_closing(
         lifecycle.on_stop(close)
     assert not await lifecycle.drain(0.05)
     assert done == ["third", "second", "first"]
+
+
+async def test_a_stop_that_hangs_and_is_given_up_leaves_the_earlier_ones_undone() -> None:
+    """A process that drains for too long ends. It must not go on with what comes after the part that hangs."""
+    done: list[str] = []
+    stops, hangs = Stops(), asyncio.Event()
+
+    async def hang() -> None:
+        hangs.set()
+        await asyncio.Event().wait()
+
+    for stop in (closer(done, "first"), hang, lambda: done.append("third")):
+        stops.add(stop)
+    running = asyncio.create_task(stops.run())
+    await hangs.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+    assert done == ["third"]
 
 
 PROCESS = """

@@ -272,4 +272,4 @@ async def storage_cluster(path: Path, sockets: Path, fs: OsFileSystem) -> AsyncI
 
 def parked(cluster: StorageCluster) -> int:
     assert cluster.node is not None
-    return cluster.node.fetches.parked
+    return cluster.node.opened.fetches.parked

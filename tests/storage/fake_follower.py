@@ -132,8 +132,7 @@ async def show(cluster: StorageCluster, topic_id: bytes, state: PartitionState, 
     await cluster.write(keys.partition(topic_id, index), encode(state))
     await until(lambda: image(cluster).partition(topic_id, index) == state)
     assert cluster.node is not None
-    assert cluster.node.reconciler is not None
-    await cluster.node.reconciler.settled()
+    await cluster.node.opened.reconciler.settled()
 
 
 def image(cluster: StorageCluster) -> ClusterImage:

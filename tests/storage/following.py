@@ -46,8 +46,7 @@ async def caught_up(cluster: StorageCluster, topic: bytes, log: LeaderLog) -> No
 def log_of(cluster: StorageCluster, topic: bytes) -> Log:
     """Also while it is being cut, and answered by nobody."""
     assert cluster.node is not None
-    assert cluster.node.reconciler is not None
-    return cluster.node.open_logs.get((topic, 0))[0].log
+    return cluster.node.opened.open_logs.get((topic, 0))[0].log
 
 
 def content(cluster: StorageCluster, topic: bytes) -> bytes:

@@ -26,8 +26,7 @@ def names(path: Path, suffix: str) -> list[str]:
 
 async def check(cluster: StorageCluster) -> None:
     assert cluster.node is not None
-    assert cluster.node.background is not None
-    await cluster.node.background.retention.check()
+    await cluster.node.opened.background.retention.check()
 
 
 async def earliest(cluster: StorageCluster, topic: bytes) -> int:

@@ -136,7 +136,7 @@ async def test_a_duplicate_waits_for_its_original(cluster: StorageCluster, child
 async def test_whatever_is_sent_is_stored_in_that_order(cluster: StorageCluster, children: HeldChildren) -> None:
     """Two children that end in any order, and batches of every kind."""
     assert cluster.node is not None
-    cluster.node.appends._validation._count = 2
+    cluster.node.opened.appends._validation._count = 2
     chance = random.Random(4)
     topics = [await cluster.topic(f"t{number}", record_validation="full") for number in range(3)]
     sent: dict[bytes, list[tuple[bytes, asyncio.Future[Response]]]] = {topic: [] for topic in topics}
@@ -167,7 +167,7 @@ async def test_waiting_batches_go_to_a_child_together(cluster: StorageCluster, c
 
 def hosted_line(cluster: StorageCluster, topic: bytes) -> list[object]:
     assert cluster.node is not None
-    return list(cluster.node.appends._validation._queues.get(partition_of(cluster, topic), ()))
+    return list(cluster.node.opened.appends._validation._queues.get(partition_of(cluster, topic), ()))
 
 
 async def test_a_topic_that_asks_no_more_keeps_the_order_until_the_last_one_is_through(
@@ -289,7 +289,7 @@ async def test_a_waiting_batch_is_refused_when_the_node_stops(cluster: StorageCl
     waiting = [send(cluster, topic, closed(b"a")), send(cluster, topic, batch(b"b"))]
     await until(lambda: len(hosted_line(cluster, topic)) == 2)
     assert cluster.node is not None
-    cluster.node.appends.stop()
+    cluster.node.opened.appends.stop()
     assert [(await answer(each)).error for each in waiting] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
 
 

@@ -57,7 +57,7 @@ async def restart(cluster: StorageCluster, topic: bytes) -> None:
 
 def reads_under_way(cluster: StorageCluster) -> int:
     assert cluster.node is not None
-    return cluster.node.disk_reads.unfinished
+    return cluster.node.opened.disk_reads.unfinished
 
 
 def first_offset(payload: bytes | memoryview) -> int:
@@ -110,7 +110,7 @@ async def test_a_stopping_node_calls_what_its_disk_has_not_brought_no_empty_log(
     waiting = cluster.fetching(topic, 3, inline=True)
     await until(lambda: reads_under_way(cluster))
     assert cluster.node is not None
-    cluster.node.fetches.close()
+    cluster.node.opened.fetches.close()
     for fetch in (waiting, cluster.fetching(topic, 5, inline=True)):
         (found,) = fetched(await fetch)
         assert (found.error, found.inline_length) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)

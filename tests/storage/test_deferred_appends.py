@@ -50,7 +50,7 @@ async def test_appends_that_wait_hear_of_it_when_the_node_stops(cluster: Storage
     waiting = early(cluster, b"x", timeout_ms=600_000)
     await cluster.list_offset(UNHEARD_OF, -1)  # answered after the append has arrived
     assert cluster.node is not None
-    cluster.node.appends.stop()
+    cluster.node.opened.appends.stop()
     assert appended(await waiting)[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

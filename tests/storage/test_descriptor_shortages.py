@@ -64,7 +64,7 @@ async def test_a_parked_pull_without_a_descriptor_fails_and_other_followers_hear
         await follower.pull(at(topic, 0))
         waiting.append(asyncio.ensure_future(follower.pull(max_wait_ms=30_000)))
     assert cluster.node is not None
-    pulls = cluster.node.leader_side.pulls
+    pulls = cluster.node.opened.leader_side.pulls
     await until(lambda: pulls.parked == 2)
     shortage.come()
     await cluster.append(topic, batch(b"a"), acks=1)
@@ -91,7 +91,7 @@ async def test_replication_goes_on_after_a_pull_without_a_descriptor(
     await nodes.alike(topic)
     leader = nodes[1].node
     assert leader is not None
-    await until(lambda: leader.leader_side.pulls.parked == 1)
+    await until(lambda: leader.opened.leader_side.pulls.parked == 1)
     shortage.come()
     await nodes[1].append(topic, batch(b"meanwhile"), acks=1)
     await until(lambda: nodes.content(2, topic) == nodes.content(1, topic))

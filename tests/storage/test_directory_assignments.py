@@ -254,7 +254,7 @@ async def test_a_directory_that_was_asked_for_goes_before_the_one_that_the_contr
     assert [names(disk) for disk in (target, chosen)] == [[], []]
     controller.come_back()
     assert both.node is not None
-    open_logs = both.node.open_logs
+    open_logs = both.node.opened.open_logs
     await until(lambda: (topic, 0) in open_logs)
     assert home(both, topic) is target
     assert named(both, topic) == target.directory_id

@@ -114,7 +114,7 @@ async def test_a_resume_point_that_a_full_disk_prevented_is_written_when_there_i
     monkeypatch.setattr("services.storage.core.sync_states.REQUESTED_PER_ROUND", 2)
     topic = await cluster.topic("full", partitions=5)
     assert cluster.node is not None
-    (home,) = cluster.node.disks.all
+    (home,) = cluster.node.opened.disks.all
     logs = [cluster.node.partitions.by_key[topic, index].log for index in range(5)]
     await home.sync.drain()
     disk.hold()
@@ -150,7 +150,7 @@ async def test_a_round_that_fails_after_its_directory_was_given_up_is_not_compla
     waiting = cluster.send([(topic, 0, batch(b"x"))])
     await until(lambda: disk.syncs_begun > begun)
     assert cluster.node is not None
-    (home,) = cluster.node.disks.all
+    (home,) = cluster.node.opened.disks.all
     disk.fail_syncs = errno.EIO
     home.sync.fail(OSError(errno.EIO, "a write failed"))
     assert appended(await waiting)[0].error == ErrorCode.KAFKA_STORAGE_ERROR
@@ -202,7 +202,7 @@ async def test_a_failed_sync_retires_the_directory_for_good(cluster: StorageClus
     node = cluster.node
     assert node is not None
     await until(
-        lambda: bool(node._retirement_marks) and all(mark.done() for mark in node._retirement_marks)
+        lambda: bool(node.opened.retirement_marks) and all(mark.done() for mark in node.opened.retirement_marks)
     )  # the mark is synced too
     disk.fail_syncs = None
     begun = disk.syncs_begun
@@ -223,7 +223,7 @@ async def test_a_sync_that_hangs_is_noticed_and_takes_no_more_appends(cluster: S
     topic = await cluster.topic("hanging")
     await cluster.append(topic, batch(b"before"))  # no round of the creation runs any more
     assert cluster.node is not None
-    for log_disk in cluster.node.disks.all:
+    for log_disk in cluster.node.opened.disks.all:
         log_disk.sync._hang_s = 0.02
     disk.hold()
     waiting = cluster.send([(topic, 0, batch(b"x"))])

@@ -16,7 +16,7 @@ async def test_rounds_that_nobody_waits_for_keep_their_distance(cluster: Storage
     topic = await cluster.topic("paced")
     await cluster.append(topic, batch(b"warm"))
     assert cluster.node is not None
-    (only,) = cluster.node.disks.all
+    (only,) = cluster.node.opened.disks.all
     only.sync.states.paced_until = asyncio.get_running_loop().time() + 3600
     begun = disk.syncs_begun
     for _ in range(20):

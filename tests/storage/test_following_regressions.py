@@ -89,7 +89,7 @@ async def test_a_late_answer_cuts_nothing_of_what_is_led_by_now(cluster: Storage
     leader.changed()
     await caught_up(cluster, topic, log)
     assert cluster.node is not None
-    following = cluster.node.fetchers
+    following = cluster.node.opened.fetchers
     assert following is not None
     link = following.fetchers[leader.node_id]
     asked = PulledFrom(topic, 0, 0, 3, 3, 0, 0)
@@ -307,14 +307,13 @@ async def test_a_disk_that_takes_no_checkpoint_puts_a_cut_off_and_the_log_can_be
     leader.changed()
     await caught_up(cluster, topic, leader.logs[topic, 0])
     assert cluster.node is not None
-    assert cluster.node.checkpoints is not None
     asked = []
 
     async def refuse(disk: object) -> bool:
         asked.append(disk)
         return False
 
-    monkeypatch.setattr(cluster.node.checkpoints, "write_high_watermarks_of", refuse)
+    monkeypatch.setattr(cluster.node.opened.checkpoints, "write_high_watermarks_of", refuse)
     await leader.leads(topic, epoch=1, log=log_with((0, 2), (1, 1)))
     await until(lambda: len(asked) > 1)
     await cluster.state(topic, epoch=2)

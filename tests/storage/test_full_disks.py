@@ -70,8 +70,8 @@ def metrics(cluster: StorageCluster) -> dict[tuple[str, str], float]:
 async def measured(cluster: StorageCluster) -> str:
     """The path of the only log directory, whose space has just been read."""
     assert cluster.node is not None
-    (home,) = cluster.node.disks.all
-    await cluster.node.disk_space.measure(home)
+    (home,) = cluster.node.opened.disks.all
+    await cluster.node.opened.disk_space.measure(home)
     return home.path
 
 
@@ -100,8 +100,8 @@ async def test_a_disk_that_does_not_answer_hangs_no_scrape_and_is_not_shown(
     disk.answers.clear()
     asked = disk.asked
     assert cluster.node is not None
-    (home,) = cluster.node.disks.all
-    measuring = asyncio.create_task(cluster.node.disk_space.measure(home))
+    (home,) = cluster.node.opened.disks.all
+    measuring = asyncio.create_task(cluster.node.opened.disk_space.measure(home))
     await until(lambda: disk.asked > asked)
     assert metrics(cluster)["penstock_storage_log_directory_free_bytes", path] == 50 * GIB
     monkeypatch.setattr("services.storage.disks.disk_space.STALE_S", -1.0)
@@ -224,7 +224,7 @@ async def test_a_replica_that_is_opened_in_a_full_directory_copies_nothing_befor
 ) -> None:
     monkeypatch.setattr("services.storage.partition.disk_room.QUIET_S", 0.0)
     assert cluster.node is not None
-    (home,) = cluster.node.disks.all
+    (home,) = cluster.node.opened.disks.all
     disk.bytes = (100 * GIB, 0)
     home.sync.room.opening_failed()
     topic, log = await followed(cluster, leader, "late")
@@ -262,12 +262,12 @@ async def test_a_disk_that_is_full_and_hangs_is_suspended_until_both_are_over(
     monkeypatch.setattr("services.storage.partition.disk_room.QUIET_S", 0.0)
     topic = await replicated_topic(cluster, "both", isr=(1, 2))
     assert cluster.node is not None
-    (home,) = cluster.node.disks.all
+    (home,) = cluster.node.opened.disks.all
     disk.fail_writes, disk.bytes = errno.ENOSPC, (100 * GIB, 0)
     assert (await cluster.append(topic, batch(b"lost"), acks=1)).error == ErrorCode.KAFKA_STORAGE_ERROR
     await until(lambda: (topic, 0) in controller.withdrawn)
     home.sync.stalled = True
-    cluster.node.sync_stalled(home.sync, stalled=True)
+    cluster.node.opened.sync_stalled(home.sync, stalled=True)
     disk.fail_writes, disk.bytes = None, (100 * GIB, 20 * GIB)
     await measured(cluster)
     controller.withdrawn.clear()
@@ -276,14 +276,14 @@ async def test_a_disk_that_is_full_and_hangs_is_suspended_until_both_are_over(
     await show(cluster, topic, state, partition_epoch=state.partition_epoch + 1)
     await until(lambda: (topic, 0) in controller.withdrawn)
     home.sync.stalled = False
-    cluster.node.sync_stalled(home.sync, stalled=False)
+    cluster.node.opened.sync_stalled(home.sync, stalled=False)
     assert not home.sync.suspended
 
 
 async def test_a_retired_directory_is_offline_and_has_no_space_to_show(cluster: StorageCluster, disk: SizedDisk) -> None:
     path = await measured(cluster)
     assert cluster.node is not None
-    (home,) = cluster.node.disks.all
+    (home,) = cluster.node.opened.disks.all
     home.sync.fail(OSError(errno.EIO, os.strerror(errno.EIO)))
     found = metrics(cluster)
     assert found["kafka_log_logmanager_offlinelogdirectorycount", ""] == 1

@@ -134,7 +134,7 @@ async def test_a_sync_round_that_fails_does_not_hold_back_later_effects(cluster:
     node, partition = cluster.node, partition_of(cluster, topic)
     assert node is not None
     with pytest.raises(AttributeError):
-        node.round_ended([None], 0.0)  # type: ignore[list-item]
+        node.opened.round_ended([None], 0.0)  # type: ignore[list-item]
     partition.replica.isr_shown(1, [InSync(1, cluster.incarnation)])
     await asyncio.sleep(0)
     assert isr_changes(cluster) == (0, 1)

@@ -23,8 +23,7 @@ async def three(tmp_path: Path, short_dir: Path) -> AsyncIterator[Nodes]:
 def files_of(nodes: Nodes, follower: int, leader: int) -> LeaderFiles:
     node = nodes[follower].node
     assert node is not None
-    assert node.fetchers is not None
-    return node.fetchers.fetchers[leader].files
+    return node.opened.fetchers.fetchers[leader].files
 
 
 async def opened(nodes: Nodes, topic: bytes) -> None:

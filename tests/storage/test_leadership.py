@@ -176,7 +176,7 @@ async def test_a_clean_stop_is_remembered_and_nothing_is_read_again(cluster: Sto
     assert (Path(cluster.config.directories[0]) / ".kafka_cleanshutdown").exists()
     assert await cluster.member() is None
     node = await cluster.start()
-    (partition, _), *_ = node.open_logs.all()
+    (partition, _), *_ = node.opened.open_logs.all()
     assert partition.log.scanned_bytes == 0
     assert partition.high_watermark == 10
 

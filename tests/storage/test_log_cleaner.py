@@ -57,8 +57,7 @@ async def fill(
 
 def cleaning(cluster: StorageCluster) -> LogCleaner:
     assert cluster.node is not None
-    assert cluster.node.background is not None
-    return cluster.node.background.cleaning
+    return cluster.node.opened.background.cleaning
 
 
 def records(cluster: StorageCluster, topic: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -225,8 +224,7 @@ async def test_retention_goes_on_where_both_are_asked_for(cluster: StorageCluste
     clock.now_ms += 2 * HOUR
     await fill(cluster, clock, topic, 8)
     assert cluster.node is not None
-    assert cluster.node.background is not None
-    await cluster.node.background.retention.check()
+    await cluster.node.opened.background.retention.check()
     assert offsets(cluster, topic)[0] == partition_of(cluster, topic).log.log_start_offset >= 20
     await cleaning(cluster).check()
     assert offsets(cluster, topic)[-1] == 37
@@ -451,7 +449,7 @@ async def test_records_written_after_a_truncation_are_dirty_again(cluster: Stora
     one.log.truncate_to(12)
     one.next_offset = 12
     assert cluster.node is not None
-    (disk,) = cluster.node.disks.all
+    (disk,) = cluster.node.opened.disks.all
     assert disk.cleaned_offsets[topic, 0] > 12
     await cleaning(cluster).check()
     assert disk.cleaned_offsets[topic, 0] == 12

@@ -67,7 +67,7 @@ async def test_a_directory_that_fails_before_the_node_registers_is_not_among_tho
 
     async def register_late(registration: StorageRegistration) -> None:
         assert cluster.node is not None
-        cluster.node.disks.all[1].sync.fail(OSError(errno.EIO, "bad disk"))
+        cluster.node.opened.disks.all[1].sync.fail(OSError(errno.EIO, "bad disk"))
         await until(lambda: registration.member is not None and registration.member.failed_dirs == 1)
         await register(registration)
 

@@ -77,7 +77,7 @@ async def test_a_stopping_node_answers_parked_fetches_and_parks_no_more(cluster:
     waiting = cluster.fetching(topic, 0, max_wait_ms=8000)
     await until(lambda: parked(cluster) == 1)
     assert cluster.node is not None
-    cluster.node.fetches.close()
+    cluster.node.opened.fetches.close()
     late = cluster.fetching(topic, 0, max_wait_ms=1_000_000)
     for reply in (waiting, late):
         (answer,) = fetched(await reply)

@@ -39,8 +39,7 @@ async def test_a_change_of_configs_for_all_partitions_lets_requests_in_between(
     await cluster.topic("many", partitions=PARTITIONS)
     few = await cluster.topic("few", partitions=2)
     assert cluster.node is not None
-    assert cluster.node.reconciler is not None
-    reconciler, partitions = cluster.node.reconciler, cluster.node.partitions
+    reconciler, partitions = cluster.node.opened.reconciler, cluster.node.partitions
     configured: list[Partition] = []
     configure = Partition.configure
     monkeypatch.setattr(Partition, "configure", lambda self, config: (configured.append(self), configure(self, config)))
@@ -62,9 +61,8 @@ async def test_a_checkpoint_of_all_partitions_lets_requests_in_between(
 ) -> None:
     await cluster.topic("many", partitions=PARTITIONS)
     assert cluster.node is not None
-    assert cluster.node.checkpoints is not None
-    checkpoints, partitions = cluster.node.checkpoints, cluster.node.partitions
-    (disk,) = cluster.node.disks.all
+    checkpoints, partitions = cluster.node.opened.checkpoints, cluster.node.partitions
+    (disk,) = cluster.node.opened.disks.all
     started: list[int] = []
     monkeypatch.setattr(turns, "STRETCH_S", 0.0)
 
@@ -88,7 +86,7 @@ async def test_writes_that_nobody_flushes_are_flushed_when_they_hold_too_many_fi
     cluster.open_files = OpenFiles(FEW)
     node = await cluster.start()
     topic_id = await cluster.topic("t", partitions=PARTITIONS, durability="replicated")
-    (disk,) = node.disks.all
+    (disk,) = node.opened.disks.all
     await disk.sync.drain()  # of the new epochs: one round takes all that was owed, and holds up the next
     for index in range(PARTITIONS):
         answer = await cluster.append(topic_id, batch(b"x"), index=index, acks=1)

@@ -63,8 +63,7 @@ async def write_secret_and_delete_it(cluster: StorageCluster, topic: bytes, cloc
 
 def cleaning(cluster: StorageCluster) -> LogCleaner:
     assert cluster.node is not None
-    assert cluster.node.background is not None
-    return cluster.node.background.cleaning
+    return cluster.node.opened.background.cleaning
 
 
 async def compact_again_and_again(cluster: StorageCluster, topic: bytes, clock: SetClock) -> None:
@@ -162,7 +161,7 @@ async def test_the_cleaned_offset_of_a_kafka_broker_counts_and_that_of_another_t
         path.write_bytes(format_entries({(NAME, 0): Entry(30, b"another topic's.")}))
     await cluster.start()
     assert cluster.node is not None
-    (disk,) = cluster.node.disks.usable
+    (disk,) = cluster.node.opened.disks.usable
     assert disk.cleaned_offsets == ({(topic, 0): 30} if of == "kafka" else {})
 
 
@@ -175,10 +174,9 @@ async def test_a_truncation_lowers_the_cleaned_offset_before_the_log_grows_again
     leader.changed()
     await caught_up(cluster, topic, leader.logs[topic, 0])
     assert cluster.node is not None
-    assert cluster.node.checkpoints is not None
-    (disk,) = cluster.node.disks.usable
+    (disk,) = cluster.node.opened.disks.usable
     disk.cleaned_offsets[topic, 0] = 8
-    await cluster.node.checkpoints.write_cleaned_offsets(disk)
+    await cluster.node.opened.checkpoints.write_cleaned_offsets(disk)
     assert checkpoint(cluster) == {(NAME, 0): Entry(8, topic)}
     cut = log_with((0, 5), (1, 6))
     await leader.leads(topic, epoch=1, log=cut)
@@ -216,7 +214,7 @@ async def test_a_log_that_opens_shorter_than_it_was_compacted_forgets_that_befor
     await cluster.start()
     assert checkpoint(cluster).get((NAME, 0), Entry(0)).offset <= 10
     assert cluster.node is not None
-    (disk,) = cluster.node.disks.usable
+    (disk,) = cluster.node.opened.disks.usable
     assert disk.cleaned_offsets == {(topic, 0): 10}
 
 
@@ -227,10 +225,9 @@ async def test_a_cleaned_offset_that_the_disk_kept_is_dropped_by_the_next_attemp
     """The first attempt has lowered the offset in memory, and nothing on the disk."""
     topic = await make(cluster)
     assert cluster.node is not None
-    assert cluster.node.checkpoints is not None
-    (held,) = cluster.node.disks.usable
+    (held,) = cluster.node.opened.disks.usable
     held.cleaned_offsets[topic, 0] = 8
-    await cluster.node.checkpoints.write_cleaned_offsets(held)
+    await cluster.node.opened.checkpoints.write_cleaned_offsets(held)
     refuse_cleaned_offsets(cluster, disk)
     with pytest.raises(OSError, match="EIO"):
         await held.limit_cleaned_offset((topic, 0), NAME, 5)
@@ -240,7 +237,7 @@ async def test_a_cleaned_offset_that_the_disk_kept_is_dropped_by_the_next_attemp
     await held.limit_cleaned_offset((topic, 0), NAME, 5)
     assert (NAME, 0) not in checkpoint(cluster)
     assert held.cleaned_offsets == {(topic, 0): 4 if looked else 5}
-    await cluster.node.checkpoints.write_cleaned_offsets(held)
+    await cluster.node.opened.checkpoints.write_cleaned_offsets(held)
     await held.limit_cleaned_offset((topic, 0), NAME, 5)
     assert (NAME, 0) in checkpoint(cluster)
 
@@ -250,10 +247,9 @@ async def test_a_log_whose_deletion_failed_is_not_cut_while_the_disk_has_its_cle
 ) -> None:
     topic = await make(cluster)
     assert cluster.node is not None
-    assert cluster.node.checkpoints is not None
-    (held,) = cluster.node.disks.usable
+    (held,) = cluster.node.opened.disks.usable
     held.cleaned_offsets[topic, 0] = 8
-    await cluster.node.checkpoints.write_cleaned_offsets(held)
+    await cluster.node.opened.checkpoints.write_cleaned_offsets(held)
     refuse_cleaned_offsets(cluster, disk)
     with pytest.raises(OSError, match="EIO"):
         await held.set_aside((topic, 0), NAME)
@@ -270,10 +266,9 @@ async def test_a_truncation_is_tried_again_with_its_cleaned_offset(
     leader.changed()
     await caught_up(cluster, topic, leader.logs[topic, 0])
     assert cluster.node is not None
-    assert cluster.node.checkpoints is not None
-    (held,) = cluster.node.disks.usable
+    (held,) = cluster.node.opened.disks.usable
     held.cleaned_offsets[topic, 0] = 8
-    await cluster.node.checkpoints.write_cleaned_offsets(held)
+    await cluster.node.opened.checkpoints.write_cleaned_offsets(held)
     refuse_cleaned_offsets(cluster, disk)
     cut = log_with((0, 5), (1, 6))
     await leader.leads(topic, epoch=1, log=cut)

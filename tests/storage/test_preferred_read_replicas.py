@@ -80,7 +80,7 @@ async def test_a_read_from_a_follower_waits_for_what_is_committed_next(three: No
     reading = asyncio.ensure_future(ask(three, 2, topic, 1, as_follower=True, wait_ms=30_000))
     node = three[2].node
     assert node is not None
-    await until(lambda: node.fetches.parked == 1)
+    await until(lambda: node.opened.fetches.parked == 1)
     await three[1].append(topic, batch(b"b"))
     async with asyncio.timeout(60):
         read = await reading

@@ -29,8 +29,7 @@ async def send(cluster: StorageCluster, clock: SetClock, topic: bytes, sequence:
 
 async def expire(cluster: StorageCluster) -> None:
     assert cluster.node is not None
-    assert cluster.node.background is not None
-    await cluster.node.background.upkeep.expire_producers()
+    await cluster.node.opened.background.upkeep.expire_producers()
 
 
 def known(cluster: StorageCluster, topic: bytes) -> set[int]:

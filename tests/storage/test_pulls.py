@@ -352,7 +352,7 @@ async def test_a_node_that_stops_keeps_nobody_waiting_and_lets_nobody_spin(clust
     waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
     await until(lambda: pulls_parked(cluster))
     assert cluster.node is not None
-    cluster.node.leader_side.pulls.close()
+    cluster.node.opened.leader_side.pulls.close()
     assert await waiting == []
     again = asyncio.ensure_future(two.pull(max_wait_ms=8000))
     await until(lambda: pulls_parked(cluster))
@@ -372,7 +372,7 @@ async def test_pulls_that_are_not_what_they_should_be_are_refused(cluster: Stora
 
 def pulls_parked(cluster: StorageCluster) -> int:
     assert cluster.node is not None
-    return cluster.node.leader_side.pulls.parked
+    return cluster.node.opened.leader_side.pulls.parked
 
 
 async def refusal(follower: FakeFollower, *named: object, max_wait_ms: int = 0) -> int:

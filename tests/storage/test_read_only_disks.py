@@ -64,7 +64,7 @@ async def test_a_directory_that_is_read_only_at_the_start_takes_only_its_partiti
 ) -> None:
     topic, of_one = await two_directories(cluster)
     assert cluster.node is not None
-    directories = [disk.directory_id for disk in cluster.node.disks.all]
+    directories = [disk.directory_id for disk in cluster.node.opened.disks.all]
     for index in range(4):
         await cluster.state(topic, index, epoch=0, directory=directories[0 if index in of_one else 1])
     await cluster.stop()

@@ -62,8 +62,7 @@ async def lead_again(cluster: StorageCluster, topic: bytes, partitions: int = 1)
 
 def scanned(cluster: StorageCluster) -> list[int]:
     assert cluster.node is not None
-    assert cluster.node.reconciler is not None
-    return [partition.log.scanned_bytes for partition, _ in cluster.node.open_logs.all()]
+    return [partition.log.scanned_bytes for partition, _ in cluster.node.opened.open_logs.all()]
 
 
 def logged(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:

@@ -275,7 +275,7 @@ async def test_a_replica_that_is_being_made_is_waited_for(both: StorageCluster, 
     await both.state(topic, epoch=1)
     assert both.node is not None
     await until(lambda: both.node.partitions.image.partition(topic, 0) is not None)  # type: ignore[union-attr]
-    assert (topic, 0) not in both.node.open_logs
+    assert (topic, 0) not in both.node.opened.open_logs
     assert await move(both, topic, target.path) == 0
     await until(lambda: home(both, topic) is target)
 
@@ -388,8 +388,7 @@ async def test_a_compacted_log_is_not_cleaned_on_its_way_and_is_when_it_is_there
             await both.append(topic, bytes(build_batch([Record(b"k%d" % (number % 3), b"v" * 40, 1_700_000_000_000)])))
 
     assert both.node is not None
-    assert both.node.background is not None
-    cleaning = both.node.background.cleaning
+    cleaning = both.node.opened.background.cleaning
     await write(30)
     await cleaning.check()
     await write(30)

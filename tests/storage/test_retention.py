@@ -158,8 +158,7 @@ async def test_uncommitted_records_stay(cluster: StorageCluster, clock: SetClock
     clock.now_ms += HOUR + 1
     one = partition_of(cluster, topic)
     assert cluster.node is not None
-    assert cluster.node.background is not None
-    await cluster.node.background.retention._expire_segments(one)
+    await cluster.node.opened.background.retention._expire_segments(one)
     assert 0 < one.log.next_start_offset <= one.high_watermark == 4
     disk.release()
 
@@ -276,8 +275,7 @@ async def test_the_files_of_a_deleted_topic_stay_for_the_brokers_delay(cluster: 
     await delete("kept", kept)
     await until(lambda: [name for name in left("kept-0") if name.endswith("-delete")])
     assert cluster.node is not None
-    assert cluster.node.reconciler is not None
-    await cluster.node.reconciler.settled()
+    await cluster.node.opened.reconciler.settled()
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "0"})))
     gone = await make(cluster, "gone", file_delete_delay_ms="3600000")  # it goes with the topic, as in Kafka
     await delete("gone", gone)

@@ -31,8 +31,7 @@ def put(directory: str, path: str) -> None:
 
 def opened(cluster: StorageCluster, topic: bytes) -> bool:
     assert cluster.node is not None
-    assert cluster.node.reconciler is not None
-    return cluster.node.open_logs.get((topic, 0)) is not None
+    return cluster.node.opened.open_logs.get((topic, 0)) is not None
 
 
 async def test_a_replica_that_was_begun_anew_goes_before_one_that_had_moved_often(both: StorageCluster, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ async def test_a_follower_whose_sync_hangs_copies_nothing_until_it_returns(
     topic = await replicated_topic(cluster, "followed", [1, 2])
     await show(cluster, topic, replicated_state(cluster, [1, 2]), leader=2, leader_incarnation=10, leader_epoch=1)
     assert cluster.node is not None
-    following = cluster.node.fetchers
+    following = cluster.node.opened.fetchers
     assert following is not None
     assert partition_of(cluster, topic) in following.followed
     disk.hold()

@@ -128,16 +128,16 @@ async def test_a_retired_directory_is_refused_until_an_operator_removes_the_mark
     cluster.config = replace(cluster.config, log_dirs=(str(one), str(two)))
     await cluster.start()
     assert cluster.node is not None
-    bad = cluster.node.disks.all[0]
+    bad = cluster.node.opened.disks.all[0]
     bad.sync.fail(OSError(errno.EIO, "the sync failed"))
     await until((one / ".retired").exists)
     await cluster.stop()
     await cluster.start()
-    assert [disk.path for disk in cluster.node.disks.all] == [str(two)]
+    assert [disk.path for disk in cluster.node.opened.disks.all] == [str(two)]
     await cluster.stop()
     (one / ".retired").unlink()
     await cluster.start()
-    assert [disk.path for disk in cluster.node.disks.all] == [str(one), str(two)]
+    assert [disk.path for disk in cluster.node.opened.disks.all] == [str(one), str(two)]
 
 
 async def test_after_a_failed_sync_nobody_trusts_the_page_cache_though_an_operator_removes_the_mark(
@@ -145,7 +145,7 @@ async def test_after_a_failed_sync_nobody_trusts_the_page_cache_though_an_operat
 ) -> None:
     """The kernel may have dropped what it could not write: the next life must not claim to have all of it."""
     assert cluster.node is not None
-    cluster.node.disks.all[0].sync.fail(OSError(errno.EIO, "the sync failed"))
+    cluster.node.opened.disks.all[0].sync.fail(OSError(errno.EIO, "the sync failed"))
     mark = Path(cluster.config.directories[0]) / ".retired"
     await until(mark.exists)
     await cluster.stop()
@@ -179,7 +179,7 @@ async def test_a_partition_deleted_while_the_node_starts_keeps_its_delay(cluster
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "3600000"})))
     topic = await cluster.topic("deleted")
     await cluster.write(keys.topic("deleted"), None)
-    (disk,) = cluster.node.disks.usable
+    (disk,) = cluster.node.opened.disks.usable
     path = Path(disk.path) / f"deleted-0.{topic.hex()}-delete"
     await until(path.exists)
     await disk.remove_deleted()

@@ -61,7 +61,7 @@ def lying(claimed: int) -> bytes:
 
 def turns(cluster: StorageCluster) -> "LookupTurns[asyncio.Future[None]]":
     assert cluster.node is not None
-    return cluster.node.lookup_steps.turns
+    return cluster.node.opened.lookup_steps.turns
 
 
 async def topic_with(cluster: StorageCluster, name: str, *batches: bytes) -> bytes:
@@ -144,7 +144,7 @@ async def test_a_lookup_that_is_cancelled_while_a_disk_hangs_gives_its_turn_on_w
 async def test_beyond_the_bound_lookups_are_refused_for_now(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await topic_with(cluster, "t", many())
     assert cluster.node is not None
-    cluster.node.lookup_steps.turns = LookupTurns(waiting_max=2)
+    cluster.node.opened.lookup_steps.turns = LookupTurns(waiting_max=2)
     asked = [cluster.listing(topic, LAST) for _ in range(3)]
     await until(lambda: turns(cluster).waiting == 2)
     assert (await cluster.list_offset(topic, LAST)).error == ErrorCode.REQUEST_TIMED_OUT

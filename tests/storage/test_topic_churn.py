@@ -112,7 +112,7 @@ async def test_nothing_grows_with_the_topics_that_came_and_went(cluster: Storage
 
 async def test_a_shard_that_left_its_node_leaves_no_owner_behind(cluster: StorageCluster) -> None:
     assert cluster.node is not None
-    owners = cluster.node.appends.owners
+    owners = cluster.node.opened.appends.owners
     for number in range(3):
         topic = await cluster.topic(OFFSETS)
         assert cluster.client is not None
@@ -143,8 +143,8 @@ async def _delete(cluster: StorageCluster, name: str, topic: bytes) -> None:
     node = cluster.node
     await cluster.write(keys.topic(name), None)
     await cluster.write(keys.partition(topic, 0), None)
-    await until(lambda: (topic, 0) not in node.open_logs)
-    await node.reconciler.settled()
+    await until(lambda: (topic, 0) not in node.opened.open_logs)
+    await node.opened.reconciler.settled()
 
 
 def _grown(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int]]:

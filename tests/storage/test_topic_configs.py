@@ -141,8 +141,7 @@ async def retained(cluster: StorageCluster, topic: bytes) -> None:
     for age_ms in (9000, 7000, 1000):
         await cluster.append(topic, at(SystemClock().wall_ms() - age_ms))
     assert cluster.node is not None
-    assert cluster.node.background is not None
-    await cluster.node.background.retention.check()
+    await cluster.node.opened.background.retention.check()
     assert bases(cluster, topic) == [2]
 
 
@@ -188,7 +187,7 @@ async def flush_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await configured(cluster, durability="replicated")
     await cluster.append(topic, at(NOW), acks=1)
     assert cluster.node is not None
-    (only,) = cluster.node.disks.all
+    (only,) = cluster.node.opened.disks.all
     only.sync.flush_overdue()
     await asyncio.sleep(0)
     assert log_of(cluster, topic).durable_offset == 0

@@ -380,7 +380,7 @@ async def test_waiting_batches_are_refused_when_the_node_stops(
     waiting = sending(cluster, topic, 0)
     await until(lambda: bool(coordinator.requests))
     assert cluster.node is not None
-    cluster.node.appends.stop()
+    cluster.node.opened.appends.stop()
     assert appended(await waiting)[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     coordinator.held.set()
 

@@ -40,7 +40,7 @@ def volume(cluster: StorageCluster) -> Path:
 
 def directory_id(cluster: StorageCluster) -> str:
     assert cluster.node is not None
-    return cluster.node.disks.directory_ids[0]
+    return cluster.node.opened.disks.directory_ids[0]
 
 
 def own_stamp(cluster: StorageCluster) -> int:

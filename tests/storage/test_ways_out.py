@@ -75,7 +75,7 @@ def volume(two: Nodes, node_id: int) -> Path:
 
 def replica(node: StorageCluster) -> Replica:
     assert node.node is not None
-    return Replica(node.config.node_id, node.node.disks.directory_ids[0])
+    return Replica(node.config.node_id, node.node.opened.disks.directory_ids[0])
 
 
 async def given(two: Nodes, replicas: tuple[Replica, ...], isr: tuple[int, ...], epoch: int) -> None:
@@ -199,7 +199,7 @@ async def test_a_failed_directory_that_is_taken_out_of_use_gives_its_replica_a_n
         cluster.config = replace(cluster.config, log_dirs=(cluster.config.directories[0],))
         await cluster.start()
         await until(lambda: running.image.partition(TOPIC, 0).replicas[0] == Replica(1, first))  # type: ignore[union-attr]
-        await until(lambda: (TOPIC, 0) in cluster.node.open_logs)  # type: ignore[union-attr]
+        await until(lambda: (TOPIC, 0) in cluster.node.opened.open_logs)  # type: ignore[union-attr]
     assert mark.exists(), "nothing in it was touched"
 
 
@@ -219,7 +219,7 @@ async def test_a_repaired_directory_serves_its_replica_again(cluster: StorageClu
     await cluster.stop()
     mark.unlink()
     await cluster.start()
-    assert (TOPIC, 0) in cluster.node.open_logs  # type: ignore[union-attr]
+    assert (TOPIC, 0) in cluster.node.opened.open_logs  # type: ignore[union-attr]
 
 
 async def test_a_directory_of_another_node_is_kept_and_another_one_is_used_as_advised(cluster: StorageCluster) -> None:
@@ -308,7 +308,7 @@ async def test_a_partition_that_lost_synced_records_opens_as_advised(
         path.touch()
     else:
         assert commitlog.main(accept_loss.split()[3:]) == commitlog.CLEAN
-    await until(lambda: (topic, 0) in cluster.node.open_logs)  # type: ignore[union-attr]
+    await until(lambda: (topic, 0) in cluster.node.opened.open_logs)  # type: ignore[union-attr]
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, epoch=1)
     assert (await stored(cluster, topic))[:2] == ([b"a", b"b"] if restored else [b"a"])

@@ -69,7 +69,7 @@ class Nodes:
     def home(self, node_id: int, topic_id: bytes, index: int = 0) -> Partition:
         node = self[node_id].node
         assert node is not None
-        opened = node.open_logs.get((topic_id, index))
+        opened = node.opened.open_logs.get((topic_id, index))
         if opened is None:
             raise KeyError(topic_id, index)
         return opened[0]

@@ -43,18 +43,17 @@ async def with_two_directories(cluster: StorageCluster) -> list[str]:
     cluster.config = replace(cluster.config, log_dirs=(f"{root}/one", f"{root}/two"))
     await cluster.start()
     assert cluster.node is not None
-    return [disk.directory_id for disk in cluster.node.disks.all]
+    return [disk.directory_id for disk in cluster.node.opened.disks.all]
 
 
 def disks(cluster: StorageCluster) -> tuple[Disk, ...]:
     assert cluster.node is not None
-    return cluster.node.disks.all
+    return cluster.node.opened.disks.all
 
 
 def home(cluster: StorageCluster, topic: bytes, index: int = 0) -> Disk:
     assert cluster.node is not None
-    assert cluster.node.reconciler is not None
-    opened = cluster.node.open_logs.get((topic, index))
+    opened = cluster.node.opened.open_logs.get((topic, index))
     assert opened is not None
     return opened[1]
 
@@ -106,8 +105,7 @@ def numbers(*ranges: range) -> list[bytes]:
 
 def moves(cluster: StorageCluster) -> Moves:
     assert cluster.node is not None
-    assert cluster.node.moves is not None
-    return cluster.node.moves
+    return cluster.node.opened.moves
 
 
 def names(disk: Disk, topic: str = "t") -> list[str]:

@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked, DirectoryRetired
 from libs.commitlog.partition_log.directory import encode_id, find_directory_id
+from libs.runtime.lifecycle import Stops
 from libs.telemetry.logs import fields
 from services.storage.config import StorageConfig
 from services.storage.disks.disks import Disk, Scanned, scan
@@ -25,20 +27,29 @@ READS_AT_ONCE = 8
 """The reads of one directory that lookups wait for at the same time. They also open batches for timestamps, decompressed."""
 
 
-async def open_disks(
-    config: StorageConfig, environment: Environment, cluster_id: str, events: SyncEvents[Partition], offline: set[str]
-) -> list[Disk]:
-    """Opens the directories. Paths that do not open go to `offline`.
+class OpenedDirectory(NamedTuple):
+    """A directory of the configuration: its number there, its content, and its thread for one job at a time."""
+
+    number: int
+    scanned: Scanned
+    files: Offload
+
+
+async def open_directories(
+    config: StorageConfig, environment: Environment, cluster_id: str, offline: set[str], stops: Stops
+) -> list[OpenedDirectory]:
+    """Locks and scans the directories. Paths that do not open go to `offline`; `stops` frees those that do.
 
     Raises DirectoryLocked if another process holds one, DirectoryOwnerMismatch if it is another node's, DirectoryDamaged if it is
     a copy of another. If none opens, raises the error of the first.
     """
-    opened: list[Disk] = []
+    opened: list[OpenedDirectory] = []
     failures: list[Exception] = []
     threads_of = {path: environment.offload(f"files-{number}", 1) for number, path in enumerate(config.directories)}
+    for threads in threads_of.values():
+        stops.add(threads.close)
     await _refuse_copies(threads_of, environment.fs)
-    for number, path in enumerate(config.directories):
-        files = threads_of[path]
+    for number, (path, files) in enumerate(threads_of.items()):
         new_id = environment.new_directory_id()
 
         def work(path: str = path, new_id: bytes = new_id) -> Scanned:
@@ -53,18 +64,25 @@ async def open_disks(
             offline.add(path)
             failures.append(error)
             continue
-        syncing = environment.offload(f"sync-{number}", 1)
-        scheduler = SyncScheduler(path, environment.fs, syncing, events, environment.open_files, hang_s=config.sync_hang_s)
-        threads = environment.offload(f"logs-{number}", LOGS_AT_ONCE)
-        logs, clean_logs = (
-            BatchedOffload(threads, LOGS_AT_ONCE),
-            BatchedOffload(threads, CLEAN_LOGS_AT_ONCE, threads_max=LOGS_AT_ONCE),
-        )
-        reads = environment.offload(f"reads-{number}", READS_AT_ONCE)
-        opened.append(Disk(scanned, scheduler, files, logs, clean_logs, reads))
+        stops.add(scanned.directory.close)
+        opened.append(OpenedDirectory(number, scanned, files))
     if not opened:
         raise failures[0]
     return opened
+
+
+def make_disk(opened: OpenedDirectory, config: StorageConfig, environment: Environment, events: SyncEvents[Partition]) -> Disk:
+    """Makes the disk of an opened directory, with threads and a sync scheduler of its own."""
+    number, scanned, files = opened
+    syncing = environment.offload(f"sync-{number}", 1)
+    path, fs = scanned.directory.path, environment.fs
+    scheduler = SyncScheduler(path, fs, syncing, events, environment.open_files, hang_s=config.sync_hang_s)
+    threads = environment.offload(f"logs-{number}", LOGS_AT_ONCE)
+    logs, clean_logs = (
+        BatchedOffload(threads, LOGS_AT_ONCE),
+        BatchedOffload(threads, CLEAN_LOGS_AT_ONCE, threads_max=LOGS_AT_ONCE),
+    )
+    return Disk(scanned, scheduler, files, logs, clean_logs, environment.offload(f"reads-{number}", READS_AT_ONCE))
 
 
 async def _refuse_copies(threads_of: Mapping[str, Offload], fs: FileSystem) -> None:
@@ -79,8 +97,6 @@ async def _refuse_copies(threads_of: Mapping[str, Offload], fs: FileSystem) -> N
         if directory_id is None:
             continue
         if directory_id in path_by_id:
-            for threads in threads_of.values():
-                threads.close()
             raise DirectoryDamaged(
                 f"{path} is a copy of {path_by_id[directory_id]}: both have the id {encode_id(directory_id)}; "
                 "leave one of them out of the node's log directories, or empty the copy"

@@ -5,7 +5,7 @@ The directory's own thread asks the file system. A disk that hangs keeps that th
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -127,7 +127,7 @@ class DiskSpace(Collector):
         self,
         fs: FileSystem,
         free_percent_min: int,
-        disks: Callable[[], Disks],
+        disks: Disks,
         retired: set[str],
         logs_bytes: Callable[[], dict[str, int]],
     ) -> None:
@@ -144,9 +144,9 @@ class DiskSpace(Collector):
         self._unread_lines = LimitedLines(log, WARNING_S, self._loop)
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self, disks: Sequence[Disk]) -> None:
+    def start(self) -> None:
         """Each disk has a task: one that hangs must not hold up another."""
-        self._tasks = [self._loop.create_task(self._watch(disk), name=f"space of {disk.path}") for disk in disks]
+        self._tasks = [self._loop.create_task(self._watch(disk), name=f"space of {disk.path}") for disk in self._disks.all]
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -187,5 +187,5 @@ class DiskSpace(Collector):
         readings = {
             path: reading for path, reading in self._readings.items() if reading.at >= not_before and path not in self._retired
         }
-        full = {disk.path: disk.sync.room.full for disk in self._disks().usable}
+        full = {disk.path: disk.sync.room.full for disk in self._disks.usable}
         yield from DirectoryGauges(readings, self._logs_bytes(), full, self._retired).collect()

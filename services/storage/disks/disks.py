@@ -268,13 +268,11 @@ class Disk:
             work(path)
 
     def close(self) -> None:
-        """Frees the directory for the next process."""
+        """Ends its syncs and the threads of its logs. Who opened the directory ends `files`, and frees the directory."""
         self.sync.close()
-        self.files.close()
         self.clean_logs.close()
         self.logs.close()
         self.reads.close()
-        self.directory.close()
 
 
 class Disks:

@@ -33,7 +33,9 @@ def broken_in_gateway(world: World, life: Life) -> str:
 
 def broken_in_storage(node: StorageNode) -> str:
     """What is in a log and not on the disk is owed a sync, and the states and timers of each directory's rounds agree."""
-    for disk in node.disks.all:
+    if not node.is_open:
+        return ""
+    for disk in node.opened.disks.all:
         if what := disk.sync.broken_invariant():
             return f"{disk.path}: {what}"
     for partition in node.partitions.by_key.values():

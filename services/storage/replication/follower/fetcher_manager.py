@@ -139,6 +139,13 @@ class FetcherManager:
         for fetcher in self._fetchers.values():
             self._connect_to_leader(fetcher)
 
+    def end(self) -> None:
+        """Pulls no more: leaders must not take a node that stops back into their ISRs."""
+        self._registered = False
+        self._connected.clear()
+        for fetcher in self._fetchers.values():
+            self._swap_client(fetcher, None)
+
     def follow_image(self, old: ClusterImage, new: ClusterImage) -> None:
         """Takes new addresses and incarnations of leaders."""
         if new.members(STORAGE) is not old.members(STORAGE):

@@ -59,7 +59,9 @@ class Gate:
                     parsed = self._read_header(exchange, frame)
                 shortcut.misses += 1
             if parsed is not None:
-                self._begin_parsed(exchange, *parsed)
+                served, reader = parsed
+                if not served.begin(self._data_path, exchange, reader):
+                    self._begin_with_handler(exchange, served, reader)
         except ProtocolError as error:
             exchange.connection.close("malformed", str(error))
         except Exception:
@@ -91,10 +93,8 @@ class Gate:
             return None
         return served, reader
 
-    def _begin_parsed(self, exchange: Exchange, served: ServedApi, reader: Reader) -> None:
-        """Raises ProtocolError."""
-        if served.begin(self._data_path, exchange, reader):
-            return
+    def _begin_with_handler(self, exchange: Exchange, served: ServedApi, reader: Reader) -> None:
+        """Reads the request and begins a task of its handler, unless a shortcut answers it. Raises ProtocolError."""
         reader.elements_left = served.api.elements_max
         request = served.api.read_request(reader, exchange.api_version)
         reader.expect_end()

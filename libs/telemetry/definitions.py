@@ -127,9 +127,10 @@ class MetricSet(Collector):
 
     def __init_subclass__(cls) -> None:
         declared = {name: each for name, each in vars(cls).items() if isinstance(getattr(each, "definition", None), Definition)}
-        cls.definitions = {name: each.definition for name, each in declared.items()}
-        cls._kept = {name: each for name, each in declared.items() if isinstance(each, Kept)}
-        for name in cls._kept:
+        kept = {name: each for name, each in declared.items() if isinstance(each, Kept)}
+        cls.definitions = {**cls.definitions, **{name: each.definition for name, each in declared.items()}}
+        cls._kept = {**cls._kept, **kept}
+        for name in kept:
             delattr(cls, name)  # without `__init__`, a count would add to the declaration
 
     def __init__(self) -> None:

@@ -67,7 +67,8 @@ NOT_CONTROLLER = int(ErrorCode.NOT_CONTROLLER)
 FOLLOW_CONTROLLER_S = 0.05
 PRODUCER_IDS_S_MAX = 5.0
 LISTINGS_MAX = 4
-"""The listings of groups and transactional ids at a time. Each holds its shards' answers, and a copy of them."""
+"""The listings of groups and transactional ids at a time. Each holds its shards' answers, and a copy of them. The frame with its
+header, one copy more, is made afterwards."""
 
 
 class Gateway:

@@ -14,6 +14,9 @@ class GroupCoordinatorConfig(ServiceConfig):
     lag_series_max: int = 300
     """Maximum number of group partitions exported as lag metrics, three time series each. 0 disables them. `/debug/groups/NAME`
     shows the lag in any case."""
+    shortcuts: bool = True
+    """Whether OffsetCommits that repeat an earlier one of their member are recognised. false, for diagnosis: each is parsed.
+    Answers are the same."""
 
     def __post_init__(self) -> None:
         require_rpc_address(self, "group coordinator")

@@ -64,6 +64,7 @@ async def serve(
             verification,
             lambda: coordinator.topics,
             coordinator.open_epoch,
+            shortcuts=config.shortcuts,
         )
         markers = TransactionMarkers(coordinator.shards, lambda: coordinator.image, verification)
         return coordinator, _Requests(clients, markers, verification)

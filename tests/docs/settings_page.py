@@ -164,6 +164,8 @@ def _default(field: "dataclasses.Field[Any]") -> str:
             return f"`{text}`"
         case tuple(items):
             return f"`{','.join(map(str, items))}`"
+        case bool(is_on):
+            return str(is_on).lower()
         case number:
             return f"{number:,}"
 

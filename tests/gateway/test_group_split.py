@@ -11,6 +11,7 @@ from libs.wire.messages import consumer_group_describe, delete_groups, describe_
 from libs.wire.primitives import Reader
 from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import RequestContext
+from services.gateway.groups import split
 from services.gateway.handlers import consumer_group_describe as consumer_group_describe_handler
 from services.gateway.handlers import delete_groups as delete_groups_handler
 from services.gateway.handlers import describe_groups as describe_groups_handler
@@ -196,6 +197,16 @@ async def test_a_listing_beyond_the_most_at_a_time_asks_no_shard_until_another_i
     answers = await asyncio.gather(*listings[1:])
     assert all(isinstance(answer, WrittenBody) for answer in answers)
     assert gateway.under_way == 5
+
+
+async def test_a_listing_that_waits_too_long_for_others_is_told_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = ShardsAnswerWhenTold(Cluster(topics={"__consumer_offsets": (1, 2, 3, 1)}, owners={1: "2@1"}))
+    monkeypatch.setattr(split, "LISTING_WAIT_S", 0.01)
+    await gateway.listings.acquire()
+    response = await list_groups_handler.handle(gateway, context(5, 2), list_groups.ListGroupsRequest())
+    assert isinstance(response, list_groups.ListGroupsResponse)
+    assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert gateway.under_way == 0
 
 
 # --- by the wire ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Answers are byte for byte the same with shortcuts and without, and with them every shortcut is taken."""
 
+import gc
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -322,6 +324,35 @@ async def test_a_topic_that_is_made_anew_is_written_and_read_by_its_new_id(rig: 
     assert await gateway.wait_for_revision(rig.store.keyspace.revision, 10)
     assert [await ids() for _ in range(2)] == [(another, another)] * 2
     assert {type(each) for each in shortcuts_of(gateway)} == {ProduceShortcut, FetchShortcut}
+
+
+async def test_an_idle_connection_holds_no_former_image() -> None:
+    """A consumer joins once, and its connection lives for days."""
+    ports, directory = reserve_ports(10), Path(tempfile.mkdtemp(prefix="pst"))
+    cluster = Cluster(ports, directory)
+    try:
+        await cluster.start(shortcuts=True)
+        rig, gateway = cluster.rig, cluster.rig.gateway
+        assert gateway is not None
+        client = await rig.client(1)
+        for key, version, body in (
+            produce(9),
+            fetch(12, 0),
+            (ApiKey.SYNC_GROUP, 5, request_body(ApiKey.SYNC_GROUP, 5, RELAYED[ApiKey.SYNC_GROUP](0))),
+        ):
+            send(client, key, version, body)
+            await client.answer()
+        assert {type(each) for each in shortcuts_of(gateway)} == {ProduceShortcut, FetchShortcut, RelayShortcut}
+        former = gateway.data_path.routes
+        member = Member(TRANSACTION_COORDINATOR, 1, 2, HOST_ID, unix_address=cluster.transactions.address)
+        await rig.put(keys.member(TRANSACTION_COORDINATOR, 1), member)
+        await until(lambda: gateway.data_path.routes.image.members(TRANSACTION_COORDINATOR)[1].incarnation == 2)
+        gc.collect()
+        assert sys.getrefcount(former) == 2, "this test's own, and the argument's"
+    finally:
+        await cluster.stop()
+        shutil.rmtree(directory)
+        ports.release()
 
 
 def shortcuts_of(gateway: Gateway) -> Iterator[object]:

@@ -99,7 +99,7 @@ def bodies(requests: list[OffsetCommitRequest], version: int, random: Random) ->
 def test_whatever_comes_is_read_and_answered_as_by_the_codec(
     requests: list[OffsetCommitRequest], version: int, responses: list[OffsetCommitResponse], seed: int
 ) -> None:
-    templates, random = CommitTemplates(), Random(seed)
+    templates, random = CommitTemplates(enabled=True), Random(seed)
     for body in [*[body_of(request, version) for request in requests], *bodies(requests, version, random)]:
         try:
             expected = API.read(memoryview(body), version)
@@ -115,28 +115,35 @@ def test_whatever_comes_is_read_and_answered_as_by_the_codec(
 
 def test_the_mark_is_nothing_that_a_request_may_not_say() -> None:
     assert not any(MARK.startswith(MARK[at:]) for at in range(1, len(MARK)))
-    templates = CommitTemplates()
+    templates = CommitTemplates(enabled=True)
     for offset in (1, 2, 3):
         request = commit(offset, member="m")
         request.topics[0].name = MARK.decode()
         assert templates.read(body_of(request, 9), 9)[0] == request
 
 
+def test_none_is_kept_where_they_are_switched_off() -> None:
+    templates = CommitTemplates(enabled=False)
+    for offset in (1, 2, 3):
+        assert templates.read(body_of(commit(offset), 9), 9)[0] == commit(offset)
+    assert len(templates) == 0
+
+
 def test_a_commit_like_the_last_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    templates = CommitTemplates()
+    templates = CommitTemplates(enabled=True)
     templates.read(body_of(commit(1), 9), 9)
     monkeypatch.setattr(commit_templates, "_COMMIT", None)
     assert templates.read(body_of(commit(77, epoch=9), 9), 9)[0] == commit(77, epoch=9)
 
 
 def test_the_next_request_does_not_change_earlier_ones() -> None:
-    templates = CommitTemplates()
+    templates = CommitTemplates(enabled=True)
     requests = [templates.read(body_of(commit(offset), 9), 9)[0] for offset in (1, 2, 3)]
     assert requests == [commit(1), commit(2), commit(3)]
 
 
 def test_each_member_has_its_own() -> None:
-    templates = CommitTemplates()
+    templates = CommitTemplates(enabled=True)
     for round_ in range(3):
         for member in ("m", "n"):
             templates.read(body_of(commit(round_, member=member), 9), 9)
@@ -145,7 +152,7 @@ def test_each_member_has_its_own() -> None:
 
 
 def test_a_member_that_commits_something_else_from_now_on_is_learnt_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    templates = CommitTemplates()
+    templates = CommitTemplates(enabled=True)
     templates.read(body_of(commit(1), 9), 9)
     for _ in range(MISSES_MAX):
         templates.read(body_of(commit(1, metadata="said"), 9), 9)
@@ -154,7 +161,7 @@ def test_a_member_that_commits_something_else_from_now_on_is_learnt_anew(monkeyp
 
 
 def test_large_requests_and_countless_members_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    templates = CommitTemplates()
+    templates = CommitTemplates(enabled=True)
     templates.read(body_of(commit(1, metadata="x" * BODY_BYTES_MAX), 9), 9)
     assert len(templates) == 0
     monkeypatch.setattr(commit_templates, "TEMPLATES_MAX", 3)
@@ -166,4 +173,4 @@ def test_large_requests_and_countless_members_are_not_remembered(monkeypatch: py
 def test_a_request_of_countless_elements_is_refused_as_by_the_codec() -> None:
     body = body_of(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic(name="")] * (GROUP_ELEMENTS_MAX + 1)), 9)
     with pytest.raises(ProtocolError):
-        CommitTemplates().read(body, 9)
+        CommitTemplates(enabled=True).read(body, 9)

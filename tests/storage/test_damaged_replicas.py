@@ -21,7 +21,7 @@ from tests.support.polling import until
 
 
 class PlayedController:
-    """ElectedController, and told of withdrawn replicas."""
+    """Elected, and told of withdrawn replicas."""
 
     def __init__(self, cluster: StorageCluster, sockets: Path) -> None:
         self.withdrawals: list[Withdraw] = []

@@ -63,6 +63,18 @@ def test_each_set_of_metrics_counts_for_itself() -> None:
     assert (other.written, other.appends, other.durations.count) == (0, {}, 0)
 
 
+class MoreMeters(Meters):
+    read: int = CounterDefinition(name="penstock_read", help="Read.", healthy="any").kept()
+
+
+def test_a_set_of_metrics_has_those_of_its_parent_first() -> None:
+    meters = MoreMeters()
+    meters.written += 2
+    meters.read += 1
+    names = [family.name for family in meters.collect()]
+    assert names == [*[family.name for family in Meters().collect()], "penstock_read"]
+
+
 def test_a_declaration_is_no_default_on_which_a_count_could_add() -> None:
     assert not hasattr(Meters, "written")
     assert list(Meters.definitions) == ["appends", "durations", "errors", "written", "partitions"]

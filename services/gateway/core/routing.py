@@ -31,14 +31,16 @@ class TopicRoute:
 class Routes:
     """The topic routes of one image, made at their first use: a hot topic costs one dict lookup a request.
 
-    `former` are the routes of the image before. Their addresses are kept where they are still valid, or where no gateway is a
-    member. `gone` are gateways that have ended and are still members.
+    `generation` rises with each image of this process. Whoever has looked something up here keeps that number, and not the
+    routes, which hold a whole image. `former` are the routes of the image before. Their addresses are kept where they are still
+    valid, or where no gateway is a member. `gone` are gateways that have ended and are still members.
     """
 
-    __slots__ = ("_by_id", "_by_name", "addresses", "image")
+    __slots__ = ("_by_id", "_by_name", "addresses", "generation", "image")
 
     def __init__(self, image: ClusterImage, former: "Routes | None" = None, gone: EndedGateways = NONE_ENDED) -> None:
         self.image = image
+        self.generation: int = former.generation + 1 if former is not None else 0
         before = former.addresses if former is not None else None
         same = before is not None and before.serves(image, gone)
         self.addresses: Addresses = before if before is not None and same else Addresses(image, gone, before)

@@ -140,8 +140,8 @@ class Exchange(Turn):
 class Shortcut(Protocol):
     """A way to begin a request that repeats an earlier one of its connection, without parsing it.
 
-    The gate calls `renew`, if `routes` are not the newest; `match`; its own checks; `begin`. Later ones may begin more than one
-    request at the end of a read: `begin` may stage a request, as a Produce's does, and the gate ends each turn.
+    The gate calls `renew`, if `generation` is not the newest; `match`; its own checks; `begin`. Later shortcuts may begin more
+    than one request at the end of a read: `begin` may stage a request, as a Produce's does, and the connection ends each turn.
     """
 
     @property
@@ -158,8 +158,9 @@ class Shortcut(Protocol):
         with each request."""
 
     @property
-    def routes(self) -> Routes:
-        """What it depends on. All that it has looked up in an image, it looked up in these."""
+    def generation(self) -> int:
+        """What it depends on: all that it has looked up in an image, it looked up in the routes of this generation. It keeps no
+        routes, since a connection may live for days, and would hold an old image all the while."""
 
     def renew(self, routes: Routes) -> None:
         """Looks it up again, in the routes of another image."""

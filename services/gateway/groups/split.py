@@ -3,21 +3,24 @@
 Each shard's owner gets its own, and the answers keep the order of the request."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.errors import ErrorCode
-from libs.wire.listings import Listing, take_apart
+from libs.wire.listings import Listing, join, take_apart
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.gateway.core.addresses import BOOTSTRAP
 from services.gateway.core.coordinator_shards import CoordinatorShards
+from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 G = TypeVar("G")
 A = TypeVar("A")
+
+LISTING_WAIT_S = 5.0
 
 UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -51,6 +54,25 @@ async def ask_all(
     if error:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error, []
     return 0, listings
+
+
+async def list_all(
+    gateway: GatewayState, context: RequestContext, key: ApiKey, body: bytes, unknown_states: Sequence[str] = ()
+) -> WrittenBody | int:
+    """The whole answer of ListGroups or ListTransactions, or an error. `unknown_states` is of ListTransactions.
+
+    Listings wait for each other, at most for `LISTING_WAIT_S`. Then clients are told to retry.
+    """
+    try:
+        async with asyncio.timeout(LISTING_WAIT_S):
+            await gateway.listings.acquire()
+    except TimeoutError:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    try:
+        error, listings = await ask_all(gateway, context, key, body)
+        return error or WrittenBody(join(key, listings, context.api_version, unknown_states))
+    finally:
+        gateway.listings.release()
 
 
 def _shards_of(gateway: GatewayState, key: ApiKey) -> CoordinatorShards:

@@ -13,23 +13,19 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
-from libs.wire.listings import join
 from libs.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse, write_request
 from libs.wire.primitives import Writer
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.groups.split import ask_all
+from services.gateway.groups.split import list_all
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | WrittenBody:
     writer = Writer()
     write_request(writer, request, context.api_version)
-    async with gateway.listings:
-        error, listings = await ask_all(gateway, context, ApiKey.LIST_GROUPS, bytes(writer.buffer))
-        if error:
-            return ListGroupsResponse(error_code=error)
-        return WrittenBody(join(ApiKey.LIST_GROUPS, listings, context.api_version))
+    answer = await list_all(gateway, context, ApiKey.LIST_GROUPS, bytes(writer.buffer))
+    return ListGroupsResponse(error_code=answer) if isinstance(answer, int) else answer
 
 
 SERVED_API: Final = ServedApi(APIS[ApiKey.LIST_GROUPS], handle)

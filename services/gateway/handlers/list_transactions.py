@@ -13,14 +13,13 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
-from libs.wire.listings import join
 from libs.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, write_request
 from libs.wire.primitives import Writer
 from libs.wire.transaction_states import STATES
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.groups.split import ask_all
+from services.gateway.groups.split import list_all
 
 
 async def handle(
@@ -28,12 +27,9 @@ async def handle(
 ) -> ListTransactionsResponse | WrittenBody:
     writer = Writer()
     write_request(writer, request, context.api_version)
-    async with gateway.listings:
-        error, listings = await ask_all(gateway, context, ApiKey.LIST_TRANSACTIONS, bytes(writer.buffer))
-        if error:
-            return ListTransactionsResponse(error_code=error)
-        unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
-        return WrittenBody(join(ApiKey.LIST_TRANSACTIONS, listings, context.api_version, unknown))
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
+    answer = await list_all(gateway, context, ApiKey.LIST_TRANSACTIONS, bytes(writer.buffer), unknown)
+    return ListTransactionsResponse(error_code=answer) if isinstance(answer, int) else answer
 
 
 SERVED_API: Final = ServedApi(APIS[ApiKey.LIST_TRANSACTIONS], handle)

@@ -42,8 +42,9 @@ class Gate:
         try:
             shortcut, match = exchange.connection.shortcuts.by_api.get(exchange.api_key), None
             if shortcut is not None:
-                if shortcut.routes is not self._data_path.routes:
-                    shortcut.renew(self._data_path.routes)
+                routes = self._data_path.routes
+                if shortcut.generation != routes.generation:
+                    shortcut.renew(routes)
                 match = shortcut.match(frame)
             parsed: tuple[ServedApi, Reader] | None = None
             if shortcut is not None and match is not None:

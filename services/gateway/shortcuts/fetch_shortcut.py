@@ -21,10 +21,10 @@ from services.gateway.shortcuts import offset_lookups, sequential_fetch_cache
 
 
 class FetchShortcut:
-    """The shortcut of one partition's Fetches. `topic` is the one in `routes`; None: it is unknown there."""
+    """The shortcut of one partition's Fetches. `topic` is None where it is unknown."""
 
     misses_max: Final = 8
-    __slots__ = ("_data_path", "client_id", "match", "misses", "routes", "template", "topic", "version")
+    __slots__ = ("_data_path", "client_id", "generation", "match", "misses", "template", "topic", "version")
 
     def __init__(self, data_path: DataPath, template: FetchTemplate) -> None:
         self.version = template.version
@@ -37,7 +37,7 @@ class FetchShortcut:
         self.renew(data_path.routes)
 
     def renew(self, routes: Routes) -> None:
-        self.routes = routes
+        self.generation = routes.generation
         wanted = self.template.request.topics[0]
         self.topic = routes.topic_by_id(wanted.topic_id) if wanted.topic_id is not None else routes.topic(wanted.name or "")
 
@@ -57,7 +57,7 @@ class FetchShortcut:
     ) -> None:
         """Keeps what a leader's answer about `topic_id` says about the next fetch. `parts` are the bytes of its records."""
         data_path = self._data_path
-        if self.routes is not data_path.routes:
+        if self.generation != data_path.routes.generation:
             self.renew(data_path.routes)
         sequential_fetch_cache.learn(data_path, self.template, self.topic, node, incarnation, topic_id, fetched, parts)
 

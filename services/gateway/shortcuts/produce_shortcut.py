@@ -15,10 +15,10 @@ from services.gateway.produce.produce_response import FIRST_WITH_HINTS, fill_in,
 
 
 class ProduceShortcut:
-    """The shortcut of one topic's Produces with one batch. `topic` is None where the gateway refuses them in `routes`."""
+    """The shortcut of one topic's Produces with one batch. `topic` is None where the gateway refuses them."""
 
     misses_max: Final = 8
-    __slots__ = ("_data_path", "_template", "client_id", "match", "misses", "routes", "topic", "version")
+    __slots__ = ("_data_path", "_template", "client_id", "generation", "match", "misses", "topic", "version")
 
     def __init__(self, data_path: DataPath, template: ProduceTemplate) -> None:
         self.version = template.version
@@ -31,7 +31,7 @@ class ProduceShortcut:
         self.renew(data_path.routes)
 
     def renew(self, routes: Routes) -> None:
-        template, self.routes = self._template, routes
+        template, self.generation = self._template, routes.generation
         topic = routes.topic(template.name) if template.name is not None else routes.topic_by_id(template.topic_id or b"")
         self.topic = None if topic is None or topic.internal or topic.name in INTERNAL_TOPICS else topic
 

@@ -19,20 +19,20 @@ class RelayShortcut:
     """The shortcut of one API and key."""
 
     misses_max: Final = 1
-    __slots__ = ("_coordinators", "_key", "_meters", "client_id", "match", "misses", "routes", "version")
+    __slots__ = ("_coordinators", "_key", "_meters", "client_id", "generation", "match", "misses", "version")
 
     def __init__(self, data_path: DataPath, coordinators: Coordinators, template: RelayTemplate) -> None:
         self.version = template.version
         self.client_id = template.client_id
         self.misses = 0
         self.match = template.match
-        self.routes = data_path.routes
+        self.generation = data_path.routes.generation
         self._key = template.key
         self._coordinators = coordinators
         self._meters = data_path.meters
 
     def renew(self, routes: Routes) -> None:
-        self.routes = routes
+        self.generation = routes.generation
 
     def begin(self, exchange: Exchange, body: memoryview) -> bool:
         RelayedRequest(self._coordinators, self._meters, exchange, self._key, bytes(body)).start()

@@ -123,7 +123,10 @@ class GroupViews:
         for index, table in enumerate(tables):
             async for names in _by_turns([[*table]]):
                 total += sum(map(table.size, names))
-                groups = nsmallest(at_most, chain(groups, ((name, index) for name in names)))
+                last = groups[-1] if len(groups) == at_most else None
+                before = [place for place in ((name, index) for name in names) if last is None or place < last]
+                if before:
+                    groups = sorted([*groups, *before])[:at_most]
         committed: list[OffsetCommitted] = []
         for name, index in groups:
             if len(committed) < at_most:

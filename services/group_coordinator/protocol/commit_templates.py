@@ -31,6 +31,8 @@ MISSES_MAX: Final = 8
 
 _COMMIT: Final[Api] = GROUP_APIS[ApiKey.OFFSET_COMMIT]
 _FIRST_FLEXIBLE: Final = first_flexible(ApiKey.OFFSET_COMMIT)
+_NEVER: Final = 1 << 15
+"""A version that no request has."""
 _ONE_BYTE: Final = 0x80
 """Compact lengths below this take one byte."""
 MARK: Final = bytes(range(1, 13))
@@ -100,9 +102,10 @@ def learn(request: OffsetCommitRequest, version: int) -> CommitTemplate | None:
 
 
 class CommitTemplates:
-    """The templates of all members that commit here."""
+    """The templates of all members that commit here. None is kept if they are switched off."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, enabled: bool) -> None:
+        self._first_version = _FIRST_FLEXIBLE if enabled else _NEVER
         self._templates: dict[tuple[int, bytes], CommitTemplate] = {}
 
     def __len__(self) -> int:
@@ -110,7 +113,7 @@ class CommitTemplates:
 
     def read(self, body: bytes, version: int) -> tuple[OffsetCommitRequest, Write]:
         """The request, and the function that writes its response. Raises ProtocolError for anything but one whole request."""
-        member = _member(body) if version >= _FIRST_FLEXIBLE and len(body) <= BODY_BYTES_MAX else None
+        member = _member(body) if version >= self._first_version and len(body) <= BODY_BYTES_MAX else None
         if member is None:
             return _COMMIT.read(memoryview(body), version), partial(_COMMIT.written, version=version)
         template = self._templates.get((version, member))

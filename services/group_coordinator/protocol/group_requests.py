@@ -37,13 +37,15 @@ class GroupRequests(ClientRequests[RequestEvent, Reply]):
         verification: CommitVerification,
         topics: Callable[[], TopicsView],
         open_epoch: Callable[[int, int], int | None],
+        *,
+        shortcuts: bool,
     ) -> None:
         super().__init__(ASK_GROUPS, GROUP_APIS, shards, count)
         self._random = random
         self._verification = verification
         self._topics = topics
         self._open_epoch = open_epoch
-        self._commits = CommitTemplates()
+        self._commits = CommitTemplates(enabled=shortcuts)
 
     def decode(self, api: Api, version: int, body: bytes, client_id: str, client_host: str) -> tuple[RequestEvent, Write]:
         request: Any

@@ -4,9 +4,10 @@ An append lies in the page cache, and only a *round* of syncs makes it survive a
 partition and for many. So a directory has one round in flight, and what is appended meanwhile waits for the next one.
 
 A partition *owes* a round from the fact that makes its log differ from the disk until a round that began after that fact has
-ended well. It may owe for several reasons at once. So it is in several states at once, each of which is a reason, and `CLEAN`
-means that there is none. A fact moves a partition along each row of `PARTITION_TRANSITIONS` whose state it is in. Rows of
-`CLEAN` always apply: they add a reason to whatever there is.
+ended well. A node that stops drops what is owed, and the next start finds it in the log. A partition may owe for several reasons
+at once. So it is in several states at once, each of which is a reason, and `CLEAN` means that there is none. A fact moves a
+partition along each row of `PARTITION_TRANSITIONS` whose state it is in. Rows of `CLEAN` always apply: they add a reason to
+whatever there is.
 
 A round looks at all that is dirty when it begins, in the order in which it became so, and at the first of those that were
 requested. It takes a partition whole: every other reason ends, and what is appended from then on is owed anew. After a good end

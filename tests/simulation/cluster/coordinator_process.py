@@ -8,13 +8,15 @@ from services.transaction_coordinator import process as transaction_process
 from services.transaction_coordinator.config import TransactionCoordinatorConfig
 from services.transaction_coordinator.coordinator import TransactionCoordinator
 from tests.simulation.cluster.processes import RPC_PORT, Process
+from tests.support.shortcut_halves import has_shortcuts
 
 
 class CoordinatorProcess(Process):
     role = "group_coordinator"
 
     async def serve(self, lifecycle: Lifecycle) -> None:
-        config = GroupCoordinatorConfig(node_id=self.node_id, etcd=(), data_dir="/data", rpc_tcp=f"{self.host}:{RPC_PORT}")
+        address, shortcuts = f"{self.host}:{RPC_PORT}", has_shortcuts(self.world.seed)
+        config = GroupCoordinatorConfig(node_id=self.node_id, etcd=(), data_dir="/data", rpc_tcp=address, shortcuts=shortcuts)
 
         async def built(coordinator: GroupCoordinator) -> None:
             self.what = coordinator

@@ -108,7 +108,7 @@ def test_a_topic_that_no_copy_knows_comes_back_from_its_directories(seed: int, e
 
 @SEEDS
 def test_a_partition_that_moved_since_all_copies_were_made_is_led_by_a_node_that_holds_it(seed: int) -> None:
-    """The former replicas have removed it. ElectedController among themselves, they would lead with empty logs."""
+    """The former replicas have removed it. Elected among themselves, they would lead with empty logs."""
 
     async def scenario(cluster: Cluster) -> None:
         client = Client(cluster)

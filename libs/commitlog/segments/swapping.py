@@ -71,7 +71,7 @@ class SegmentSwap:
         self._under_lineage(lambda: self._make_way(fs))
         fs.fsync_directory(self.directory)
         contiguity.note_swap(fs, self.directory, self.noted, self.unlisted)
-        staged = self._under_lineage(lambda: self._call_swap(fs))
+        staged = self._under_lineage(lambda: self._name_as_swap(fs))
         fs.fsync_directory(self.directory)
         if staged:
             self.transaction_index = read_file(fs, path_of(self.directory, self.base_offset, TRANSACTION_INDEX + SWAP))
@@ -134,7 +134,7 @@ class SegmentSwap:
                 if base in self.sources:
                     fs.unlink(path_of(self.directory, base, suffix + DELETED))
 
-    def _call_swap(self, fs: FileSystem) -> None:
+    def _name_as_swap(self, fs: FileSystem) -> None:
         for path in segment_files(fs, self.directory, self.base_offset, CLEANED):
             fs.rename(path, path.removesuffix(CLEANED) + SWAP)
 

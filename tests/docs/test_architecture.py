@@ -1,4 +1,4 @@
-"""The names in documents: files, functions in them, links and make targets exist."""
+"""The names in documents and docstrings: files, functions in them, links and make targets exist."""
 
 import ast
 import re
@@ -58,6 +58,42 @@ def test_every_path_that_a_page_names_exists(page: str) -> None:
 def test_every_function_that_a_page_names_is_in_that_file(page: str) -> None:
     named = [(path, name) for path, name in NAME.findall(text_of(page)) if (ROOT / path).exists()]
     assert [f"{path}:{name}" for path, name in named if name not in names_in(ROOT / path)] == []
+
+
+PACKAGES = [f"{top}/{each.parent.name}" for top in ("libs", "services") for each in sorted((ROOT / top).glob("*/__init__.py"))]
+SHORT = re.compile(r"`((?:[\w-]+/)*[a-z]\w*\.py)(?::([\w.]+))?`")
+PLAIN = re.compile(r"(?<![\w/.-])(?:docs|libs|services|tests)/[\w./-]*\w\.(?:py|md|json)")
+
+
+@cache
+def modules_by_name() -> dict[str, list[Path]]:
+    modules: dict[str, list[Path]] = {}
+    for top in ("libs", "services", "tests"):
+        for module in (ROOT / top).rglob("*.py"):
+            modules.setdefault(module.name, []).append(module)
+    return modules
+
+
+def docstrings_of(module: Path) -> str:
+    """Those of the module, its classes and functions, and of attributes."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    lines = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return "\n".join(line.value for line in lines if isinstance(line, ast.Constant) and isinstance(line.value, str))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_file_and_function_that_a_docstring_names_exists(package: str) -> None:
+    """A module may be named by the end of its path, such as `core/shard.py`."""
+    wrong = []
+    for module in sorted((ROOT / package).rglob("*.py")):
+        text, here = docstrings_of(module), str(module.relative_to(ROOT))
+        for path, name in SHORT.findall(text):
+            namesakes = modules_by_name().get(path.rpartition("/")[2], [])
+            named = [each for each in namesakes if f"/{each.relative_to(ROOT)}".endswith(f"/{path}")]
+            if not named or (name and not any(name in names_in(each) for each in named)):
+                wrong.append(f"{here}: {path}:{name}")
+        wrong += [f"{here}: {path}" for path in (*PATH.findall(text), *PLAIN.findall(text)) if not (ROOT / path).exists()]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("page", PAGES)

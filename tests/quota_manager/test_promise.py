@@ -1,4 +1,4 @@
-"""The promise of docs/quotas.md on virtual time: over any time T, no more than limit x T, a burst, and what was on its way."""
+"""What quotas promise, on virtual time: over any time T, no more than limit x T, a burst, and what was on its way."""
 
 import pytest
 

@@ -1,2 +1,2 @@
-"""The methods of each service and their messages, as frozen dataclasses, one module per service. They import the RPC schema
-only."""
+"""The RPC methods and their messages, as frozen dataclasses, one module per subject: the methods of a storage node stand in five.
+They import nothing of the other rooms of RPC."""

@@ -140,8 +140,9 @@ class Exchange(Turn):
 class Shortcut(Protocol):
     """A way to begin a request that repeats an earlier one of its connection, without parsing it.
 
-    The gate calls `renew`, if `generation` is not the newest; `match`; its own checks; `begin`. Later shortcuts may begin more
-    than one request at the end of a read: `begin` may stage a request, as a Produce's does, and the connection ends each turn.
+    The gate calls `renew`, if `generation` is not the newest; `match`; its own checks; `begin`. `begin` may only stage a request,
+    as that of a Produce does: the connection flushes what was staged at the end of the turn. So later shortcuts may begin more
+    than one request at the end of a read.
     """
 
     @property
@@ -160,7 +161,11 @@ class Shortcut(Protocol):
     @property
     def generation(self) -> int:
         """What it depends on: all that it has looked up in an image, it looked up in the routes of this generation. It keeps no
-        routes, since a connection may live for days, and would hold an old image all the while."""
+        routes, since a connection may live for days, and would hold an old image all the while.
+
+        A Fetch that is answered here also rests on its leader's incarnation, on the file that the leader named, and on an answer
+        that is younger than `FRESH_S` (`services/gateway/core/sequential_reads.py`). `begin` checks these.
+        """
 
     def renew(self, routes: Routes) -> None:
         """Looks it up again, in the routes of another image."""

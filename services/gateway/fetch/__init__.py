@@ -1,2 +1,1 @@
-"""Fetch: requests that wait, the sequential fetch cache, and lookups in the leader's files. It imports `data_path` and
-`peers`."""
+"""Fetch: requests that wait, their responses, and ranges of a leader's files. It imports `data_path` and `peers`."""

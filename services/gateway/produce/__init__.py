@@ -1,1 +1,1 @@
-"""Produce: requests that wait for their batches, their responses, and producer ids. It imports `data_path` and `appends`."""
+"""Produce: requests that wait for their batches, and their responses. It imports `data_path` and `appends`."""

@@ -2,6 +2,10 @@
 
 A request that repeats an earlier one of its connection begins by a shortcut. Any other is parsed, and begins by its row in
 `services/gateway/handlers/__init__.py`.
+
+Nothing is authorized or throttled yet. What holds for a client or an API as a whole will stand in `Gate.begin`. Topics and groups
+are known later. The functions of an API's row will authorize those of a parsed request. A shortcut will authorize its own when
+it is learnt, and again in `renew`: ACLs will be among what it depends on.
 """
 
 import asyncio
@@ -52,7 +56,7 @@ class Gate:
                 exchange.correlation_id = _CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)[0]
             elif (parsed := self._read_header(exchange, frame)) is None:
                 return
-            # The gate: API, version and client are known, and nothing has begun. Here a request is refused, delayed or watched.
+            # The gate: API, version and client are known, and nothing has begun. Refusals and delays will stand here.
             if shortcut is not None:
                 if match is not None:
                     if shortcut.begin(exchange, match):

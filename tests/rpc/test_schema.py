@@ -68,6 +68,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         str: st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
         bytes: st.binary(max_size=20),
         bool: st.booleans(),
+        float: st.floats(allow_nan=False),
     }
     return simple[hint]
 

@@ -234,7 +234,9 @@ def test_whatever_was_touched_can_be_ended_and_deleted(cluster: Cluster) -> None
     for group in groups:
         empty(cluster, group)
     deleted = cluster.ask(ApiKey.DELETE_GROUPS, 1, {"groups_names": groups})
-    assert {result["error_code"] for result in deleted["results"]} <= {0}
+    # One may have ended by itself meanwhile: its members' sessions are as short as the bounds allow.
+    assert {result["error_code"] for result in deleted["results"]} <= {0, ErrorCode.GROUP_ID_NOT_FOUND}
+    assert cluster.ask(ApiKey.LIST_GROUPS, 2, {})["groups"] == []
     metadata = cluster.ask(ApiKey.METADATA, 4, {"topics": None, "allow_auto_topic_creation": False})
     names = [topic["name"] for topic in metadata["topics"] if not topic["is_internal"]]
     gone = cluster.ask(ApiKey.DELETE_TOPICS, 3, {"topic_names": names, "timeout_ms": 30_000})

@@ -95,7 +95,7 @@ class OneThread(Offload):
         try:
             callback(done)
         except Exception as error:
-            self._loop.call_exception_handler({"message": f"{self._name}: who was callback has failed", "exception": error})
+            self._loop.call_exception_handler({"message": f"{self._name}: a callback has failed", "exception": error})
 
     def _end(self) -> None:
         """Ends the thread, which closes the eventfd. Closed here, its number could be another file's when the thread writes to

@@ -1,7 +1,6 @@
 """Processes that should not run, that come back after a crash, or that run on another host."""
 
 import asyncio
-import contextlib
 import os
 import re
 import signal
@@ -18,6 +17,7 @@ from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import fetch_body, produce_body
 from tests.storage.cluster import batch
 from tests.support.cluster_harness import LocalCluster
+from tests.support.open_files import open_files
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT
 from tests.system.faults.produce_run import ProduceRun, Tail
@@ -142,13 +142,5 @@ def test_a_gateway_on_another_host_serves_by_tcp_what_it_cannot_share(topic: str
             tail.catch_up(run)
         run.check(cluster.bootstrap)
         assert cluster.log("gateway-1").count("address=tcp:") >= 2
-        assert not [name for name in descriptors(cluster.pid("gateway-1")) if f"{topic}-" in name]
+        assert not [name for name in open_files(cluster.pid("gateway-1")) if f"{topic}-" in name]
         assert "address=unix:" not in cluster.log("gateway-1")
-
-
-def descriptors(pid: int) -> list[str]:
-    found = []
-    for path in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            found.append(os.readlink(path))
-    return found

@@ -7,6 +7,7 @@ from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import RawClient, fetch_body, produce_body
 from tests.storage.cluster import batch
 from tests.support.cluster_harness import LocalCluster
+from tests.support.open_files import open_files
 from tests.system.faults.conftest import ONE_REPLICA
 from tests.system.faults.raw_connection import raw_client
 from tests.system.faults.system_calls import traced
@@ -44,7 +45,7 @@ async def test_a_megabyte_leaves_another_host_by_sendfile_and_its_storage_node_r
                 traced(cluster.pid("gateway-1"), "-e", "trace=sendfile") as gateway,
             ):
                 found = await fetch(client, topic)
-        gateway_files = [os.readlink(path) for path in os.scandir(f"/proc/{cluster.pid('gateway-1')}/fd")]
+        gateway_files = open_files(cluster.pid("gateway-1"))
     assert found[HEADER_BYTES:] == records[HEADER_BYTES:]
     of_log = re.compile(rf"/{topic}-0/\d+\.log")
     sent = [call for call in storage.of("sendfile") if call.result > 0 and of_log.search(call.arguments)]

@@ -12,6 +12,7 @@ from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import RawClient, fetch_body, produce_body
 from tests.storage.cluster import batch
 from tests.support.cluster_harness import LocalCluster
+from tests.support.open_files import open_files
 from tests.system.faults.conftest import ONE_REPLICA
 from tests.system.faults.placement import leaders
 from tests.system.faults.raw_connection import raw_client
@@ -88,11 +89,7 @@ async def test_a_storage_node_maps_sealed_indexes_and_nothing_else_of_a_log(clus
 
 def sockets(pid: int) -> set[str]:
     """Their inodes."""
-    found = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            found.update(re.findall(r"^socket:\[(\d+)\]$", os.readlink(descriptor)))
-    return found
+    return {name[1] for file in open_files(pid) if (name := re.fullmatch(r"socket:\[(\d+)\]", file))}
 
 
 async def test_an_acks_all_answer_leaves_after_the_syncs_that_cover_it(cluster: LocalCluster, topic: str) -> None:

@@ -6,7 +6,7 @@ from tests.compat.kafka.tools import run_compaction_tester
 
 
 def test_kafkas_compaction_tester_finds_the_last_value_of_every_key_and_less_than_it_wrote(bootstrap: str) -> None:
-    amount = ("--messages", "100000", "--topics", "2", "--duplicates", "50", "--percent-deletes", "10", "--sleep", "4")
+    amount = ("--messages", "100000", "--topics", "2", "--duplicates", "50", "--percent-deletes", "10", "--sleep", "15")
     said = run_compaction_tester("--bootstrap-server", bootstrap, *amount)
     assert "0 mismatches" in said
     assert "Data verification is completed" in said

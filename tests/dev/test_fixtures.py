@@ -10,6 +10,7 @@ import pytest
 from penstock.testing import Cluster, ClusterFailed
 
 from tests.dev.clients import administrator, consume, produce
+from tests.support.open_files import open_files
 from tests.support.polling import eventually
 from tests.support.ports import reserve_ports
 
@@ -32,8 +33,8 @@ def temporary_folders() -> set[Path]:
 
 def sockets_of(pid: int) -> set[Path]:
     """The temporary folders that a process has files open in."""
-    links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd") if name.isdecimal()]
-    return {folder for folder in temporary_folders() if any(link.startswith(f"{folder}/") for link in links)}
+    files = open_files(pid)
+    return {folder for folder in temporary_folders() if any(file.startswith(f"{folder}/") for file in files)}
 
 
 def test_nothing_is_left_of_a_cluster() -> None:

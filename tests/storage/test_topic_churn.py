@@ -17,6 +17,7 @@ from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.messages.schema import unpack
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory
 from tests.storage.held_disk import HeldDisk
+from tests.support.open_files import open_files
 from tests.support.polling import until
 
 NAME = "churned"
@@ -188,12 +189,4 @@ def _attributes(value: object) -> Iterator[tuple[str, Any]]:
 
 def _open_below(path: Path, directory: str) -> list[str]:
     """The open files in the partition directories of this process whose name begins with `directory`."""
-    found = []
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{fd}")
-        except FileNotFoundError:  # the one that lists them
-            continue
-        if target.startswith(f"{path}/") and f"/{directory}" in target:
-            found.append(target)
-    return found
+    return [file for file in open_files(os.getpid()) if file.startswith(f"{path}/") and f"/{directory}" in file]

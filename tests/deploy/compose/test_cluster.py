@@ -15,6 +15,7 @@ from tests.deploy.compose.base_images import PYTHON_IMAGE
 from tests.deploy.compose.clients import consume, produce
 from tests.deploy.compose.compose_project import ComposeProject
 from tests.deploy.compose.conftest import RunningCluster
+from tests.support.open_files import open_files
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT
 
@@ -56,9 +57,7 @@ def test_gateways_send_records_from_the_files_of_storage_nodes(project: ComposeP
     """Descriptors come through the shared sockets, though the files lie in another container's volume."""
     produce(project.bootstrap, topic, BIG_RECORD, BIG_RECORD)
     assert consume(project.bootstrap, topic, topic, 2) == [BIG_RECORD, BIG_RECORD]
-    descriptors = Path(f"/proc/{project.pid('gateway')}/fd")
-    opened = [os.readlink(descriptor) for descriptor in descriptors.iterdir() if descriptor.exists() or descriptor.is_symlink()]
-    assert [path for path in opened if f"/logs/{topic}-0/" in path]
+    assert [path for path in open_files(project.pid("gateway")) if f"/logs/{topic}-0/" in path]
 
 
 def test_each_container_runs_without_privileges_and_with_a_read_only_root(project: ComposeProject) -> None:

@@ -61,7 +61,7 @@ class QuotaSlice:
         return Need(self._entity, whole - self.tokens) if self.tokens < whole / 2 else None
 
     def fill_alone(self, gateways: int, since: float, now: float) -> None:
-        """Fills it at rate / `gateways` for the time from `since` to `now`, in which the manager was silent."""
+        """Fills it at rate / `gateways` for the time from `since` to `now`, if there is any: the manager was silent."""
         start = max(self._filled_at, since)
         if now > start:
             part = self.rate / gateways

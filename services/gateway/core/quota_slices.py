@@ -35,20 +35,13 @@ class QuotaSlices:
     def __len__(self) -> int:
         return len(self._slices)
 
-    def slice_of(self, entity: Entity, rate: float, now: float) -> QuotaSlice:
-        """The slice of an entity with that limit."""
+    def spend(self, entity: Entity, rate: float, tokens: float, now: float) -> float:
+        """Takes tokens of an entity with that limit. Returns the seconds until its debt will be paid; 0.0: there is none."""
         found = self._slices.get(entity)
         if found is None:
             found = self._slices[entity] = QuotaSlice(entity, rate, now)
-        elif found.rate != rate:
-            found.rate = rate
-        return found
-
-    def spend(self, entity: Entity, rate: float, tokens: float, now: float) -> float:
-        """Takes tokens of an entity. Returns the seconds until its debt will be paid; 0.0: there is none."""
-        found = self.slice_of(entity, rate, now)
-        if now > self._heard_until:
-            found.fill_alone(self.gateways, self._heard_until, now)
+        found.rate = rate
+        found.fill_alone(self.gateways, self._heard_until, now)
         return found.spend(tokens, now)
 
     def wait_s(self, entity: Entity, now: float) -> float:
@@ -56,8 +49,7 @@ class QuotaSlices:
         found = self._slices.get(entity)
         if found is None:
             return 0.0
-        if now > self._heard_until:
-            found.fill_alone(self.gateways, self._heard_until, now)
+        found.fill_alone(self.gateways, self._heard_until, now)
         return found.wait_s(now)
 
     def is_alone(self, now: float) -> bool:
@@ -82,9 +74,8 @@ class QuotaSlices:
         if ask is not self._asked:
             return
         self._asked = None
-        if now > self._heard_until:
-            for each in self._slices.values():
-                each.fill_alone(self.gateways, self._heard_until, now)
+        for each in self._slices.values():
+            each.fill_alone(self.gateways, self._heard_until, now)
         self._confirmed = ask.number
         self._heard_until = self._asked_at + GRANT_S
         for need, grant in zip(ask.needs, grants, strict=True):

@@ -25,7 +25,26 @@ LISTING_WAIT_S = 5.0
 UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-async def ask_all(
+async def list_all(
+    gateway: GatewayState, context: RequestContext, key: ApiKey, body: bytes, unknown_states: Sequence[str] = ()
+) -> WrittenBody | int:
+    """The whole answer of ListGroups or ListTransactions, or an error. `unknown_states` is of ListTransactions.
+
+    Listings wait for each other, at most for `LISTING_WAIT_S`. Then clients are told to retry.
+    """
+    try:
+        async with asyncio.timeout(LISTING_WAIT_S):
+            await gateway.listings.acquire()
+    except TimeoutError:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    try:
+        error, listings = await _ask_all(gateway, context, key, body)
+        return error or WrittenBody(join(key, listings, context.api_version, unknown_states))
+    finally:
+        gateway.listings.release()
+
+
+async def _ask_all(
     gateway: GatewayState,
     context: RequestContext,
     key: ApiKey,
@@ -54,25 +73,6 @@ async def ask_all(
     if error:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error, []
     return 0, listings
-
-
-async def list_all(
-    gateway: GatewayState, context: RequestContext, key: ApiKey, body: bytes, unknown_states: Sequence[str] = ()
-) -> WrittenBody | int:
-    """The whole answer of ListGroups or ListTransactions, or an error. `unknown_states` is of ListTransactions.
-
-    Listings wait for each other, at most for `LISTING_WAIT_S`. Then clients are told to retry.
-    """
-    try:
-        async with asyncio.timeout(LISTING_WAIT_S):
-            await gateway.listings.acquire()
-    except TimeoutError:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    try:
-        error, listings = await ask_all(gateway, context, key, body)
-        return error or WrittenBody(join(key, listings, context.api_version, unknown_states))
-    finally:
-        gateway.listings.release()
 
 
 def _shards_of(gateway: GatewayState, key: ApiKey) -> CoordinatorShards:

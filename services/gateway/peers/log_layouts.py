@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from libs.rpc.client.rpc_client import Response
-from libs.rpc.contracts.log_layout import LOG_LAYOUT, LogLayoutReply, SegmentLayout
+from libs.rpc.contracts.log_layout import LOG_LAYOUT, LogLayoutReply
 from libs.rpc.messages.errors import ContractError, Disconnected, Overloaded
 from libs.rpc.messages.schema import unpack
 from services.gateway.core.routing import PartitionRoute
@@ -52,9 +52,6 @@ class KnownLayout:
     def end_of(self, slot: int) -> int:
         """An offset beyond the batches of that segment."""
         return self._bases[slot + 1] if slot + 1 < len(self._bases) else self.layout.high_watermark
-
-    def segments_from(self, offset: int) -> tuple[SegmentLayout, ...]:
-        return self.layout.segments[max(self.slot_for(offset), 0) :]
 
 
 class LogLayouts:

@@ -39,8 +39,9 @@ class RegisteredGateways:
         self._gateways = {}
         for gateway, incarnation in incarnations.items():
             known = before.get(gateway)
-            same = known is not None and known.incarnation == incarnation
-            self._gateways[gateway] = known if known is not None and same else _Gateway(incarnation)
+            if known is None or known.incarnation != incarnation:
+                known = _Gateway(incarnation)
+            self._gateways[gateway] = known
 
     def asked(self, gateway: int, incarnation: int, number: int, confirmed: int, now: float) -> bool:
         """Notes an ask. `number` rises with each ask of a gateway, and `confirmed` is the highest whose answer it has; 0: none.

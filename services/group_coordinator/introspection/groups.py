@@ -5,7 +5,7 @@ The views show decided state, whose last records may not be committed yet. Shard
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from heapq import nsmallest
 from itertools import chain, islice
@@ -33,6 +33,9 @@ LOOKED_AT_ONCE: Final = 2_000
 """The most groups at which one turn of a view looks: 1 ms."""
 NOT_COORDINATED: Final = {"kind": SIMPLE, "state": STATE.value, "members": 0}
 
+Place = tuple[str, int]
+"""A group's name, and where it is: its shard, or the index of a table."""
+
 
 class GroupViews:
     """The views of all groups here. `owner_of` returns the owner of a shard, as the image names it."""
@@ -54,16 +57,15 @@ class GroupViews:
     async def groups(self) -> dict[str, Any]:
         """`{"count", "states": {kind: {state: count}}, "groups": {name: brief}}`, the first `LISTED_MAX` by name. It looks at
         some groups in each turn. A group that comes meanwhile may be left out."""
-        shown: set[tuple[str, int]] = set()
+        shown: list[Place] = []
         for shard, machine in dict(self._machines()).items():
             async for names in _by_turns(machine.names()):
-                shown.update((name, shard) for name in names if machine.has(name))
-                shown = set(nsmallest(LISTED_MAX, shown))
+                shown = _first_of(shown, ((name, shard) for name in names if machine.has(name)), LISTED_MAX)
         machines = dict(self._machines())
         states: dict[str, Counter[str]] = {}
         for (kind, state), count in self.states().items():
             states.setdefault(kind, Counter())[state] = count
-        left = [(name, shard) for name, shard in sorted(shown) if shard in machines and machines[shard].has(name)]
+        left = [(name, shard) for name, shard in shown if shard in machines and machines[shard].has(name)]
         return {
             "count": sum(counts.total() for counts in states.values()),
             "states": states,
@@ -118,15 +120,12 @@ class GroupViews:
         """The first `at_most` committed offsets by group, topic and partition, and the number of the others. It looks at some
         groups in each turn."""
         tables = [machine.offsets.table for _, machine in self._machines()]
-        groups: list[tuple[str, int]] = []
+        groups: list[Place] = []
         total = 0
         for index, table in enumerate(tables):
             async for names in _by_turns([[*table]]):
                 total += sum(map(table.size, names))
-                last = groups[-1] if len(groups) == at_most else None
-                before = [place for place in ((name, index) for name in names) if last is None or place < last]
-                if before:
-                    groups = sorted([*groups, *before])[:at_most]
+                groups = _first_of(groups, ((name, index) for name in names), at_most)
         committed: list[OffsetCommitted] = []
         for name, index in groups:
             if len(committed) < at_most:
@@ -154,6 +153,13 @@ class GroupViews:
         if (consumer := machine.consumer.groups.get(name)) is not None:
             return consumer_view.details(consumer, self._topics(), partial(machine.consumer.session_ms, name), deadlines)
         return {"members": []}
+
+
+def _first_of(first: list[Place], more: Iterable[Place], at_most: int) -> list[Place]:
+    """The first `at_most` of both by name, in order and each once. `first` was made so, too."""
+    last = first[-1] if first and len(first) == at_most else None
+    before = {place for place in more if last is None or place < last}
+    return sorted(before.union(first))[:at_most] if before else first
 
 
 async def _by_turns(names: Sequence[list[str]]) -> AsyncIterator[list[str]]:

@@ -12,6 +12,9 @@ from libs.cluster.image import ClusterImage
 PRODUCE, FETCH, REQUEST, CONTROLLER_MUTATION, CONNECTION_CREATION = range(5)
 """The kinds of quotas."""
 
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+"""Kafka's names of the parts of an entity."""
+
 CLIENT_KEYS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 """Kafka's names of the kinds that limit users and client ids, by kind."""
 IP_KEY: Final = "connection_creation_rate"

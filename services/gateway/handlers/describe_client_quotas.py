@@ -11,6 +11,7 @@ Differences from Kafka: none.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from libs.cluster.client_quotas import CLIENT_ID, IP, USER
 from libs.cluster.records import QuotaEntity
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import BUILT
@@ -30,7 +31,6 @@ EXACT, DEFAULT = 0, 1
 _MATCH_TYPES: Final = ("EXACT", "DEFAULT", "SPECIFIED")
 """Kafka's match types by number."""
 
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _PART: Final[dict[str, Callable[[QuotaEntity], str | None]]] = {
     CLIENT_ID: lambda entity: entity.client_id,
     IP: lambda entity: entity.ip,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
-from libs.cluster.client_quotas import CLIENT_KEYS, CONTROLLER_MUTATION, IP_KEY, REQUEST
+from libs.cluster.client_quotas import CLIENT_ID, CLIENT_KEYS, CONTROLLER_MUTATION, IP, IP_KEY, REQUEST, USER
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import QuotaEntity
 from libs.lean_dataclass import dataclass
@@ -13,9 +13,6 @@ from libs.rpc.contracts.controller import EntityQuotas, EntityQuotasResult, Quot
 from libs.wire.errors import ErrorCode
 from services.controller.core.model.refusal import Refused
 from services.controller.core.topics.topic_names import shown
-
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
-"""Kafka's types of entities."""
 
 _DOUBLES: Final = (CLIENT_KEYS[REQUEST], CLIENT_KEYS[CONTROLLER_MUTATION])
 """The quotas that may be fractions."""

@@ -2,7 +2,7 @@
 
 import warnings
 
-from member_events import arguments, say, say_assigned, say_committed, say_consumed, say_revoked, until_sigterm
+from member_events import Positions, arguments, say, say_assigned, say_consumed, say_revoked, until_sigterm
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
@@ -19,10 +19,17 @@ class Listener(ConsumerRebalanceListener):
         say_assigned([(where.topic, where.partition) for where in assigned])
 
     def on_partitions_revoked(self, revoked: "set[TopicPartition]") -> None:
-        say_revoked([(where.topic, where.partition) for where in revoked])
+        gone = [(where.topic, where.partition) for where in revoked]
+        positions.forget(gone)
+        say_revoked(gone)
+
+
+def commit(offsets: dict[tuple[str, int], int]) -> None:
+    consumer.commit({TopicPartition(*at): OffsetAndMetadata(offset, "", -1) for at, offset in offsets.items()})
 
 
 asked, leaving = arguments(), until_sigterm()
+positions = Positions()
 consumer = KafkaConsumer(
     bootstrap_servers=asked.bootstrap_server,
     group_id=asked.group_id,
@@ -40,15 +47,11 @@ say("startup_complete")
 while not leaving.is_set():
     # In short polls kafka-python 3.0 forgets a rebalance whose answer comes in between, and is thrown out.
     found = {where: messages for where, messages in consumer.poll(timeout_ms=1_000).items() if messages}
-    if not found:
-        continue
-    say_consumed({(at.topic, at.partition): (messages[0].offset, messages[-1].offset) for at, messages in found.items()})
-    following = {(at.topic, at.partition): messages[-1].offset + 1 for at, messages in found.items()}
-    try:
-        consumer.commit({TopicPartition(*at): OffsetAndMetadata(offset, "", -1) for at, offset in following.items()})
-    except KafkaError as error:
-        say_committed(following, repr(error))
-    else:
-        say_committed(following)
+    if found:
+        ranges = {(at.topic, at.partition): (messages[0].offset, messages[-1].offset) for at, messages in found.items()}
+        say_consumed(ranges)
+        positions.note_read(ranges)
+    if positions:
+        positions.commit(commit, KafkaError)
 consumer.close(autocommit=False)
 say("shutdown_complete")

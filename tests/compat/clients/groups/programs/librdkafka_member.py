@@ -1,7 +1,7 @@
 """A member of a group on librdkafka: reads, says what it read, commits it; leaves on SIGTERM."""
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from member_events import arguments, say, say_assigned, say_committed, say_consumed, say_revoked, until_sigterm
+from member_events import Positions, arguments, say, say_assigned, say_consumed, say_revoked, until_sigterm
 
 AT_ONCE = 200
 asked, leaving = arguments(), until_sigterm()
@@ -21,25 +21,25 @@ if asked.group_protocol == "classic":
     settings["session.timeout.ms"] = asked.session_timeout
 consumer = Consumer(settings)
 read: list[Message] = []
+positions = Positions()
 
 
 def settle() -> None:
-    """Says and commits what was read since."""
-    if not read:
-        return
+    """Says what was read since, and commits what is not committed."""
     ranges: dict[tuple[str, int], tuple[int, int]] = {}
     for message in read:
         where = (message.topic(), message.partition())
         ranges[where] = (ranges.get(where, (message.offset(), 0))[0], message.offset())
     read.clear()
-    say_consumed(ranges)
-    following = {where: last + 1 for where, (_, last) in ranges.items()}
-    try:
-        consumer.commit(offsets=[TopicPartition(*where, offset) for where, offset in following.items()], asynchronous=False)
-    except KafkaException as error:
-        say_committed(following, str(error))
-    else:
-        say_committed(following)
+    if ranges:
+        say_consumed(ranges)
+        positions.note_read(ranges)
+    if positions:
+        positions.commit(commit, KafkaException)
+
+
+def commit(offsets: dict[tuple[str, int], int]) -> None:
+    consumer.commit(offsets=[TopicPartition(*where, offset) for where, offset in offsets.items()], asynchronous=False)
 
 
 def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
@@ -48,12 +48,18 @@ def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
 
 def revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
     settle()
-    say_revoked([(where.topic, where.partition) for where in partitions])
+    give_up(partitions)
 
 
 def lost(_: Consumer, partitions: list[TopicPartition]) -> None:
     read.clear()
-    say_revoked([(where.topic, where.partition) for where in partitions])
+    give_up(partitions)
+
+
+def give_up(partitions: list[TopicPartition]) -> None:
+    gone = [(where.topic, where.partition) for where in partitions]
+    positions.forget(gone)
+    say_revoked(gone)
 
 
 consumer.subscribe([asked.topic or f"^{asked.pattern}"], on_assign=assigned, on_revoke=revoked, on_lost=lost)

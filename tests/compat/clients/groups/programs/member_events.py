@@ -4,7 +4,7 @@ import argparse
 import json
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 Partition = tuple[str, int]
 
@@ -53,6 +53,37 @@ def say_committed(offsets: dict[Partition, int], error: str | None = None) -> No
     """Next offsets. `error`: what kept them from being committed."""
     named = [{**where, "offset": offset} for where, offset in zip(_named(offsets), offsets.values(), strict=True)]
     say("offsets_committed", offsets=named, success=error is None, error=error)
+
+
+class Positions:
+    """What was read and is not committed yet. A refused commit is due again while its partitions are owned.
+
+    Cooperative members go on reading while the group rebalances, and the coordinator refuses commits of the generation before.
+    """
+
+    def __init__(self) -> None:
+        self._due: dict[Partition, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._due)
+
+    def note_read(self, ranges: dict[Partition, tuple[int, int]]) -> None:
+        self._due |= {where: last + 1 for where, (_, last) in ranges.items()}
+
+    def commit(self, committing: Callable[[dict[Partition, int]], object], refusals: type[Exception]) -> None:
+        """Calls `committing` with the next offset of each partition, and says what came of it."""
+        try:
+            committing(self._due)
+        except refusals as error:
+            say_committed(self._due, repr(error))
+        else:
+            say_committed(self._due)
+            self._due.clear()
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Others commit these from now on."""
+        for where in partitions:
+            self._due.pop(where, None)
 
 
 def _named(partitions: Iterable[Partition]) -> list[dict[str, object]]:

@@ -21,8 +21,13 @@ from tests.support.requirements import ROOT, require
 
 WAIT_S = 60.0
 REFRESH_MS = 300
-# What librdkafka says of a topic that went, by itself or because we told it.
-GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}
+# What librdkafka says of a topic that went, by itself or because we told it; `_DESTROY`: of a request that was under way.
+GONE = {
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._DESTROY,
+}
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -120,7 +120,7 @@ def run_endless_tool(tool: str, *arguments: str, until: Sequence[str], timeout_s
     assert not unsaid, f"{tool} did not say {unsaid} within {timeout_s} s:\n{said[-4000:]}"
 
 
-def run_compaction_tester(*arguments: str, timeout_s: float = 120.0) -> str:
+def run_compaction_tester(*arguments: str, timeout_s: float = 300.0) -> str:
     """LogCompactionTester; returns what it said. It ends when it has read nothing new for 20 seconds."""
     require("java", "compaction-tester")
     command = KafkaJars(ROOT, COMPACTION_TESTER).command("kafka.tools.LogCompactionTester", *arguments, options=SHORT_LIVED)

@@ -69,6 +69,13 @@ def client_limits(image: ClusterImage, user: str, client_id: str) -> Limits:
     return produce, fetch, request, mutation
 
 
+def rate_of(image: ClusterImage, entity: Entity) -> float | None:
+    """The rate that an entity's clients share, by `client_limits`. None: no client has it as its entity now."""
+    kind, user, client_id = entity
+    limit = client_limits(image, user, client_id)[kind] if 0 <= kind < len(CLIENT_KEYS) else None
+    return limit.rate if limit is not None and limit.entity == entity else None
+
+
 def connection_limit(image: ClusterImage, ip: str) -> Limit | None:
     """The limit of new connections from an address. It is written as `ipaddress` writes it, an IPv4 address as such also on an
     IPv6 socket. None: there is no limit."""

@@ -18,6 +18,7 @@ from libs.cluster.client_quotas import (
     Limit,
     client_limits,
     connection_limit,
+    rate_of,
 )
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import QuotaEntity
@@ -146,3 +147,11 @@ def test_those_who_share_an_entity_have_the_same_limit(
         for limit in client_limits(image(quotas), user, client_id):
             if limit is not None:
                 assert rates.setdefault(limit.entity, limit.rate) == limit.rate
+                assert rate_of(image(quotas), limit.entity) == limit.rate
+
+
+def test_an_entity_without_a_limit_has_no_rate() -> None:
+    quotas = {QuotaEntity("u"): {"producer_byte_rate": 1.0}}
+    assert rate_of(image(quotas), (PRODUCE, "u", "")) == 1.0
+    for entity in ((PRODUCE, "v", ""), (FETCH, "u", ""), (PRODUCE, "u", "c"), (CONNECTION_CREATION, "u", ""), (-1, "u", "")):
+        assert rate_of(image(quotas), entity) is None

@@ -11,6 +11,7 @@ for a slice in hand. What the ledger grants over a time T is at most rate x T + 
 """
 
 from collections.abc import Callable, Sequence
+from heapq import nlargest
 from typing import Final
 
 from libs.rpc.contracts.quotas import GRANT_S, Entity, Grant, Need
@@ -23,12 +24,17 @@ BURST_S: Final = 0.5
 class _Account:
     """An entity's bucket, and the debts that gateways told of lately."""
 
-    __slots__ = ("bucket", "debts", "used_at")
+    __slots__ = ("bucket", "debts", "granted", "used_at")
 
     def __init__(self, bucket: TokenBucket, now: float) -> None:
         self.bucket = bucket
         self.debts: dict[int, tuple[float, float]] = {}  # by gateway: its debt, and when it told so
+        self.granted = 0.0
         self.used_at = now
+
+    def owed(self, now: float) -> float:
+        """What all gateways together owe."""
+        return self.owed_elsewhere(-1, now)
 
     def owed_elsewhere(self, gateway: int, now: float) -> float:
         return sum(debt for other, (debt, told_at) in self.debts.items() if other != gateway and now - told_at <= GRANT_S)
@@ -66,12 +72,35 @@ class Ledger:
         bucket.give_back(need.returned)
         account.used_at = now
         owed = account.owed_elsewhere(gateway, now)
-        repaid = bucket.take(need.debt)
-        if repaid < need.debt:
-            account.debts[gateway] = (need.debt - repaid, now)
-            return Grant(repaid, owed)
-        account.debts.pop(gateway, None)
-        return Grant(repaid + bucket.take(need.wanted, spared=owed), owed)
+        tokens = bucket.take(need.debt)
+        if tokens < need.debt:
+            account.debts[gateway] = (need.debt - tokens, now)
+        else:
+            account.debts.pop(gateway, None)
+            tokens += bucket.take(need.wanted, spared=owed)
+        account.granted += tokens - need.returned
+        return Grant(tokens, owed)
+
+    def view(self, now: float, filled_s: float, shown_max: int) -> list[dict[str, object]]:
+        """The accounts of entities in use, those that owe most first, in tokens and seconds."""
+        most = nlargest(shown_max, self._accounts.items(), key=lambda item: item[1].owed(now))
+        rows: list[dict[str, object]] = []
+        for (kind, user, client_id), account in most:
+            account.bucket.fill(filled_s)
+            rows.append(
+                {
+                    "kind": kind,
+                    "user": user,
+                    "client_id": client_id,
+                    "limit_per_s": account.bucket.rate,
+                    "tokens": account.bucket.level,
+                    "owed": account.owed(now),
+                    "owed_by_gateway": {gateway: debt for gateway, (debt, _) in account.debts.items()},
+                    "granted": account.granted,
+                    "unused_s": now - account.used_at,
+                }
+            )
+        return rows
 
     def forget_unused(self, now: float, looked_at_max: int) -> None:
         """Looks at so many accounts, the longest unlooked-at first, and drops those that nobody has used for `UNUSED_S`."""

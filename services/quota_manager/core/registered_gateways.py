@@ -32,6 +32,9 @@ class RegisteredGateways:
         self._filled_s = 0.0
         self._until = now
 
+    def __len__(self) -> int:
+        return len(self._gateways)
+
     def register(self, incarnations: Mapping[int, int], now: float) -> None:
         """Replaces the gateways by those of the image: their incarnations by id."""
         self.filled_s(now)

@@ -70,7 +70,7 @@ from libs.wire.messages import (
     write_txn_markers,
 )
 from libs.wire.primitives import MAX_ELEMENTS, ProtocolError, Reader, Writer
-from libs.wire.served_versions import BUILT_VERSIONS, SERVED_VERSIONS
+from libs.wire.served_versions import SERVED_VERSIONS
 
 GROUP_ELEMENTS_MAX: Final = 100_000
 """The most array elements of one request about groups. Four times as many kept the only thread of a gateway or coordinator busy
@@ -259,8 +259,7 @@ _CONTROLLER, _OWNER, _TRANSACTION = Kind.CONTROLLER, Kind.GROUP_OWNER, Kind.TRAN
 
 
 def _row(key: ApiKey, name: str, codec: Any, kind: Kind = Kind.GATEWAY, **rest: Any) -> Api:
-    versions = (SERVED_VERSIONS | BUILT_VERSIONS)[key]
-    return Api(key, name, *versions, kind, codec.read_request, codec.write_response, **rest)
+    return Api(key, name, *SERVED_VERSIONS[key], kind, codec.read_request, codec.write_response, **rest)
 
 
 # fmt: off
@@ -329,6 +328,8 @@ _TABLE: Final = (
     _row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", list_partition_reassignments),
     _row(ApiKey.OFFSET_DELETE, "OffsetDelete", offset_delete, _OWNER, shard_keys=_one_group,
          refused=group_refusals.offset_delete_response, error_without_group=INVALID_GROUP_ID),
+    _row(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", describe_client_quotas, elements_max=FEATURES_MAX),
+    _row(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", alter_client_quotas, _CONTROLLER, elements_max=CONFIGS_MAX),
     _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum, elements_max=FEATURES_MAX),
     _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, _CONTROLLER, elements_max=FEATURES_MAX),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
@@ -348,16 +349,9 @@ _TABLE: Final = (
     _row(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", list_config_resources),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", describe_topic_partitions),
 )
-_BUILT: Final = (
-    _row(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", describe_client_quotas, elements_max=FEATURES_MAX),
-    _row(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", alter_client_quotas, _CONTROLLER, elements_max=CONFIGS_MAX),
-)
 # fmt: on
 
 APIS: Final[dict[ApiKey, Api]] = {api.key: api for api in _TABLE}
-
-BUILT: Final[dict[ApiKey, Api]] = {api.key: api for api in _BUILT}
-"""The rows of APIs that are built and not served: a request for one closes the connection."""
 
 GROUP_APIS: Final[dict[int, Api]] = {int(api.key): api for api in _TABLE if api.kind in (Kind.GROUP_OWNER, Kind.ALL_GROUP_OWNERS)}
 """The APIs that a group coordinator decides, by Kafka's number."""

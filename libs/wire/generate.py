@@ -16,10 +16,10 @@ from pathlib import Path
 
 from libs.wire.api_keys import ApiKey, first_flexible
 from libs.wire.schema import Field, Message, SchemaError, Struct, read_message
-from libs.wire.served_versions import BUILT_VERSIONS, SERVED_VERSIONS
+from libs.wire.served_versions import SERVED_VERSIONS
 
 BY_HAND = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA})
-GENERATED = {key: span for key, span in (SERVED_VERSIONS | BUILT_VERSIONS).items() if key not in BY_HAND}
+GENERATED = {key: span for key, span in SERVED_VERSIONS.items() if key not in BY_HAND}
 
 MESSAGES = Path(__file__).parent / "messages"
 _LENGTH_PREFIXED = {"string": "string", "bytes": "data", "records": "data"}

@@ -1,4 +1,4 @@
-"""The versions of each API that is served, inclusive: the only table of them. Those of APIs that are built and not served yet.
+"""The versions of each API that is served, inclusive: the only table of them.
 
 The registry (`libs/wire/apis.py`) takes its versions from here, and so does the generator of the codecs. They stand apart from
 the registry since it imports the codecs, which a new API does not have before the generator has run.
@@ -49,6 +49,8 @@ SERVED_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
     ApiKey.OFFSET_DELETE: (0, 0),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: (0, 1),
     ApiKey.DESCRIBE_QUORUM: (0, 2),
     ApiKey.UPDATE_FEATURES: (0, 2),
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
@@ -61,9 +63,3 @@ SERVED_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
-
-BUILT_VERSIONS: Final[dict[ApiKey, tuple[int, int]]] = {
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
-    ApiKey.ALTER_CLIENT_QUOTAS: (0, 1),
-}
-"""The versions of APIs that have codecs and handlers, and are not served. Quotas would be accepted here and have no effect."""

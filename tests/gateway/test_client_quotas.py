@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas: the handlers of APIs that are not served yet, called as the gate would."""
+"""DescribeClientQuotas and AlterClientQuotas: the answers, and what the controller is asked."""
 
 from itertools import combinations, product
 from typing import Any
@@ -21,11 +21,9 @@ from libs.wire.messages.alter_client_quotas import AlterClientQuotasRequest, Ent
 from libs.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from libs.wire.primitives import Reader, Writer
 from services.gateway.exchange.request_context import ControllerUnavailable
-from services.gateway.handlers import alter_client_quotas as alter_handler
-from services.gateway.handlers import describe_client_quotas as describe_handler
+from services.gateway.handlers import SERVED
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
-BY_KEY = {row.api.key: row for row in (alter_handler.SERVED_API, describe_handler.SERVED_API)}
 EXACT, DEFAULT, ANY = 0, 1, 2
 RATE = "producer_byte_rate"
 ALL = [
@@ -39,7 +37,7 @@ async def ask(gateway: FakeGateway, key: ApiKey, codec: Any, request: Any, versi
     """The response as a client reads it."""
     writer = Writer()
     codec.write_request(writer, request, version)
-    row = BY_KEY[key]
+    row = SERVED[key]
     response = await row.handle(gateway, context(version), row.api.read(memoryview(writer.buffer), version))
     written = row.written(version, 1, response)
     reader = Reader(memoryview(written)[8 + (version >= 1) :])

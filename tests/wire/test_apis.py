@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from libs.wire.api_keys import ApiKey, first_flexible
-from libs.wire.apis import APIS, BUILT, GROUP_APIS, TRANSACTION_APIS, Api, Kind
+from libs.wire.apis import APIS, GROUP_APIS, TRANSACTION_APIS, Api, Kind
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import Writer
-from libs.wire.served_versions import BUILT_VERSIONS, SERVED_VERSIONS
+from libs.wire.served_versions import SERVED_VERSIONS
 from services.gateway.handlers import SERVED
 
 ROWS = [pytest.param(api, id=api.name) for api in APIS.values()]
-BUILT_ROWS = [pytest.param(api, id=api.name) for api in BUILT.values()]
 HANDLERS, CONTROLLER_REQUESTS = "services.gateway.handlers", "services.gateway.peers.controller_requests"
 SHARD_TOPICS = "services.gateway.groups.shard_topics"
 OF_COORDINATORS = GROUP_APIS.keys() | TRANSACTION_APIS.keys()
@@ -22,7 +21,7 @@ BY_ONE_OWNER = (Kind.GROUP_OWNER, Kind.TRANSACTION_OWNER)
 OWNED = [pytest.param(api, id=api.name) for api in APIS.values() if api.kind in BY_ONE_OWNER]
 
 
-@pytest.mark.parametrize("api", ROWS + BUILT_ROWS)
+@pytest.mark.parametrize("api", ROWS)
 def test_a_row_bears_kafkas_name_and_a_range_of_versions(api: Api) -> None:
     assert api.name == "".join(part.capitalize() for part in api.key.name.split("_"))
     assert 0 <= api.advertised_min_version <= api.min_version <= api.max_version
@@ -30,13 +29,6 @@ def test_a_row_bears_kafkas_name_and_a_range_of_versions(api: Api) -> None:
 
 def test_the_table_of_versions_has_the_rows_and_nothing_else() -> None:
     assert {key: (api.min_version, api.max_version) for key, api in APIS.items()} == SERVED_VERSIONS
-
-
-def test_apis_that_are_built_are_not_served() -> None:
-    """Quotas have no effect yet: a client that sets one hears that the API is not served."""
-    assert {key: (api.min_version, api.max_version) for key, api in BUILT.items()} == BUILT_VERSIONS
-    assert set(BUILT).isdisjoint(APIS)
-    assert set(BUILT).isdisjoint(SERVED)
 
 
 def test_the_gateway_has_a_handler_for_each_row_and_for_nothing_else() -> None:

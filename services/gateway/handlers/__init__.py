@@ -11,6 +11,7 @@ from services.gateway.data_path.served_api import ServedApi
 from services.gateway.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -25,6 +26,7 @@ from services.gateway.handlers import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -75,6 +77,7 @@ class Handler(Protocol):
 _HANDLERS: Final[tuple[Handler, ...]] = (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -89,6 +92,7 @@ _HANDLERS: Final[tuple[Handler, ...]] = (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,

@@ -20,7 +20,7 @@ from libs.rpc.contracts.controller import (
     QuotaChange,
 )
 from libs.wire.api_keys import ApiKey
-from libs.wire.apis import BUILT
+from libs.wire.apis import APIS
 from libs.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -64,4 +64,4 @@ def _answer(results: Iterable[EntityQuotasResult]) -> AlterClientQuotasResponse:
     )
 
 
-SERVED_API: Final = ServedApi(BUILT[ApiKey.ALTER_CLIENT_QUOTAS], handle)
+SERVED_API: Final = ServedApi(APIS[ApiKey.ALTER_CLIENT_QUOTAS], handle)

@@ -14,7 +14,7 @@ from typing import Final
 from libs.cluster.client_quotas import CLIENT_ID, IP, USER
 from libs.cluster.records import QuotaEntity
 from libs.wire.api_keys import ApiKey
-from libs.wire.apis import BUILT
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_client_quotas import (
     ComponentData,
@@ -111,4 +111,4 @@ def _invalid(message: str) -> _Refused:
     return _Refused(ErrorCode.INVALID_REQUEST, message)
 
 
-SERVED_API: Final = ServedApi(BUILT[ApiKey.DESCRIBE_CLIENT_QUOTAS], handle)
+SERVED_API: Final = ServedApi(APIS[ApiKey.DESCRIBE_CLIENT_QUOTAS], handle)

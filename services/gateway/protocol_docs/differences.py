@@ -38,8 +38,9 @@ DIFFERENCES: Final = (
         None,
         "More than 1,000,000 array elements in one request close the connection. In requests about groups the bound is 100,000,"
         " and 20,000 for groups or keys (DescribeGroups, DeleteGroups, ConsumerGroupDescribe, OffsetFetch, FindCoordinator), "
-        "for ACLs (CreateAcls, DeleteAcls) and for configs (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs). "
-        "It is 1,000 for DescribeQuorum and UpdateFeatures. DescribeConfigs describes each of more than 50 resources once.",
+        "for ACLs (CreateAcls, DeleteAcls), configs (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs) and quotas "
+        "(AlterClientQuotas). It is 1,000 for DescribeQuorum, UpdateFeatures and DescribeClientQuotas. DescribeConfigs describes "
+        "each of more than 50 resources once.",
     ),
     Difference(
         "half-frames",
@@ -682,6 +683,24 @@ DIFFERENCES: Final = (
         ApiKey.ALTER_CONFIGS,
         "A resource that is named twice answers INVALID_REQUEST. Kafka never answers it, nor any later request on that "
         "connection.",
+    ),
+    Difference(
+        "quotas-repeated-entity",
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        "An entity that is named twice answers INVALID_REQUEST, and is not changed. Kafka answers the same, and makes the first "
+        "of the changes.",
+    ),
+    Difference(
+        "quotas-finite",
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        "A quota that is not a number, and a `request_percentage` or `controller_mutation_rate` that is infinite, answers "
+        "INVALID_REQUEST. Kafka stores it.",
+    ),
+    Difference(
+        "quotas-addresses",
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        "An ip entity is an address in its usual spelling. A name of a host and any other spelling answer INVALID_REQUEST. Kafka "
+        "resolves names once, where a quota is set.",
     ),
     Difference(
         "quorum-in-etcd",

@@ -19,6 +19,8 @@ from tests.support.cluster_harness import LocalCluster
 from tests.support.requirements import require
 
 TOPIC = "tools"
+CLIENT = ("--entity-type", "clients", "--entity-name", "c")
+USERS_CLIENTS = ("--entity-type", "users", "--entity-name", "u", "--entity-type", "clients", "--entity-default")
 SAME = (
     ("kafka-client-metrics", "--list"),
     ("kafka-client-metrics", "--describe"),
@@ -26,6 +28,13 @@ SAME = (
     ("kafka-cluster list-endpoints",),
     ("kafka-configs", "--describe", "--entity-type", "groups"),
     ("kafka-configs", "--describe", "--entity-type", "client-metrics"),
+    ("kafka-configs", *CLIENT, "--alter", "--add-config", "producer_byte_rate=1048576"),
+    ("kafka-configs", *CLIENT, "--describe"),
+    ("kafka-configs", *USERS_CLIENTS, "--alter", "--add-config", "request_percentage=200,consumer_byte_rate=1048576"),
+    ("kafka-configs", *USERS_CLIENTS, "--alter", "--delete-config", "consumer_byte_rate"),
+    ("kafka-configs", *USERS_CLIENTS, "--describe"),
+    ("kafka-configs", "--entity-type", "ips", "--entity-default", "--alter", "--add-config", "connection_creation_rate=100000"),
+    ("kafka-configs", "--entity-type", "ips", "--describe"),
     ("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions"),
     ("kafka-log-dirs", "--describe", "--topic-list", TOPIC),
     ("kafka-share-groups", "--list"),

@@ -22,6 +22,8 @@ IDENTITIES = (
     "broker_id",
     "member_id",
     "group_id",
+    "entity_type",
+    "key",
 )
 MADE_BY_COORDINATORS = re.compile(r"(?<![^-])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^[\w-]{22}$")
 NO_ID = bytes(16)
@@ -102,6 +104,8 @@ def differences(kafka: Any, penstock: Any, path: Path = ()) -> Iterator[tuple[Pa
 def _identity(item: Any) -> str | None:
     if not isinstance(item, dict):
         return None
+    if isinstance(parts := item.get("entity"), dict):  # a quota entity, whose parts have their types as names
+        return ", ".join(f"{kind} {part['entity_name']!r}" for kind, part in sorted(parts.items()))
     for name in IDENTITIES:
         if item.get(name) not in (None, "", "0" * 32):
             return str(item[name]).removeprefix(ID_OF).removesuffix(")")

@@ -3,6 +3,7 @@
 from tests.compat.differential.scenarios import (
     api_versions,
     classic_groups,
+    client_quotas,
     cluster,
     config_bounds,
     configs,
@@ -40,6 +41,7 @@ ALL = (
     *configs.SCENARIOS,
     *config_bounds.SCENARIOS,
     *group_configs.SCENARIOS,
+    *client_quotas.SCENARIOS,
     *offsets.SCENARIOS,
     *classic_groups.SCENARIOS,
     *consumer_groups.SCENARIOS,

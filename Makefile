@@ -1,5 +1,5 @@
 # `make` lists the targets. Everything sets itself up; Python 3.11 and the package registries are all that is needed.
-# make up PORT=9092 STORAGE=3 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1   shapes the cluster (remembered until `make wipe`)
+# make up PORT=9092 STORAGE=3 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1 QUOTA_MANAGERS=1   shapes the cluster (remembered until `make wipe`)
 # make backup FILE=metadata.backup   while it runs; make restore FILE=metadata.backup   while it is down; make rebuild
 # make up HOST=192.168.1.5   lets other machines connect: the address by which they reach this one (some shells export a HOST,
 # so it counts on the command line only)
@@ -13,7 +13,7 @@ PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON QUOTA_MANAGERS RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
@@ -27,11 +27,12 @@ help: ## list the targets
 	@echo "Penstock. Targets:"
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= HOST= RUN=)
+up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= QUOTA_MANAGERS= HOST= RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
 		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS)) \
 		$(if $(COORDINATORS),--coordinators $(COORDINATORS)) \
 		$(if $(TRANSACTION_COORDINATORS),--transaction-coordinators $(TRANSACTION_COORDINATORS)) \
+		$(if $(QUOTA_MANAGERS),--quota-managers $(QUOTA_MANAGERS)) \
 		$(if $(filter command,$(firstword $(origin HOST))),--host "$(HOST)")
 
 upgrade: ## restart what runs older code than this, one process at a time, each when the cluster is healthy; FORCE=1 also if it is not (docs/operate/upgrading.md)

@@ -13,7 +13,16 @@ from typing import Final
 from libs.cluster.configs.resolve import MIN_IN_SYNC, default_min_in_sync, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.cluster.lost_directories import way_out
-from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR, Member, PartitionState
+from libs.cluster.records import (
+    CONTROLLER,
+    GATEWAY,
+    GROUP_COORDINATOR,
+    QUOTA_MANAGER,
+    STORAGE,
+    TRANSACTION_COORDINATOR,
+    Member,
+    PartitionState,
+)
 from libs.lean_dataclass import dataclass
 
 SHOWN_MAX: Final = 20
@@ -57,7 +66,8 @@ class Faults:
     full_directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """By storage node, the paths of its log directories that refuse appends, since they are full."""
     roles_away: tuple[str, ...] = ()
-    """The roles of which no process is there: gateway, controller, group coordinator, transaction coordinator."""
+    """The roles of which no process is there: gateway, controller, group coordinator, transaction coordinator; quota manager, if
+    there are quotas."""
     slow_followers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """By storage node that holds up acks=all again and again, the leaders that wait for it."""
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -223,7 +233,7 @@ def _faults(image: ClusterImage) -> Faults:
                 under_replicated.append(name)
                 in_sync = {member.node_id for member in state.isr}
                 behind.update(replica.node_id for replica in state.replicas if replica.node_id not in in_sync.union(state.adding))
-    roles = (CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR)
+    roles = (CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, *((QUOTA_MANAGER,) if image.client_quotas else ()))
     return Faults(
         tuple(offline),
         tuple(under_min_isr),

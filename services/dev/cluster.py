@@ -18,6 +18,7 @@ from libs.cluster.records import (
     CONTROLLER,
     GATEWAY,
     GROUP_COORDINATOR,
+    QUOTA_MANAGER,
     STORAGE,
     TRANSACTION_COORDINATOR,
     ConfigOverrides,
@@ -48,6 +49,10 @@ from services.group_coordinator import process as group_process
 from services.group_coordinator.config import GroupCoordinatorConfig
 from services.group_coordinator.coordinator import GroupCoordinator
 from services.group_coordinator.gauges import GroupGauges
+from services.quota_manager import process as quota_process
+from services.quota_manager.config import QuotaManagerConfig
+from services.quota_manager.meters import Meters
+from services.quota_manager.quota_manager import QuotaManager
 from services.storage.config import StorageConfig
 from services.storage.environment import Environment as StorageEnvironment
 from services.storage.service import StorageNode
@@ -95,8 +100,9 @@ class Cluster:
         await self._start_storage()
         await self._start_group_coordinator()
         await self._start_transaction_coordinator()
+        await self._start_quota_manager()
         await self._start_gateway()
-        while not self.ready()[0]:  # noqa: ASYNC110  (five services tell it, and none announces it)
+        while not self.ready()[0]:  # noqa: ASYNC110  (six services tell it, and none announces it)
             await asyncio.sleep(LOOK_S)
 
     def ready(self) -> tuple[bool, str]:
@@ -202,6 +208,15 @@ class Cluster:
 
         config = TransactionCoordinatorConfig(**self._common(TRANSACTION_COORDINATOR))  # type: ignore[arg-type]
         await transaction_process.serve(config, self._environment(TRANSACTION_COORDINATOR), self._lifecycle, built)
+
+    async def _start_quota_manager(self) -> None:
+        async def built(manager: QuotaManager) -> None:
+            self.metrics.registry.register(Meters(manager))
+            debug = {"quotas": manager.accounts, "gateways": manager.gateways}
+            self.views.append(View(QUOTA_MANAGER, manager.ready, debug, {}))
+
+        config = QuotaManagerConfig(**self._common(QUOTA_MANAGER))  # type: ignore[arg-type]
+        await quota_process.serve(config, self._environment(QUOTA_MANAGER), self._lifecycle, built)
 
     async def _start_gateway(self) -> None:
         settings = self._settings

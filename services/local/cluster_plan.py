@@ -8,7 +8,7 @@ from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
 from services.local.host_names import with_port
 from services.local.run_directory import RunDirectory
 
-STOP_ORDER = ("gateway", "group_coordinator", "transaction_coordinator", "storage", "controller", "etcd")
+STOP_ORDER = ("gateway", "quota_manager", "group_coordinator", "transaction_coordinator", "storage", "controller", "etcd")
 """A process that drains needs those behind it."""
 
 
@@ -92,6 +92,7 @@ def _services(shape: Shape, run: RunDirectory, python: Path) -> Iterator[Process
         ("storage", shape.storage),
         ("group_coordinator", shape.coordinators),
         ("transaction_coordinator", shape.transaction_coordinators),
+        ("quota_manager", shape.quota_managers),
         ("gateway", shape.gateways),
     ):
         for node_id in range(1, count + 1):

@@ -1,7 +1,7 @@
 """What a local cluster consists of: how many of each, and which ports they take.
 
 A cluster owns one block of 100 ports per gateway, so clusters whose PORT differs by that much coexist:
-PORT is where clients bootstrap, PORT+i leads to broker i, and from PORT+50 on come etcd and the admin ports.
+PORT is where clients bootstrap, PORT+i leads to broker i, and from PORT+41 on come etcd and the admin ports.
 """
 
 import dataclasses
@@ -14,7 +14,9 @@ MOST_STORAGE = 20
 MOST_GATEWAYS = 9
 MOST_CONTROLLERS = 5
 MOST_COORDINATORS = 7
+MOST_QUOTA_MANAGERS = 5
 
+QUOTA_MANAGER_ADMIN = 40  # up to +45
 ETCD_CLIENT = 50
 ETCD_PEER = 51
 CONTROLLER_ADMIN = 51  # controller-1 is at +52
@@ -29,6 +31,7 @@ _FIRST_ADMIN = {
     "storage": STORAGE_ADMIN,
     "group_coordinator": GROUP_COORDINATOR_ADMIN,
     "transaction_coordinator": TRANSACTION_COORDINATOR_ADMIN,
+    "quota_manager": QUOTA_MANAGER_ADMIN,
 }
 
 HOST = "127.0.0.1"
@@ -44,6 +47,7 @@ class Shape:
     controllers: int = 1
     coordinators: int = 1
     transaction_coordinators: int = 1
+    quota_managers: int = 1
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -52,6 +56,7 @@ class Shape:
             ("CONTROLLERS", self.controllers, MOST_CONTROLLERS),
             ("COORDINATORS", self.coordinators, MOST_COORDINATORS),
             ("TRANSACTION_COORDINATORS", self.transaction_coordinators, MOST_COORDINATORS),
+            ("QUOTA_MANAGERS", self.quota_managers, MOST_QUOTA_MANAGERS),
         ):
             if not 1 <= value <= most:
                 raise LauncherError(f"{name}={value} is out of range: a local cluster has 1 to {most}")
@@ -63,7 +68,8 @@ class Shape:
     def __str__(self) -> str:
         return (
             f"PORT={self.port} STORAGE={self.storage} GATEWAYS={self.gateways} CONTROLLERS={self.controllers} "
-            f"COORDINATORS={self.coordinators} TRANSACTION_COORDINATORS={self.transaction_coordinators}"
+            f"COORDINATORS={self.coordinators} TRANSACTION_COORDINATORS={self.transaction_coordinators} "
+            f"QUOTA_MANAGERS={self.quota_managers}"
         )
 
     @property

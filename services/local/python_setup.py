@@ -10,7 +10,7 @@ from pathlib import Path
 from services.local import interpreters
 from services.local.errors import LauncherError
 
-RUNTIME = "gateway,storage,controller,group-coordinator,transaction-coordinator"
+RUNTIME = "gateway,storage,controller,group-coordinator,transaction-coordinator,quota-manager"
 """Extras of pyproject.toml, as its metadata names them."""
 DEVELOPMENT = "dev"  # includes the above
 LOG_TAIL_LINES = 25

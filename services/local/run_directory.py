@@ -21,13 +21,16 @@ PLACE = (LOG_DIRS, "PENSTOCK_RACK", LISTEN_HOST, ADVERTISED_HOST)
 """Without its log directories a storage node has lost its data; without its rack, replicas move; without the hosts of its
 gateways, clients lose the cluster."""
 
-PROCESS = r"(etcd|(controller|storage|gateway|group_coordinator|transaction_coordinator)-\d+)"
+PROCESS = r"(etcd|(controller|storage|gateway|group_coordinator|transaction_coordinator|quota_manager)-\d+)"
 """The names of processes, and so of their files."""
 FORMER_ETCD = r"etcd-before-[\d-]+(-failed)?"
 
 EXAMPLE = "pipeline"
 EXAMPLE_FILES = ("lake", "packages.log", "packages.toml")
 """What `make pipeline` makes of this cluster's topics, in the order of removal: the job file is the mark of it."""
+
+UNKNOWN_BEFORE = ("quota_managers",)
+"""The parts of a shape that the former version refuses to read."""
 
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
 
@@ -109,7 +112,11 @@ class RunDirectory:
 
     def write_shape(self, shape: Shape) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        _write(self._shape_file, asdict(shape))
+        written = asdict(shape)
+        for name in UNKNOWN_BEFORE:
+            if written[name] == getattr(Shape, name):
+                del written[name]  # after a rollback the former version reads the file
+        _write(self._shape_file, written)
 
     def place_of(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
         """Where a process is: what it is given now of `PLACE`, else what it was given before. Remembered."""

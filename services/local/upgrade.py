@@ -4,7 +4,7 @@ A rollback is the same, from a checkout of the former version.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from services.local import processes
@@ -15,9 +15,13 @@ from services.local.errors import LauncherError
 from services.local.run_directory import LOG_DIRS, entries_of
 from services.local.running_code import changed_at, runs_other_code
 
-ORDER = ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway")
+ORDER = ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway")
 """The order of roles: elections need a controller, coordinators load from storage nodes, and clients reconnect last. Versions
 that are neighbours understand each other in any order, so a rollback has the same."""
+ADDED = ("quota_manager",)
+"""The roles that the former version lacks. An upgrade starts them in their turn."""
+NO_PAUSE = ("controller", "quota_manager")
+"""The roles without which clients go on."""
 POLL_S = 0.2
 TELL_AFTER_S = 10.0
 HEALTHY_WITHIN_S = 600.0
@@ -35,7 +39,9 @@ def names_running_other_code(cluster: Cluster) -> list[str]:
 
 
 def upgrade(cluster: Cluster, say: Say, *, force: bool = False) -> None:
-    """Restarts what runs other code. Raises LauncherError if the cluster is not healthy, or not so again after a step.
+    """Restarts what runs other code, and starts what the former version lacks.
+
+    Raises LauncherError if the cluster is not healthy, or not so again after a step.
 
     A full disk is no reason to wait: nothing but room mends it, and the new code may need less. `force`: the cluster need only be
     no worse than before.
@@ -43,10 +49,11 @@ def upgrade(cluster: Cluster, say: Say, *, force: bool = False) -> None:
     if not cluster.running():
         raise LauncherError(f"no process of the cluster in {cluster.run.path} runs: `make up` starts it with this code")
     waiting = _running_other_code(cluster)
-    if not waiting:
+    added = [plan.name for plan in cluster.plans.values() if plan.role in ADDED and cluster.pid_of(plan.name) is None]
+    if not waiting and not added:
         say("all processes run this code already")
         return
-    health = ask_health(cluster.status(with_memory=False))
+    health = _health(cluster, added)
     if health.verdict != HEALTHY:
         if not force and not health.only_full:
             raise LauncherError(
@@ -58,14 +65,24 @@ def upgrade(cluster: Cluster, say: Say, *, force: bool = False) -> None:
         _refuse_moved_directories(cluster, status)
     for words in _pauses(cluster, waiting):
         say(words)
-    for number, status in enumerate(waiting, 1):
-        name, started = status.plan.name, time.monotonic()
-        if cluster.restart(name, stop_within_s=STOP_WITHIN_S):
+    names = sorted([*(status.plan.name for status in waiting), *added], key=lambda name: ORDER.index(cluster.plans[name].role))
+    for number, name in enumerate(names, 1):
+        started = time.monotonic()
+        if name in added:
+            cluster.start(name)
+        elif cluster.restart(name, stop_within_s=STOP_WITHIN_S):
             say(f"{name} did not stop in time and was killed")
         cluster.wait_ready([name])
-        now = _wait_healthy(cluster, name, health if force else None, say)
+        still_down = [each for each in added if each in names[number:]]
+        now = _wait_healthy(cluster, name, still_down, health if force else None, say)
         how = "healthy again" if now.verdict == HEALTHY else f"still {now.verdict}"
-        say(f"{name} restarted and the cluster {how} in {time.monotonic() - started:.1f} s ({number} of {len(waiting)})")
+        done = "started" if name in added else "restarted"
+        say(f"{name} {done} and the cluster {how} in {time.monotonic() - started:.1f} s ({number} of {len(names)})")
+
+
+def _health(cluster: Cluster, but: Collection[str]) -> ClusterHealth:
+    """The health of the cluster as it is without the processes in `but`, which are still to be started."""
+    return ask_health([status for status in cluster.status(with_memory=False) if status.plan.name not in but])
 
 
 def _running_other_code(cluster: Cluster) -> list[ProcessStatus]:
@@ -97,14 +114,16 @@ def _pauses(cluster: Cluster, waiting: Sequence[ProcessStatus]) -> Iterator[str]
     """Which restarts clients will notice, since no other process of that role takes over."""
     roles = [plan.role for plan in cluster.plans.values()]
     for status in waiting:
-        if status.plan.role != "controller" and roles.count(status.plan.role) == 1:
+        if status.plan.role not in NO_PAUSE and roles.count(status.plan.role) == 1:
             yield f"{status.plan.name} is the only {status.plan.role.replace('_', ' ')}: its clients wait while it restarts"
 
 
-def _wait_healthy(cluster: Cluster, name: str, no_worse_than: ClusterHealth | None, say: Say) -> ClusterHealth:
+def _wait_healthy(
+    cluster: Cluster, name: str, still_down: Collection[str], no_worse_than: ClusterHealth | None, say: Say
+) -> ClusterHealth:
     """Returns how the cluster then is."""
     started = said_at = time.monotonic()
-    while not _is_well(health := ask_health(cluster.status(with_memory=False)), no_worse_than):
+    while not _is_well(health := _health(cluster, still_down), no_worse_than):
         now = time.monotonic()
         if now > started + HEALTHY_WITHIN_S:
             raise LauncherError(f"{name} runs this code, and the cluster is {health.sentence}. {NEXT}")

@@ -94,7 +94,7 @@ def silence_leader(cluster: LocalCluster, producer: SteadyProducer) -> Callable[
 
 def roll(cluster: LocalCluster, producer: SteadyProducer) -> Callable[[], None]:
     """Every service, one after the other, each when the partition is whole again."""
-    for role in ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway"):
+    for role in ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway"):
         for name in [name for name in cluster.names if name.partition("-")[0] == role]:
             cluster.restart(name)
             eventually(producer.is_whole, WITHIN_S)

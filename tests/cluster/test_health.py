@@ -19,10 +19,12 @@ from libs.cluster.records import (
     CONTROLLER,
     GATEWAY,
     GROUP_COORDINATOR,
+    QUOTA_MANAGER,
     TRANSACTION_COORDINATOR,
     InSync,
     Member,
     PartitionState,
+    QuotaEntity,
     Replica,
 )
 from tests.controller.images import image_of, storage
@@ -137,6 +139,16 @@ def test_a_role_without_any_process_is_told() -> None:
     assert (
         health.sentence == "degraded: no controller is there, no group coordinator is there, no transaction coordinator is there"
     )
+
+
+def test_a_missing_quota_manager_is_told_where_quotas_are_set() -> None:
+    whole = image(partition(1))
+    limited = replace(whole, client_quotas={QuotaEntity(user="alice"): {"producer_byte_rate": 1000.0}})
+    assert health_of(whole).sentence == "healthy"
+    assert health_of(limited).sentence == "degraded: no quota manager is there"
+    assert health_of(limited).as_json()["roles_away"] == [QUOTA_MANAGER]
+    managed = image(partition(1), members=[*NODES, *OTHERS, Member(QUOTA_MANAGER, 1, 1, "")])
+    assert health_of(replace(managed, client_quotas=limited.client_quotas)).sentence == "healthy"
 
 
 def test_lists_are_cut_and_counts_are_whole() -> None:

@@ -24,7 +24,7 @@ REFUSAL: Final = "CannotRun"
 NOT_SERVICES: Final = frozenset({"services.dev", "services.local"})
 """What runs clusters on a developer's machine, and tells its user directly."""
 
-SERVICES: Final = ("controller", "gateway", "storage", "group_coordinator", "transaction_coordinator")
+SERVICES: Final = ("controller", "gateway", "storage", "group_coordinator", "transaction_coordinator", "quota_manager")
 _LEVEL_OF_METHOD: Final = {"warning": "warning", "error": "error", "exception": "error", "critical": "critical"}
 _FILLED_IN: Final = re.compile(r"%[sdr]")
 

@@ -35,6 +35,7 @@ def test_every_service_has_metrics() -> None:
         "gateway",
         "group_coordinator",
         "pipeline",
+        "quota_manager",
         "storage",
         "transaction_coordinator",
     }

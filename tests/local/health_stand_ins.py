@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-ROLES = ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway")
+ROLES = ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway")
 STAND_IN = """
 import http.server, os, pathlib
 verdict = pathlib.Path("verdict.json")

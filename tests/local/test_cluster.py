@@ -42,7 +42,7 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["PENSTOCK_ADMIN_PORT"])), An
 
 @pytest.fixture
 def root(tmp_path) -> Path:
-    for role in ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway"):
+    for role in ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway"):
         package = tmp_path / "root" / "services" / role
         package.mkdir(parents=True)
         (package / "__init__.py").touch()
@@ -117,8 +117,8 @@ def test_settings_of_etcd_in_the_shell_do_not_reach_it_and_are_warned_of(make, m
 def test_another_launcher_finds_and_stops_what_the_first_one_started(make):
     make().up()
     second = make()
-    coordinators = ["group_coordinator-1", "transaction_coordinator-1"]
-    assert sorted(second.running().values()) == sorted(["controller-1", "etcd", "gateway-1", "storage-1", *coordinators])
+    others = ["group_coordinator-1", "transaction_coordinator-1", "quota_manager-1"]
+    assert sorted(second.running().values()) == sorted(["controller-1", "etcd", "gateway-1", "storage-1", *others])
 
 
 def test_a_pid_file_that_names_a_foreign_process_is_not_believed(make):
@@ -220,7 +220,8 @@ def test_stopping_names_the_processes_that_it_waits_for_and_has_one_deadline_for
     monkeypatch.setattr("services.local.cluster.TELL_AFTER_S", 0.1)
     monkeypatch.setattr("services.local.cluster.STOP_AT_LEAST_S", 0.3)
     stubborn = {"IGNORES_SIGTERM": "1"}
-    services = ["gateway-1", "group_coordinator-1", "transaction_coordinator-1", "storage-1", "controller-1"]
+    coordinators = ["group_coordinator-1", "transaction_coordinator-1"]
+    services = ["gateway-1", "quota_manager-1", *coordinators, "storage-1", "controller-1"]
     cluster = make(environment_of=dict.fromkeys(services, stubborn), stop_within_s=1.0)
     cluster.up()
     timeouts = []

@@ -32,6 +32,7 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
         "storage-2",
         "group_coordinator-1",
         "transaction_coordinator-1",
+        "quota_manager-1",
         "gateway-1",
     }
 
@@ -39,15 +40,17 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
     assert any(
         row[0] == "controller-1" and row[4:7] == ["(the", "active", "controller)"] for row in map(str.split, penstock("status"))
     )
+    assert table["quota_manager-1"][4:8] == ["(the", "active", "quota", "manager)"]
 
     refused = penstock("up", f"--port={penstock.port + 1}", succeeds=False)[-1]
     assert "choose another RUN=" in refused
-    assert f"runs as PORT={penstock.port} STORAGE=2 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1 TRANSACTION_COORDINATORS=1" in refused
+    assert f"runs as PORT={penstock.port} STORAGE=2 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1 " in refused
+    assert " TRANSACTION_COORDINATORS=1 QUOTA_MANAGERS=1, or choose" in refused
 
     penstock("down")
     said = penstock("status", succeeds=False)
     assert said[0] == "stopped: no process runs; `make up` starts them"
-    assert all(line.split()[3] == "down" for line in said[2:8])
+    assert all(line.split()[3] == "down" for line in said[2:10])
     assert "has data on 2 storage nodes" in penstock("up", "--storage=1", succeeds=False)[-1]
 
     assert penstock("up")[-1] == f"bootstrap.servers={bootstrap}"

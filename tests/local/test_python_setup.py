@@ -50,7 +50,7 @@ def set_up(tmp_path, monkeypatch) -> SetUp:
 
 
 def test_running_needs_no_more_than_the_services_do(set_up):
-    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator]"]
+    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator,quota-manager]"]
 
 
 def test_extras_are_spelt_as_metadata_does():
@@ -88,7 +88,7 @@ def test_another_interpreter_on_the_path_installs_nothing(set_up, monkeypatch):
 def test_an_upgrade_of_the_interpreter_installs_anew(set_up, tmp_path):
     set_up(False)
     os.utime(venv_python(tmp_path), ns=(1, 1))
-    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator]"]
+    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator,quota-manager]"]
 
 
 def test_tests_need_more_than_running_does(set_up):
@@ -104,7 +104,7 @@ def test_the_tests_requirements_are_enough_to_run(set_up):
 def test_another_version_in_constraints_is_installed(set_up, tmp_path):
     set_up(False)
     (tmp_path / "constraints.txt").write_text("aiohttp==3.1\n", encoding="utf-8")
-    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator]"]
+    assert set_up(False) == [".[gateway,storage,controller,group-coordinator,transaction-coordinator,quota-manager]"]
 
 
 def test_a_new_dependency_is_installed(set_up, tmp_path):

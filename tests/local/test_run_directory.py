@@ -93,7 +93,7 @@ def test_processes_whose_sockets_were_removed_are_not_ready_and_the_way_out_is_t
     shutil.rmtree(sockets)
     said = penstock("status", succeeds=False)[0]
     assert said.startswith("degraded: ")
-    for name in ("controller-1", "storage-1", "group_coordinator-1", "transaction_coordinator-1", "gateway-1"):
+    for name in ("controller-1", "storage-1", "group_coordinator-1", "transaction_coordinator-1", "quota_manager-1", "gateway-1"):
         assert f"{name} is not ready (its socket in {sockets} is gone: start it anew (`make down`, then `make up`))" in said
     assert "will not be ready by itself: its socket in " in "\n".join(penstock("up", succeeds=False))
     penstock("down")

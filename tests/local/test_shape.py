@@ -1,4 +1,5 @@
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -18,19 +19,19 @@ def test_the_second_gateway_bootstraps_a_hundred_ports_further_on():
 
 
 def test_a_cluster_never_gives_a_port_twice():
-    shape = Shape(port=9092, storage=20, gateways=9, controllers=5, coordinators=7)
+    shape = Shape(9092, storage=20, gateways=9, controllers=5, coordinators=7, transaction_coordinators=7, quota_managers=5)
     ports = [port for plan in plans(shape) for port in plan.ports]
     assert len(ports) == len(set(ports))
 
 
 def test_a_cluster_stays_inside_its_block_of_ports():
-    shape = Shape(port=9092, storage=20, gateways=3, controllers=5, coordinators=7)
+    shape = Shape(9092, storage=20, gateways=3, controllers=5, coordinators=7, transaction_coordinators=7, quota_managers=5)
     assert all(9092 <= port < 9092 + 300 for plan in plans(shape) for port in plan.ports)
 
 
 def test_ports_of_a_process_do_not_move_when_the_cluster_grows():
     small = {plan.name: plan.ports for plan in plans(Shape(storage=1)) if plan.role != "gateway"}
-    large = {plan.name: plan.ports for plan in plans(Shape(storage=5, gateways=2, controllers=3, coordinators=2))}
+    large = {plan.name: plan.ports for plan in plans(Shape(storage=5, gateways=2, controllers=3, quota_managers=2))}
     assert small.items() <= large.items()
 
 
@@ -44,6 +45,7 @@ def test_every_process_bears_a_mark_that_no_other_one_has():
     "wrong",
     [
         *({"storage": 0}, {"storage": 21}, {"gateways": 10}, {"controllers": 6}, {"coordinators": 0}, {"coordinators": 8}),
+        *({"quota_managers": 0}, {"quota_managers": 6}),
         *({"port": 80}, {"port": 65500}, {"port": 70000}),
     ],
 )
@@ -55,7 +57,7 @@ def test_a_shape_out_of_range_is_refused_in_words(wrong):
 def test_a_shape_is_shown_as_it_is_given_to_make():
     assert (
         str(Shape(port=19092, storage=4))
-        == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1 TRANSACTION_COORDINATORS=1"
+        == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1 TRANSACTION_COORDINATORS=1 QUOTA_MANAGERS=1"
     )
 
 
@@ -91,6 +93,15 @@ def test_a_shape_survives_being_written_and_read(tmp_path):
 def test_a_shape_of_before_there_were_coordinators_has_one(tmp_path):
     (tmp_path / "cluster.json").write_text('{"port": 9192, "storage": 2, "gateways": 1, "controllers": 1}', encoding="utf-8")
     assert RunDirectory(tmp_path).read_shape() == Shape(port=9192, storage=2, coordinators=1)
+
+
+def test_the_former_version_reads_a_shape_with_one_quota_manager(tmp_path):
+    run = RunDirectory(tmp_path)
+    known_before = {"port", "storage", "gateways", "controllers", "coordinators", "transaction_coordinators"}
+    run.write_shape(Shape(storage=2))
+    assert json.loads((tmp_path / "cluster.json").read_text(encoding="utf-8")).keys() == known_before
+    run.write_shape(Shape(quota_managers=2))
+    assert run.read_shape() == Shape(quota_managers=2)
 
 
 def test_a_damaged_shape_is_reported_with_what_to_do(tmp_path):

@@ -27,6 +27,7 @@ IN_ORDER = [
     "storage-2",
     "group_coordinator-1",
     "transaction_coordinator-1",
+    "quota_manager-1",
     "gateway-1",
 ]
 
@@ -104,6 +105,21 @@ def test_an_upgrade_names_the_restarts_that_clients_will_notice(upgraded: Upgrad
         "transaction_coordinator-1 is the only transaction coordinator: its clients wait while it restarts",
         "gateway-1 is the only gateway: its clients wait while it restarts",
     ]
+
+
+def test_an_upgrade_starts_the_quota_manager_that_the_former_version_lacks(cluster: Cluster) -> None:
+    said: list[str] = []
+    cluster.kill("quota_manager-1")
+    (cluster.root / "services" / "new.py").touch()
+    upgrade(cluster, said.append)
+    done = [line.split()[:2] for line in said if line.endswith(f"of {len(IN_ORDER)})")]
+    assert done == [[name, "started" if name == "quota_manager-1" else "restarted"] for name in IN_ORDER]
+    assert cluster.pid_of("quota_manager-1") is not None
+    cluster.kill("quota_manager-1")
+    upgrade(cluster, said.append)
+    assert said[-1].startswith("quota_manager-1 started and the cluster healthy again in ")
+    upgrade(cluster, said.append)
+    assert said[-1] == "all processes run this code already"
 
 
 def test_a_restarted_process_keeps_the_settings_that_it_was_started_with(upgraded: Upgraded) -> None:

@@ -45,6 +45,7 @@ class LocalCluster:
         controllers: int = 1,
         coordinators: int = 1,
         transaction_coordinators: int = 1,
+        quota_managers: int = 1,
         environment: Mapping[str, str] | None = None,
         environment_of: Mapping[str, Mapping[str, str]] | None = None,
         expected_complaints: str | None = None,
@@ -56,7 +57,10 @@ class LocalCluster:
         self.directory = directory or Path(self._scratch.name if self._scratch else "")
         self.expected_complaints = expected_complaints
         self._reservation = reserve_ports(PORTS_PER_GATEWAY * gateways)
-        self.shape = Shape(self._reservation.first, storage, gateways, controllers, coordinators, transaction_coordinators)
+        self.shape = Shape(
+            *(self._reservation.first, storage, gateways, controllers),
+            *(coordinators, transaction_coordinators, quota_managers),
+        )
         self.run = RunDirectory(self.directory / "run")
         self._cluster = Cluster(
             self.shape,

@@ -2,7 +2,7 @@
 `services/controller/core/failure_detection/liveness.py` decides.
 
 Every controller runs one, active or standby, so that the next active controller knows at once. It watches storage nodes,
-coordinators, gateways and the other controllers.
+coordinators, quota managers, gateways and the other controllers.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from libs.cluster.health import LongRunning
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.member_addresses import address_of
-from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, QUOTA_MANAGER, STORAGE, TRANSACTION_COORDINATOR
 from libs.rpc.client.probe import refuses
 from libs.rpc.contracts.controller import Heartbeat, HeartbeatReply
 from libs.rpc.messages.schema import unpack
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.2
 PROBE_S = 0.5
-WATCHED = (STORAGE, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, GATEWAY, CONTROLLER)
+WATCHED = (STORAGE, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, QUOTA_MANAGER, GATEWAY, CONTROLLER)
 
 
 class FailureDetector:

@@ -13,6 +13,7 @@ RPC_PORTS = {
     "group_coordinator": 7103,
     "transaction_coordinator": 7104,
     "gateway": 7105,
+    "quota_manager": 7106,
 }
 """Each role's port for other processes. The admin port is `ADMIN_ABOVE_RPC` higher."""
 ADMIN_ABOVE_RPC = 100

@@ -11,6 +11,7 @@ DESCRIPTIONS = {
     "storage": "Penstock storage node",
     "group_coordinator": "Penstock group coordinator",
     "transaction_coordinator": "Penstock transaction coordinator",
+    "quota_manager": "Penstock quota manager",
     "gateway": "Penstock gateway",
 }
 AFTER = {
@@ -18,7 +19,8 @@ AFTER = {
     "storage": ("controller",),
     "group_coordinator": ("storage",),
     "transaction_coordinator": ("storage",),
-    "gateway": ("group_coordinator", "transaction_coordinator"),
+    "quota_manager": ("controller",),
+    "gateway": ("group_coordinator", "transaction_coordinator", "quota_manager"),
 }
 """Systemd stops in the reverse order: a process that drains needs those behind it."""
 STOP_S = 30

@@ -3,13 +3,14 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
 from confluent_kafka import ElectionType, TopicPartition
 
+from services.local.upgrade import ORDER
 from tests.bench.acknowledged import partition_of
 from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
@@ -67,16 +68,21 @@ class Faults:
 
     def rolling_restart(self) -> Heal:
         """Every service, one after the other, each when all partitions are whole again."""
-        for role in ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway"):
+        return self._restart_all(ORDER)
+
+    def _restart_all(self, roles: Sequence[str]) -> Heal:
+        for role in roles:
             for name in [name for name in self._cluster.names if name.partition("-")[0] == role]:
                 self._cluster.restart(name)
                 eventually(self.is_whole, WITHIN_S)
         return lambda: None
 
     def rolling_upgrade(self) -> Heal:
-        """All services, one after the other, become those of the former version, the next time those of this one."""
-        self._cluster.run_code_of(next(self._versions))
-        return self.rolling_restart()
+        """All services, one after the other, become those of the former version, the next time those of this one. A service that
+        the version lacks stays as it is."""
+        version = next(self._versions)
+        self._cluster.run_code_of(version)
+        return self._restart_all([role for role in ORDER if (version / "services" / role).is_dir()])
 
     def leaders_returned(self) -> Heal:
         """The leader's node is back in sync, and is elected again."""

@@ -35,7 +35,14 @@ MEMORY = Path("/dev/shm")
 REST_S = 12.0
 """librdkafka waits longer from attempt to attempt before it connects to a broker again, and forgets that after 10 s of none."""
 RESTED = ("gateway-killed", "rolling-restart", *VERSIONS)
-COUNTS = (("controller", 3), ("storage", 3), ("gateway", 2), ("group_coordinator", 1), ("transaction_coordinator", 1))
+COUNTS = (
+    ("controller", 3),
+    ("storage", 3),
+    ("gateway", 2),
+    ("group_coordinator", 1),
+    ("transaction_coordinator", 1),
+    ("quota_manager", 1),
+)
 NAMES = ("etcd", *(f"{role}-{node}" for role, count in COUNTS for node in range(1, count + 1)))
 
 

@@ -36,8 +36,9 @@ def test_a_gateway_comes_and_goes(commands: PrintedCommands) -> None:
 
 
 def test_coordinators_and_controllers_come_and_go(commands: PrintedCommands) -> None:
-    printed = commands.section("Coordinators and controllers").splitlines()
+    printed = commands.section("Coordinators, controllers and quota managers").splitlines()
     assert any(line.startswith("transaction_coordinator-2 ") and " yes " in line for line in printed)
+    assert any(line.startswith("quota_manager-2 ") and " yes (standby of quota manager 1) " in line for line in printed)
     assert printed[-1] == "healthy"
 
 

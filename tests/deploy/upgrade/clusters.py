@@ -2,13 +2,17 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from services.local.asked_health import ask_health
+from services.local.cluster_health import HEALTHY
 from services.local.etcd_setup import etcd_binary
-from services.local.upgrade import ORDER
+from services.local.run_directory import UNKNOWN_BEFORE
+from services.local.upgrade import ADDED, ORDER
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 from tests.support.previous_version import previous_python, previous_source
@@ -29,11 +33,19 @@ class UpgradedCluster(LocalCluster):
         return self.command("upgrade")
 
     def roll_back(self) -> None:
-        """Restarts one process after the other by the former version's launcher, each when the cluster is healthy."""
+        """Ends the quota managers, which the former version lacks. Then its launcher restarts one process after the other, each
+        when the cluster is healthy."""
+        for name in [name for name in self.names if name.startswith("quota_manager-")]:
+            self.kill(name, signal.SIGTERM)
         for name in sorted(self.names, key=lambda name: [*ORDER, "etcd"].index(name.partition("-")[0])):
-            if name != "etcd":
+            if name != "etcd" and not name.startswith("quota_manager-"):
                 self._former("restart", name)
-                eventually(self.is_healthy, COMMAND_WITHIN_S)
+                eventually(self._is_healthy_as_before, COMMAND_WITHIN_S)
+
+    def _is_healthy_as_before(self) -> bool:
+        """Whether it is healthy without the processes that the former version lacks."""
+        statuses = [status for status in self._cluster.status(with_memory=False) if status.plan.role not in ADDED]
+        return ask_health(statuses).verdict == HEALTHY
 
     def command(self, name: str) -> list[str]:
         """The output of a command of this version's launcher."""
@@ -44,7 +56,8 @@ class UpgradedCluster(LocalCluster):
 
     def _former(self, *command: str) -> None:
         source = previous_source()
-        arguments = [str(self.run.path), str(previous_python(source)), str(etcd_binary(ROOT)), json.dumps(asdict(self.shape))]
+        shape = {name: value for name, value in asdict(self.shape).items() if name not in UNKNOWN_BEFORE}
+        arguments = [str(self.run.path), str(previous_python(source)), str(etcd_binary(ROOT)), json.dumps(shape)]
         argv = [sys.executable, str(FORMER_LAUNCHER), *arguments, *command]
         environment = {**os.environ, "PYTHONPATH": str(source)}
         done = subprocess.run(argv, env=environment, capture_output=True, encoding="utf-8", timeout=COMMAND_WITHIN_S, check=False)

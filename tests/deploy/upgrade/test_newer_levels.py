@@ -14,7 +14,7 @@ from services.local.errors import LauncherError
 from tests.support.cluster_harness import LocalCluster
 
 NEWER = FEATURE_LEVEL + 1
-ROLES = ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway")
+ROLES = ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway")
 REFUSAL = "does not support the level that the cluster was raised to: "
 
 

@@ -25,7 +25,7 @@ CONTROLLER: Final = {
     "history not written": Advice("etcd did not confirm the mark of this term. It is tried again.", _ETCD),
     "leaders not moved to preferred replicas": Advice("etcd did not confirm the change. It is tried again.", _ETCD),
     "leadership lost": Advice(
-        "This controller is no longer the active one. `reason` tells why, and another one takes over.",
+        "This controller or quota manager is no longer the active one. `reason` tells why, and another one takes over.",
         "Look for pauses of the process or a slow etcd if it comes often.",
     ),
     "log ends not learned": Advice(

@@ -19,6 +19,7 @@ from services.local.cluster_plan import STOP_ORDER
 from services.local.systemd.firewall import FIREWALL_UNIT, Firewall
 from services.local.systemd.hosts import RPC_PORTS, Hosts
 from services.local.systemd.units import DESCRIPTIONS, STOP_S, unit_name
+from services.quota_manager.config import QuotaManagerConfig
 from services.storage.config import StorageConfig
 from services.transaction_coordinator.config import TransactionCoordinatorConfig
 from tests.deploy.hosts.page import block_with, command_with
@@ -30,6 +31,7 @@ CONFIGS: dict[str, type[ServiceConfig]] = {
     "storage": StorageConfig,
     "group_coordinator": GroupCoordinatorConfig,
     "transaction_coordinator": TransactionCoordinatorConfig,
+    "quota_manager": QuotaManagerConfig,
     "gateway": GatewayConfig,
 }
 PROGRAM = shutil.which("true") or "/bin/true"
@@ -147,7 +149,7 @@ def test_the_rules_of_hosts_with_ipv6_are_ones_that_nftables_takes(tmp_path: Pat
     done = subprocess.run(["nft", "--check", "-f", str(rules)], capture_output=True, encoding="utf-8", timeout=60)
     assert done.returncode == 0, done.stderr
     text = rules.read_text(encoding="utf-8")
-    assert "ip6 saddr @hosts6 tcp dport { 2379, 2380, 7101-7105 } accept" in text
+    assert "ip6 saddr @hosts6 tcp dport { 2379, 2380, 7101-7106 } accept" in text
     assert "@operators" not in text
 
 

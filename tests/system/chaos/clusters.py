@@ -17,7 +17,14 @@ from tests.system.faults.small_disks import small_disk
 DISK_MEBIBYTES = 256
 EXPECTED = "log directory retired|No space left on device|Input/output error"
 OFTEN = {f"storage-{node}": {"PENSTOCK_HIGH_WATERMARK_CHECKPOINT_S": "0.5"} for node in (1, 2, 3)}
-COUNTS = (("controller", 3), ("storage", 3), ("group_coordinator", 2), ("transaction_coordinator", 1), ("gateway", 2))
+COUNTS = (
+    ("controller", 3),
+    ("storage", 3),
+    ("group_coordinator", 2),
+    ("transaction_coordinator", 1),
+    ("quota_manager", 1),
+    ("gateway", 2),
+)
 NAMES = ("etcd", *(f"{role}-{node}" for role, count in COUNTS for node in range(1, count + 1)))
 
 

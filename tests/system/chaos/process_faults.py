@@ -131,7 +131,7 @@ class Faults:
 
     def roll(self) -> None:
         """Restarts everything but etcd, one process after the other, as an operator would."""
-        for role in ("controller", "storage", "group_coordinator", "transaction_coordinator", "gateway"):
+        for role in ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway"):
             for name in self._all(role):
                 self._cluster.restart(name)
 

@@ -13,7 +13,7 @@ from tests.system.faults.produce_run import ProduceRun, Tail, read_all
 GATEWAYS = ("gateway-1", "gateway-2")
 CONTROLLERS = ("controller-1", "controller-2")
 COORDINATOR = "group_coordinator-1"
-OTHERS = {"storage-1", "storage-2", COORDINATOR, "transaction_coordinator-1", *GATEWAYS}
+OTHERS = {"storage-1", "storage-2", COORDINATOR, "transaction_coordinator-1", "quota_manager-1", *GATEWAYS}
 BORROWED = "uses the cluster image of a peer"
 VERIFIED = "cluster image comes from the metadata store again"
 

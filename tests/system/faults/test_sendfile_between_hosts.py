@@ -12,7 +12,7 @@ from tests.system.faults.conftest import ONE_REPLICA
 from tests.system.faults.raw_connection import raw_client
 from tests.system.faults.system_calls import traced
 
-NAMES = ("controller-1", "storage-1", "group_coordinator-1", "transaction_coordinator-1", "gateway-1")
+NAMES = ("controller-1", "storage-1", "group_coordinator-1", "transaction_coordinator-1", "quota_manager-1", "gateway-1")
 READS = "read,pread64,readv,preadv,preadv2"
 MEGABYTE = 1_000_000
 PRODUCE, FETCH = 9, 11

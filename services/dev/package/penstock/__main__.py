@@ -16,11 +16,12 @@ PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
     "gateway": ("services.gateway", "a gateway"),
     "group-coordinator": ("services.group_coordinator", "a coordinator of consumer groups"),
     "transaction-coordinator": ("services.transaction_coordinator", "a coordinator of transactions"),
+    "quota-manager": ("services.quota_manager", "a manager of client quotas"),
     "recovery": ("services.controller.recovery", "saves and restores the metadata in etcd"),
     "log": ("libs.commitlog", "shows and verifies log directories"),
 }
 """The module of each program, and what it is."""
-EXTRAS: Final = ("controller", "storage", "gateway", "group-coordinator", "transaction-coordinator")
+EXTRAS: Final = ("controller", "storage", "gateway", "group-coordinator", "transaction-coordinator", "quota-manager")
 OF_A_CLUSTER: Final = (*EXTRAS, "recovery")
 ETCD_CLIENT: Final = ("grpc", "etcd3")
 HELP: Final = ("-h", "--help", "help")

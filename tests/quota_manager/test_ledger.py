@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.rpc.contracts.quotas import Entity, Grant, Need
+from libs.token_bucket import TokenBucket
 from services.quota_manager.core.ledger import BURST_S, UNUSED_S, Ledger
-from services.quota_manager.core.token_bucket import TokenBucket
 
 RATE = 100.0
 TENANT: Entity = (0, "tenant", "")

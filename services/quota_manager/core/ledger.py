@@ -15,7 +15,7 @@ from heapq import nlargest
 from typing import Final
 
 from libs.rpc.contracts.quotas import GRANT_S, Entity, Grant, Need
-from services.quota_manager.core.token_bucket import TokenBucket
+from libs.token_bucket import TokenBucket
 
 BURST_S: Final = 0.5
 """The depth of a bucket, in seconds of its rate."""

@@ -39,6 +39,11 @@ UNLIMITED: Final[Limits] = (None, None, None, None)
 _DEFAULT: Final = ""
 
 
+def user_of(principal: str) -> str:
+    """The name of a principal, such as `User:ANONYMOUS`."""
+    return principal.partition(":")[2]
+
+
 def client_limits(image: ClusterImage, user: str, client_id: str) -> Limits:
     """The limits of a user's client. Costs eight probes where quotas are configured, and none where there are none.
 

@@ -33,6 +33,7 @@ from services.controller.administration.member_log import MemberLog
 from services.controller.balancing.balancer import Balancer
 from services.controller.core.model.controller_states import CONTROLLER_TRANSITIONS, ControllerEvent, ControllerState
 from services.controller.core.model.cuts import Cuts, no_cuts
+from services.controller.core.topics.mutation_quotas import MutationQuotas
 from services.controller.core.topics.topics import Randomness
 from services.controller.elections.leader_elections import LeaderElections
 from services.controller.elections.log_end_survey import LogEndsByPartition, Survey
@@ -138,6 +139,10 @@ class Controller:
         return self._elections.unclean_elections
 
     @property
+    def mutation_quotas(self) -> MutationQuotas:
+        return self._administration.mutation_quotas
+
+    @property
     def election_times(self) -> Durations:
         return self._reconciler.elections
 
@@ -167,7 +172,11 @@ class Controller:
 
     def debug(self) -> dict[str, Callable[[], object]]:
         """Views for the admin port."""
-        views: dict[str, Callable[[], object]] = {"image": self._summary, "balancing": self._balancing}
+        views: dict[str, Callable[[], object]] = {
+            "image": self._summary,
+            "balancing": self._balancing,
+            "mutations": lambda: self.mutation_quotas.view(asyncio.get_running_loop().time()),
+        }
         if self._eviction is not None:
             views["detection"] = self._eviction.debug
         return views
@@ -306,6 +315,8 @@ class Controller:
             self._reconcile_needed.set()
         if old.members(STORAGE) is not new.members(STORAGE) or old.partition_table is not new.partition_table:
             self._history_concerned.set()
+        if old.client_quotas is not new.client_quotas:
+            self.mutation_quotas.keep_limited(new)
         self._member_log.follow(new, active=self._term is not None)
         self._shard_owners.follow(old, new)
 

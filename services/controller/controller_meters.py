@@ -1,5 +1,6 @@
 """Metrics of the controller, under Kafka's names where Kafka has one (kafka.controller:type=KafkaController)."""
 
+import asyncio
 from collections.abc import Iterator
 
 from prometheus_client.core import Metric
@@ -143,6 +144,24 @@ class ControllerGauges(MetricSet):
     )
     def waiting_requests(self) -> int:
         return self._controller.waiting
+
+    @GaugeDefinition(
+        name="penstock_mutation_quota_entities",
+        help="Users and clients that used some of their `controller_mutation_rate` in the last seconds, or are in debt.",
+        healthy="as many as clients with that quota change topics",
+    )
+    def mutation_quota_entities(self) -> int:
+        return self._controller.mutation_quotas.in_use(asyncio.get_running_loop().time())
+
+    @CounterDefinition(
+        name="penstock_mutation_quota_exceeded",
+        help="Topics whose creation, growth or deletion was beyond a `controller_mutation_rate`. "
+        "It was refused, or its client was told to wait.",
+        healthy="rises only while a client changes more topics than it may",
+        otherwise="`/debug/mutations` of the elected controller names the clients. Raise their quota, or look at what they do.",
+    )
+    def mutation_quota_exceeded(self) -> int:
+        return self._controller.mutation_quotas.exceeded
 
     @HistogramDefinition(
         name="kafka_controller_controllerstats_leaderelectionrateandtime_seconds",

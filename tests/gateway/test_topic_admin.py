@@ -10,6 +10,7 @@ from libs.rpc.contracts.controller import (
     CreateTopics,
     DeleteTopics,
     MorePartitions,
+    MutatingClient,
     NewTopic,
     TopicRef,
     TopicResult,
@@ -25,10 +26,12 @@ from services.gateway.exchange.request_context import ControllerUnavailable
 from services.gateway.handlers import create_partitions, create_topics, delete_topics
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
+STRICT, PERMISSIVE = (MutatingClient("ANONYMOUS", "client", strict) for strict in (True, False))
 
-def answering(*results: TopicResult, cluster: Cluster | None = None) -> FakeGateway:
+
+def answering(*results: TopicResult, cluster: Cluster | None = None, throttle_ms: int = 0) -> FakeGateway:
     gateway = FakeGateway(cluster or Cluster())
-    gateway.on_controller = lambda method, body: TopicsReply(results, revision=12)
+    gateway.on_controller = lambda method, body: TopicsReply(results, 12, throttle_ms)
     return gateway
 
 
@@ -52,7 +55,8 @@ async def test_a_topic_is_created_and_described_with_its_configs() -> None:
     gateway = answering(TopicResult("t", 0, None, topic_id_of("t"), 3, 1))
     topic = create_wire.CreatableTopic("t", 3, 1, configs=[create_wire.CreatableTopicConfig("retention.ms", "1000")])
     response = await create(gateway, create_wire.CreateTopicsRequest([topic], timeout_ms=5000))
-    assert gateway.requests == [(CREATE_TOPICS, CreateTopics((NewTopic("t", 3, 1, (), (("retention.ms", "1000"),)),)), 5.0)]
+    wanted = CreateTopics((NewTopic("t", 3, 1, (), (("retention.ms", "1000"),)),), client=STRICT)
+    assert gateway.requests == [(CREATE_TOPICS, wanted, 5.0)]
     assert gateway.waited_for == [12]
     (result,) = response.topics
     assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
@@ -68,7 +72,7 @@ async def test_assignments_and_validate_only_reach_the_controller() -> None:
     topic = create_wire.CreatableTopic("t", -1, -1, assignments)
     await create(gateway, create_wire.CreateTopicsRequest([topic], validate_only=True))
     request = gateway.requests[0][1]
-    assert request == CreateTopics((NewTopic("t", -1, -1, ((1, (2,)), (0, (1,)))),), validate_only=True)
+    assert request == CreateTopics((NewTopic("t", -1, -1, ((1, (2,)), (0, (1,)))),), validate_only=True, client=STRICT)
     assert isinstance(request, CreateTopics)
     assert request.asked_by == context(7).asker
 
@@ -108,7 +112,8 @@ async def test_topics_are_deleted_by_name(version: int) -> None:
     request = delete_wire.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=100)
     response = await delete_topics.handle(gateway, context(version), request)
     delete_wire.write_response(Writer(), response, version)
-    assert gateway.requests == [(DELETE_TOPICS, DeleteTopics((TopicRef("a"), TopicRef("b"))), 0.1)]
+    client = STRICT if version >= 5 else PERMISSIVE
+    assert gateway.requests == [(DELETE_TOPICS, DeleteTopics((TopicRef("a"), TopicRef("b")), client=client), 0.1)]
     assert [(r.name, r.error_code, r.error_message) for r in response.responses] == [("a", 0, None), ("b", 3, "no such topic")]
 
 
@@ -116,7 +121,8 @@ async def test_topics_are_deleted_by_id_and_an_unknown_id_has_no_name() -> None:
     gateway = answering(TopicResult("a", 0, None, topic_id_of("a")), TopicResult("", 100, "no such id", b"\7" * 16))
     states = [delete_wire.DeleteTopicState(None, topic_id_of("a")), delete_wire.DeleteTopicState(None, b"\7" * 16)]
     response = await delete_topics.handle(gateway, context(6), delete_wire.DeleteTopicsRequest(states))
-    assert gateway.requests[0][1] == DeleteTopics((TopicRef(None, topic_id_of("a")), TopicRef(None, b"\7" * 16)))
+    wanted = DeleteTopics((TopicRef(None, topic_id_of("a")), TopicRef(None, b"\7" * 16)), client=STRICT)
+    assert gateway.requests[0][1] == wanted
     assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
         ("a", topic_id_of("a"), 0),
         (None, b"\7" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -138,6 +144,39 @@ async def test_partitions_are_added() -> None:
     ]
     request = partitions_wire.CreatePartitionsRequest(topics, timeout_ms=1000, validate_only=True)
     response = await create_partitions.handle(gateway, context(3), request)
-    wanted = CreatePartitions((MorePartitions("a", 4, ((2,),)), MorePartitions("b", 1)), validate_only=True)
+    wanted = CreatePartitions((MorePartitions("a", 4, ((2,),)), MorePartitions("b", 1)), validate_only=True, client=STRICT)
     assert gateway.requests == [(CREATE_PARTITIONS, wanted, 1.0)]
     assert [(r.name, r.error_code, r.error_message) for r in response.results] == [("a", 0, None), ("b", 37, "too few")]
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_versions_of_create_topics_before_6_are_permissive_and_tell_the_throttle_time(version: int) -> None:
+    gateway = answering(TopicResult("t", ErrorCode.THROTTLING_QUOTA_EXCEEDED, "slowly"), throttle_ms=1500)
+    request = create_wire.CreateTopicsRequest([create_wire.CreatableTopic("t", 1, 1)])
+    response = await create_topics.handle(gateway, context(version), request)
+    assert response.throttle_time_ms == 1500
+    wanted = gateway.requests[0][1]
+    assert isinstance(wanted, CreateTopics)
+    assert wanted.client == (STRICT if version >= 6 else PERMISSIVE)
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_versions_of_delete_topics_before_5_are_permissive_and_tell_the_throttle_time(version: int) -> None:
+    gateway = answering(TopicResult("t", ErrorCode.THROTTLING_QUOTA_EXCEEDED, "slowly"), throttle_ms=1500)
+    request = delete_wire.DeleteTopicsRequest([delete_wire.DeleteTopicState("t", NO_UUID)], ["t"])
+    response = await delete_topics.handle(gateway, context(version), request)
+    assert response.throttle_time_ms == 1500
+    wanted = gateway.requests[0][1]
+    assert isinstance(wanted, DeleteTopics)
+    assert wanted.client == (STRICT if version >= 5 else PERMISSIVE)
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_versions_of_create_partitions_before_3_are_permissive_and_tell_the_throttle_time(version: int) -> None:
+    gateway = answering(TopicResult("t", ErrorCode.THROTTLING_QUOTA_EXCEEDED, "slowly"), throttle_ms=1500)
+    request = partitions_wire.CreatePartitionsRequest([partitions_wire.CreatePartitionsTopic("t", 2)])
+    response = await create_partitions.handle(gateway, context(version), request)
+    assert response.throttle_time_ms == 1500
+    wanted = gateway.requests[0][1]
+    assert isinstance(wanted, CreatePartitions)
+    assert wanted.client == (STRICT if version >= 3 else PERMISSIVE)

@@ -26,6 +26,16 @@ HEARTBEAT = "controller.heartbeat"
 
 
 @dataclass(frozen=True, slots=True)
+class MutatingClient:
+    """The client whose `controller_mutation_rate` limits a request (KIP-599). `strict`: its version of the API is refused what is
+    beyond the quota. Otherwise it is done, and the client waits afterwards."""
+
+    user: str
+    client_id: str  # "": it has none
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NewTopic:
     name: str
     partitions: int  # -1: the cluster's default
@@ -39,6 +49,7 @@ class CreateTopics:
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
     asked_by: str = field(default="", compare=False)
+    client: MutatingClient | None = None  # None: no quota limits it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,7 @@ class TopicResult:
 class TopicsReply:
     topics: tuple[TopicResult, ...]
     revision: int
+    throttle_ms: int = 0  # how long the client is to wait, since its quota is used up
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,7 @@ class TopicRef:
 class DeleteTopics:
     topics: tuple[TopicRef, ...]
     asked_by: str = field(default="", compare=False)
+    client: MutatingClient | None = None  # None: no quota limits it
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +105,7 @@ class CreatePartitions:
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
     asked_by: str = field(default="", compare=False)
+    client: MutatingClient | None = None  # None: no quota limits it
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ If the store holds something else than the decision was made on, it is made agai
 undo those that are written.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -35,6 +36,7 @@ from services.controller.core.topics.alter_configs import alter_configs
 from services.controller.core.topics.create_partitions import create_partitions
 from services.controller.core.topics.durability_changes import marked_lax
 from services.controller.core.topics.internal_topics import create_internal_topic
+from services.controller.core.topics.mutation_quotas import MutationQuotas
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.core.topics.topics import Creation, Randomness, create_topics, delete_topics
 from services.controller.term import writes
@@ -60,14 +62,16 @@ class Administration:
     def __init__(self, random: Randomness, limits: Limits) -> None:
         self._random = random
         self._limits = limits
+        self.mutation_quotas = MutationQuotas()
 
     async def create_topics(self, term: Term, request: CreateTopics) -> TopicsReply:
         done: dict[str, TopicResult] = {}
+        quota = self.mutation_quotas.of(term.image, request.client)
 
         async def attempt(progress: Progress) -> None:
             left = tuple(topic for topic in request.topics if topic.name not in done)
             image = term.image
-            decision = create_topics(image, CreateTopics(left), self._random, self._limits)
+            decision = create_topics(image, CreateTopics(left), self._random, self._limits, quota.at(_now()))
             if request.validate_only:
                 done.update((topic.topic.name, topic.result) for topic in decision.planned)
                 decision = replace(decision, planned=())
@@ -75,7 +79,7 @@ class Administration:
 
         progress = await _attempts(term, attempt)
         names = dict.fromkeys(topic.name for topic in request.topics)
-        return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision)
+        return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision, quota.throttle_ms(_now()))
 
     async def create_internal_topic(self, term: Term, request: CreateInternalTopic) -> TopicsReply:
         """Creates an internal topic. The result is a success if the topic exists already."""
@@ -91,10 +95,11 @@ class Administration:
 
     async def delete_topics(self, term: Term, request: DeleteTopics) -> TopicsReply:
         done: dict[TopicRef, TopicResult] = {}
+        quota = self.mutation_quotas.of(term.image, request.client)
 
         async def attempt(progress: Progress) -> None:
             left = tuple(ref for ref in request.topics if ref not in done)
-            decision = delete_topics(term.image, DeleteTopics(left))
+            decision = delete_topics(term.image, DeleteTopics(left), quota.at(_now()))
             by_ref = dict(zip(dict.fromkeys(left), decision.results, strict=True))
             ref_of = {result.topic_id: ref for ref, result in by_ref.items() if not result.error}
             done.update((ref, result) for ref, result in by_ref.items() if result.error)
@@ -109,14 +114,16 @@ class Administration:
         for ref in dict.fromkeys(request.topics):
             unfinished = TopicResult(ref.name or "", progress.error, progress.message, ref.topic_id)
             results.append(done.get(ref, unfinished))
-        return TopicsReply(tuple(results), progress.revision)
+        return TopicsReply(tuple(results), progress.revision, quota.throttle_ms(_now()))
 
     async def create_partitions(self, term: Term, request: CreatePartitions) -> TopicsReply:
         done: dict[str, TopicResult] = {}
+        quota = self.mutation_quotas.of(term.image, request.client)
 
         async def attempt(progress: Progress) -> None:
             left = tuple(topic for topic in request.topics if topic.name not in done)
-            decision = create_partitions(term.image, CreatePartitions(left), self._random, self._limits)
+            charge = quota.at(_now())
+            decision = create_partitions(term.image, CreatePartitions(left), self._random, self._limits, charge)
             done.update((result.name, result) for result in decision.refused)
             for planned in decision.planned:
                 if not request.validate_only:
@@ -126,7 +133,7 @@ class Administration:
 
         progress = await _attempts(term, attempt)
         names = dict.fromkeys(topic.name for topic in request.topics)
-        return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision)
+        return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision, quota.throttle_ms(_now()))
 
     async def alter_configs(self, term: Term, request: AlterConfigs) -> AlterConfigsReply:
         done: dict[tuple[int, str], ConfigResult] = {}
@@ -187,6 +194,10 @@ class Administration:
         if progress.error:
             raise OutcomeUnknown(progress.message)
         return AssignDirsReply(progress.revision)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def _create(term: Term, image: ClusterImage, decision: Creation, progress: Progress, done: dict[str, TopicResult]) -> None:

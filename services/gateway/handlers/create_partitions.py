@@ -1,6 +1,6 @@
 """CreatePartitions (37), versions 0-3. The controller decides.
 
-v2 flexible · v3 quota errors.
+v2 flexible · v3 what is beyond the client's `controller_mutation_rate` is refused (KIP-599), and done in the versions before.
 
 Differences from Kafka: too many partitions answer POLICY_VIOLATION.
 """
@@ -8,7 +8,15 @@ Differences from Kafka: too many partitions answer POLICY_VIOLATION.
 from collections.abc import Sequence
 from typing import Final
 
-from libs.rpc.contracts.controller import CREATE_PARTITIONS, CreatePartitions, MorePartitions, TopicResult, TopicsReply
+from libs.cluster.client_quotas import user_of
+from libs.rpc.contracts.controller import (
+    CREATE_PARTITIONS,
+    CreatePartitions,
+    MorePartitions,
+    MutatingClient,
+    TopicResult,
+    TopicsReply,
+)
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.messages.create_partitions import (
@@ -21,15 +29,21 @@ from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
+FIRST_STRICT = 3
+
 
 async def handle(gateway: GatewayState, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    wanted = CreatePartitions(tuple(_more(topic) for topic in request.topics), request.validate_only)
+    client = MutatingClient(user_of(context.principal), context.client_id, context.api_version >= FIRST_STRICT)
+    wanted = CreatePartitions(tuple(_more(topic) for topic in request.topics), request.validate_only, client=client)
     results: Sequence[TopicResult]
+    throttle_ms = 0
     try:
-        results = (await ask(gateway, context, CREATE_PARTITIONS, wanted, TopicsReply, request.timeout_ms)).topics
+        reply = await ask(gateway, context, CREATE_PARTITIONS, wanted, TopicsReply, request.timeout_ms)
+        results, throttle_ms = reply.topics, reply.throttle_ms
     except RequestFailed as failure:
         results = [TopicResult(name, failure.error, failure.message) for name in dict.fromkeys(t.name for t in request.topics)]
-    return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(r.name, r.error, r.message) for r in results])
+    answers = [CreatePartitionsTopicResult(r.name, r.error, r.message) for r in results]
+    return CreatePartitionsResponse(throttle_time_ms=throttle_ms, results=answers)
 
 
 def _more(topic: CreatePartitionsTopic) -> MorePartitions:

@@ -1,6 +1,7 @@
 """CreateTopics (19), versions 2-7. The controller decides, with Kafka's codes and messages.
 
-v4 -1 for the default counts · v5 flexible, and the answer shows counts and configs · v6 quota errors · v7 topic id.
+v4 -1 for the default counts · v5 flexible, and the answer shows counts and configs · v6 what is beyond the client's
+`controller_mutation_rate` is refused (KIP-599), and done in the versions before · v7 topic id.
 
 Differences from Kafka: a config that Kafka accepts and Penstock does not support yet is refused with INVALID_CONFIG, never
 ignored. Of two new topics in one request whose names collide, the second is refused.
@@ -9,10 +10,11 @@ ignored. Of two new topics in one request whose names collide, the second is ref
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from libs.cluster.client_quotas import user_of
 from libs.cluster.configs.describe import describe_topic
 from libs.cluster.image import ClusterImage
 from libs.lean_dataclass import dataclass
-from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, NewTopic, TopicResult, TopicsReply
+from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, MutatingClient, NewTopic, TopicResult, TopicsReply
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
@@ -27,16 +29,22 @@ from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
+FIRST_STRICT = 6
+
 
 async def handle(gateway: GatewayState, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    wanted = CreateTopics(tuple(_new_topic(topic) for topic in request.topics), request.validate_only)
+    client = MutatingClient(user_of(context.principal), context.client_id, context.api_version >= FIRST_STRICT)
+    wanted = CreateTopics(tuple(_new_topic(topic) for topic in request.topics), request.validate_only, client=client)
     results: Sequence[TopicResult]
+    throttle_ms = 0
     try:
-        results = (await ask(gateway, context, CREATE_TOPICS, wanted, TopicsReply, request.timeout_ms)).topics
+        reply = await ask(gateway, context, CREATE_TOPICS, wanted, TopicsReply, request.timeout_ms)
+        results, throttle_ms = reply.topics, reply.throttle_ms
     except RequestFailed as failure:
         results = [TopicResult(name, failure.error, failure.message) for name in dict.fromkeys(t.name for t in request.topics)]
     by_name = {topic.name: topic for topic in request.topics}
-    return CreateTopicsResponse(topics=[_result(gateway.image, result, by_name.get(result.name)) for result in results])
+    answers = [_result(gateway.image, result, by_name.get(result.name)) for result in results]
+    return CreateTopicsResponse(throttle_time_ms=throttle_ms, topics=answers)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -1,14 +1,16 @@
 """DeleteTopics (20), versions 1-6. The controller decides.
 
-v4 flexible · v5 error messages and quota errors · v6 by name or by id.
+v4 flexible · v5 error messages, and what is beyond the client's `controller_mutation_rate` is refused (KIP-599), and done in the
+versions before · v6 by name or by id.
 
 Differences from Kafka: a topic that is named by its id and once more by its name is answered twice.
 """
 
 from typing import Final
 
+from libs.cluster.client_quotas import user_of
 from libs.cluster.configs.resolve import effective_broker_bool
-from libs.rpc.contracts.controller import DELETE_TOPICS, DeleteTopics, TopicRef, TopicResult, TopicsReply
+from libs.rpc.contracts.controller import DELETE_TOPICS, DeleteTopics, MutatingClient, TopicRef, TopicResult, TopicsReply
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
@@ -18,6 +20,7 @@ from services.gateway.exchange.request_context import GatewayState, RequestConte
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
 FIRST_WITH_DELETION_DISABLED = 3
+FIRST_STRICT = 5
 FIRST_BY_ID = 6
 
 
@@ -32,13 +35,15 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
         # These versions do not know TOPIC_DELETION_DISABLED.
         refused = [DeletableTopicResult(ref.name, ref.topic_id, ErrorCode.INVALID_REQUEST) for ref in refs]
         return DeleteTopicsResponse(responses=refused)
+    client = MutatingClient(user_of(context.principal), context.client_id, context.api_version >= FIRST_STRICT)
     try:
-        reply = await ask(gateway, context, DELETE_TOPICS, DeleteTopics(refs), TopicsReply, request.timeout_ms)
+        reply = await ask(gateway, context, DELETE_TOPICS, DeleteTopics(refs, client=client), TopicsReply, request.timeout_ms)
     except RequestFailed as failure:
         failed = [DeletableTopicResult(ref.name, ref.topic_id, failure.error, failure.message) for ref in refs]
         return DeleteTopicsResponse(responses=failed)
     by_name_only = context.api_version < FIRST_BY_ID
-    return DeleteTopicsResponse(responses=[_result(result, by_name_only) for result in reply.topics])
+    responses = [_result(result, by_name_only) for result in reply.topics]
+    return DeleteTopicsResponse(throttle_time_ms=reply.throttle_ms, responses=responses)
 
 
 def _result(result: TopicResult, by_name_only: bool) -> DeletableTopicResult:

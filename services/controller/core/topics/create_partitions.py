@@ -10,6 +10,7 @@ from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import CreatePartitions, MorePartitions, TopicResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.model.refusal import Refused
+from services.controller.core.topics.mutation_quotas import Charge, uncharged
 from services.controller.core.topics.replica_assignment import Assigner, Limits
 from services.controller.core.topics.topics import Randomness
 
@@ -35,7 +36,9 @@ class Growth:
     refused: tuple[TopicResult, ...]
 
 
-def create_partitions(image: ClusterImage, request: CreatePartitions, random: Randomness, limits: Limits) -> Growth:
+def create_partitions(
+    image: ClusterImage, request: CreatePartitions, random: Randomness, limits: Limits, charge: Charge = uncharged
+) -> Growth:
     mentions = Counter(topic.name for topic in request.topics)
     assigner = Assigner(image, limits, start=random.randrange(1 << 16))
     left = limits.partitions_per_request
@@ -45,7 +48,7 @@ def create_partitions(image: ClusterImage, request: CreatePartitions, random: Ra
         try:
             if mentions[requested.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            growth = _grow(image, requested, assigner, left)
+            growth = _grow(image, requested, assigner, left, charge)
         except Refused as refusal:
             refused[requested.name] = TopicResult(requested.name, refusal.error, refusal.message)
             continue
@@ -54,7 +57,7 @@ def create_partitions(image: ClusterImage, request: CreatePartitions, random: Ra
     return Growth(tuple(mentions), tuple(planned.values()), tuple(refused.values()))
 
 
-def _grow(image: ClusterImage, requested: MorePartitions, assigner: Assigner, left: int) -> PlannedGrowth:
+def _grow(image: ClusterImage, requested: MorePartitions, assigner: Assigner, left: int, charge: Charge) -> PlannedGrowth:
     topic = image.topics.get(requested.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -70,17 +73,16 @@ def _grow(image: ClusterImage, requested: MorePartitions, assigner: Assigner, le
     more = requested.count - topic.partitions
     if more > left:
         raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-    first = image.partition(bytes.fromhex(topic.topic_id), 0)
-    factor = first.replication_factor if first is not None else 1
-    if requested.assignments is None:
-        added = assigner.placed(more, factor)
-    elif len(requested.assignments) != more:
+    if requested.assignments is not None and len(requested.assignments) != more:
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {more} additional partition(s), but only {len(requested.assignments)} assignment(s) were "
             "specified.",
         )
-    else:
-        added = assigner.assigned(requested.assignments, factor)
+    charge(topic.name, more)  # as in Kafka, assigned brokers are checked afterwards
+    first = image.partition(bytes.fromhex(topic.topic_id), 0)
+    factor = first.replication_factor if first is not None else 1
+    by_hand = requested.assignments
+    added = assigner.placed(more, factor) if by_hand is None else assigner.assigned(by_hand, factor)
     result = TopicResult(topic.name, ErrorCode.NONE, None, bytes.fromhex(topic.topic_id), requested.count, factor)
     return PlannedGrowth(topic, replace(topic, partitions=requested.count), added, result)

@@ -19,6 +19,7 @@ from libs.wire.errors import ErrorCode
 from services.controller.core.model.refusal import Refused
 from services.controller.core.reassignment.decommissioning import leaving
 from services.controller.core.topics.internal_topic_configs import kept_synced
+from services.controller.core.topics.mutation_quotas import Charge, uncharged
 from services.controller.core.topics.replica_assignment import Assigner, Limits
 from services.controller.core.topics.topic_names import METADATA_TOPIC, collision_key, name_problem, shown
 
@@ -57,7 +58,9 @@ class Creation:
     refused: tuple[TopicResult, ...]
 
 
-def create_topics(image: ClusterImage, request: CreateTopics, random: Randomness, limits: Limits) -> Creation:
+def create_topics(
+    image: ClusterImage, request: CreateTopics, random: Randomness, limits: Limits, charge: Charge = uncharged
+) -> Creation:
     mentions = Counter(topic.name for topic in request.topics)
     default_partitions = effective_broker_int(image, "num.partitions")
     default_factor = default_replication_factor(image)
@@ -76,6 +79,7 @@ def create_topics(image: ClusterImage, request: CreateTopics, random: Randomness
             _check_name(image, name, taken)
             configs = _checked_configs(topic)
             partitions = _partitions(topic, assigner, default_partitions, default_factor)
+            charge(name, len(partitions))
         except Refused as refusal:
             refused.append(TopicResult(name, refusal.error, refusal.message))
             continue
@@ -188,7 +192,7 @@ class Deletion:
     results: tuple[TopicResult, ...]
 
 
-def delete_topics(image: ClusterImage, request: DeleteTopics) -> Deletion:
+def delete_topics(image: ClusterImage, request: DeleteTopics, charge: Charge = uncharged) -> Deletion:
     enabled = effective_broker_bool(image, "delete.topic.enable")
     matches = [_find(image, ref) for ref in request.topics]
     mentions = Counter(topic.topic_id for topic in matches if isinstance(topic, Topic))
@@ -204,6 +208,11 @@ def delete_topics(image: ClusterImage, request: DeleteTopics) -> Deletion:
             topic_id = bytes.fromhex(topic.topic_id)
             if mentions[topic.topic_id] > 1:
                 results[key] = TopicResult(name, ErrorCode.INVALID_REQUEST, f"Duplicate topic {_ref_kind(ref)}.", ref.topic_id)
+                continue
+            try:
+                charge(topic.topic_id, topic.partitions)
+            except Refused as refusal:
+                results[key] = TopicResult(topic.name, refusal.error, refusal.message, topic_id)
             else:
                 topics.append(topic)
                 results[key] = TopicResult(topic.name, ErrorCode.NONE, None, topic_id)

@@ -98,6 +98,20 @@ class GatewayMeters(MetricSet):
         otherwise="`client connection refused` in the gateway's log names the host. `max-connections`: raise the limit of open "
         "files, or add a gateway. `max-connections-per-ip`: find the client that does not reuse its connections.",
     ).kept()
+    throttled: dict[str, int] = CounterDefinition(
+        name="penstock_gateway_throttled_requests",
+        help="Requests after which a client was muted, by the quota that it was over.",
+        labels=("quota",),
+        healthy="0, or as configured: a client that wants more than its quota is muted again and again",
+        otherwise="`/debug/quotas` of the quota manager names the entities. See [quotas](../quotas.md).",
+    ).kept()
+    throttle_seconds: dict[str, float] = CounterDefinition(
+        name="penstock_gateway_throttle_seconds",
+        help="The time for which clients were muted, by the quota that they were over.",
+        labels=("quota",),
+        healthy="0, or as configured",
+        otherwise="See `penstock_gateway_throttled_requests_total`.",
+    ).kept()
     errors: dict[tuple[int, int], int] = CounterDefinition(
         name="penstock_gateway_request_errors",
         help="Errors in answers to clients, by API and Kafka's name of the error. An answer counts once for each topic, "

@@ -38,6 +38,7 @@ from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.connection_limits import ConnectionLimits, share_descriptors
 from services.gateway.core.coordinator_shards import GROUPS, NO_BROKER, TRANSACTIONS, CoordinatorShards
 from services.gateway.core.fenced_brokers import FencedBrokers
+from services.gateway.core.quota_slices import QuotaSlices
 from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable, RequestContext
@@ -56,7 +57,9 @@ from services.gateway.peers.file_descriptors import Files
 from services.gateway.peers.log_layouts import LogLayouts
 from services.gateway.peers.moved_endpoints import MovedEndpoints
 from services.gateway.peers.peer_gateways import PeerGateways
+from services.gateway.peers.quota_manager import QuotaManager
 from services.gateway.peers.storage_nodes import Nodes
+from services.gateway.requests.client_quotas import ClientQuotas
 from services.gateway.shortcuts.single_list_offsets import SingleListOffsets
 
 log = logging.getLogger(__name__)
@@ -127,7 +130,10 @@ class Gateway:
             now=now,
         )
         limits = ConnectionLimits(shares.connections_max, config.connections_per_ip_max)
-        self.connections = Connections(config, self, self.data_path, self.meters, limits)
+        slices = QuotaSlices(now())
+        self._quotas = ClientQuotas(slices, self.meters, now)
+        self._quota_manager = QuotaManager(slices, hello, identity.host_id, transport)
+        self.connections = Connections(config, self, self.data_path, self.meters, limits, self._quotas)
         self.connection_views = ConnectionViews(self.connections)
         self._listeners = Listeners(
             transport,
@@ -235,6 +241,7 @@ class Gateway:
         await self._coordinators.close()
         await self._transaction_coordinators.close()
         await self._peer_gateways.close()
+        await self._quota_manager.close()
         self._files.close()
         await self._registration.server.close(drain_s=0.0)
         await self._follower.close()
@@ -251,6 +258,7 @@ class Gateway:
             "parked_bytes": self._appends.parked.bytes,
             "groups": self._coordinators.debug(),
             "transactions": self._transaction_coordinators.debug(),
+            "quotas": self._quotas.slices.debug(self.data_path.now()),
         }
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -270,6 +278,9 @@ class Gateway:
             self._follow_reads()
         self._coordinators.follow(new)
         self._transaction_coordinators.follow(new)
+        if self._quotas.follow(new):
+            self.connections.unmute_all()
+        self._quota_manager.follow(new)
         self.data_path.delayed_requests.retry_all()
         if self._started:
             self._listeners.follow(broker_ids(new))

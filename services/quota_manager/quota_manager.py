@@ -26,7 +26,7 @@ from services.quota_manager.core.registered_gateways import RegisteredGateways
 NEEDS_MAX: Final = 1_000
 """The entities of one ask. A gateway with more in need asks for the others next time."""
 LOOKED_AT_PER_ASK: Final = 100
-"""Accounts that an ask looks at, whether anybody still uses them."""
+"""Accounts that an ask looks at, whether anybody still uses them, beside two for each of its needs: new ones are no more."""
 
 SHOWN_MAX: Final = 1_000
 """Entities that the view shows."""
@@ -105,7 +105,7 @@ class QuotaManager:
             return Granted(ErrorCode.NOT_CONTROLLER)
         self.asks += 1
         grants = term.ledger.grant(peer.node_id, ask.needs, now, term.gateways.filled_s(now))
-        term.ledger.forget_unused(now, LOOKED_AT_PER_ASK)
+        term.ledger.forget_unused(now, LOOKED_AT_PER_ASK + 2 * len(ask.needs))
         return Granted(0, tuple(grants))
 
     def accounts(self) -> list[dict[str, object]]:
@@ -119,12 +119,14 @@ class QuotaManager:
         return len(self._term.ledger) if self._term is not None else 0
 
     def gateways(self) -> dict[str, int]:
-        """How many gateways are registered, and how many of them have not confirmed an answer lately."""
+        """How many gateways are registered, and how many of them have not confirmed an answer lately. None asks, and none is
+        silent, while no client has a limit."""
         term = self._term
         if term is None:
             return {"registered": 0, "silent": 0}
         term.gateways.filled_s(self._now())
-        return {"registered": len(term.gateways), "silent": term.gateways.silent}
+        silent = term.gateways.silent if self.image.client_quotas else 0
+        return {"registered": len(term.gateways), "silent": silent}
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         if self._term is not None and old.members(GATEWAY) is not new.members(GATEWAY):

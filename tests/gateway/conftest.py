@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,10 @@ from libs.runtime.process import Environment, Identity
 from libs.telemetry.metrics import Metrics
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
+from services.gateway.shortcuts.fetch_shortcut import FetchShortcut
+from services.gateway.shortcuts.list_offsets_shortcut import ListOffsetsShortcut
+from services.gateway.shortcuts.produce_shortcut import ProduceShortcut
+from services.gateway.shortcuts.relay_shortcut import RelayShortcut
 from tests.gateway.fake_node import FakeNode
 from tests.gateway.kafka_client import RawClient
 from tests.support.ports import Reservation, reserve_ports
@@ -132,3 +137,23 @@ async def rig() -> AsyncIterator[Rig]:
         await made.stop()
         ports.release()
         shutil.rmtree(directory)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> dict[type, int]:
+    """How many requests each kind of shortcut has begun."""
+    counts: dict[type, int] = {}
+
+    def count(kind: Any) -> None:
+        begin = kind.begin
+
+        def counted(self: object, *arguments: object) -> bool:
+            begun: bool = begin(self, *arguments)
+            counts[kind] = counts.get(kind, 0) + begun
+            return begun
+
+        monkeypatch.setattr(kind, "begin", counted)
+
+    for kind in (ProduceShortcut, FetchShortcut, RelayShortcut, ListOffsetsShortcut):
+        count(kind)
+    return counts

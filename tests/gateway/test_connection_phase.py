@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from services.gateway.core.connection_phase import (
     CONGESTED,
+    MUTED,
     NO_ROOM,
     PERMITS,
     REASONS,
@@ -26,7 +27,7 @@ from services.gateway.core.connection_phase import (
 from tests.support.stories import Command, check_story
 
 STORIES = sorted((Path(__file__).parent / "stories").glob("*.txt"))
-HOLDS = {"congestion": CONGESTED, "room": NO_ROOM}
+HOLDS = {"congestion": CONGESTED, "room": NO_ROOM, "quota": MUTED}
 LOOKS = {"yes": Fact.MORE_CAME, "no": Fact.NOTHING_CAME}
 GATEWAY = Path(__file__).parents[2] / "services" / "gateway"
 CLOSES = re.compile(r"""\b(?:close|_turn)\(\s*"([\w-]+)\"""")
@@ -176,6 +177,7 @@ class Model:
 
     congested: bool = False
     no_room: bool = False
+    muted: bool = False
     leaves: bool = False
     looked: bool = False
     """All that lay in the kernel's buffer is read, since it was asked to leave and since it was held last."""
@@ -185,7 +187,7 @@ class Model:
 
     @property
     def reads(self) -> bool:
-        return not (self.congested or self.no_room or self.drains or self.ended)
+        return not (self.congested or self.no_room or self.muted or self.drains or self.ended)
 
     @property
     def ends_when_idle(self) -> bool:
@@ -227,8 +229,14 @@ def act(model: Model, subject: Subject, what: str, flag: bool) -> None:
             model.congested = flag and not model.ended
             subject.carry_out(state.hold(CONGESTED) if model.congested else state.free(CONGESTED))
         case "room":
-            model.no_room = flag and not model.ended
+            model.no_room = flag and not model.ended and not model.muted
             subject.carry_out(state.hold(NO_ROOM) if model.no_room else state.free(NO_ROOM))
+        case "quota":
+            model.muted = flag and not model.ended
+            subject.carry_out(state.hold(MUTED) if model.muted else state.free(MUTED))
+            if model.muted:  # it withdraws from the budget
+                model.no_room = False
+                subject.carry_out(state.free(NO_ROOM))
         case "leave":
             model.leaves = True
             subject.carry_out(state.turn(Fact.LEAVE))
@@ -253,8 +261,8 @@ def act(model: Model, subject: Subject, what: str, flag: bool) -> None:
         model.looked = False
 
 
-ACTS = ("congestion", "room", "leave", "look", "drain", "idle", "ended", "unread", "lost")
-OFTEN = ACTS[:4]
+ACTS = ("congestion", "room", "quota", "leave", "look", "drain", "idle", "ended", "unread", "lost")
+OFTEN = ACTS[:5]
 
 
 @given(st.lists(st.tuples(st.sampled_from([*OFTEN, *OFTEN, *ACTS]), st.booleans()), max_size=40))
@@ -275,6 +283,7 @@ def test_a_phase_says_what_the_flags_say(acts: list[tuple[str, bool]]) -> None:
             running=not state.ended,
             waits_for_room=model.no_room and not state.ended,
             looks=subject.looks,
+            mute_ends=model.muted and not state.ended,
         )
         assert broken_invariant(state, now) == ""
 

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-from pathlib import Path
 
 import pytest
 
@@ -17,23 +16,9 @@ from services.gateway.fetch.pending_fetch import PendingFetch
 from services.gateway.peers.file_descriptors import FileGone
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
 from tests.gateway.fake_gateway import context
+from tests.gateway.fetch_requests import VERSIONS, name_of, with_file
 from tests.gateway.kafka_client import FETCH, RawClient, fetch_body, read_fetched
 from tests.support.polling import until
-
-VERSIONS = range(4, 19)
-
-
-def name_of(version: int) -> str | bytes:
-    return TOPIC_ID if version >= 13 else TOPIC
-
-
-def with_file(rig: Rig, size: int) -> bytes:
-    """Lets node 1 answer fetches with a file of so many bytes."""
-    content = os.urandom(size)
-    path = rig.directory / "00000000000000000000.log"
-    Path(path).write_bytes(content)
-    rig.nodes[1].file = path
-    return content
 
 
 @pytest.mark.parametrize("version", VERSIONS)

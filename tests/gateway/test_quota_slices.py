@@ -3,7 +3,8 @@
 import pytest
 
 from libs.rpc.contracts.quotas import GRANT_S, Ask, Entity, Grant, Need
-from services.gateway.core.quota_slices import ANSWER_S_MAX, ASK_EVERY_S, CALL_EVERY_S, UNUSED_S, QuotaSlices
+from services.gateway.core.quota_slice import CREDIT_S
+from services.gateway.core.quota_slices import ANSWER_S_MAX, ASK_EVERY_S, CALL_EVERY_S, LOOKED_AT_MAX, UNUSED_S, QuotaSlices
 
 RATE = 100.0
 TENANT: Entity = (0, "tenant", "")
@@ -29,7 +30,7 @@ def granted(those: QuotaSlices, tokens: float, now: float, owed_elsewhere: float
 
 def test_a_request_is_carried_out_first_and_owed() -> None:
     those = slices()
-    assert those.spend(TENANT, RATE, 50.0, 0.0) == pytest.approx(0.5)
+    assert those.spend(TENANT, RATE, 50.0, 0.0) == pytest.approx(0.5 - CREDIT_S)
     assert asked(those, 0.0).needs == (Need(TENANT, 10.0, 50.0, 0.0),)
 
 
@@ -38,7 +39,7 @@ def test_what_was_granted_is_spent_without_a_wait() -> None:
     those.spend(TENANT, RATE, 1.0, 0.0)
     granted(those, 11.0, 0.0)
     assert those.spend(TENANT, RATE, 10.0, 0.1) == 0.0
-    assert those.spend(TENANT, RATE, 5.0, 0.1) == pytest.approx(0.05)
+    assert those.spend(TENANT, RATE, 15.0, 0.1) == pytest.approx(0.15 - CREDIT_S)
 
 
 def test_a_slice_is_asked_for_again_below_its_half() -> None:
@@ -55,7 +56,7 @@ def test_what_is_owed_elsewhere_is_waited_for_too() -> None:
     those = slices()
     those.spend(TENANT, RATE, 10.0, 0.0)
     granted(those, 0.0, 0.0, owed_elsewhere=30.0)
-    assert those.wait_s(TENANT, 0.0) == pytest.approx(0.4)
+    assert those.wait_s(TENANT, 0.0) == pytest.approx(0.4 - CREDIT_S)
 
 
 def test_tokens_that_nobody_uses_go_back_and_are_gone_here() -> None:
@@ -63,7 +64,7 @@ def test_tokens_that_nobody_uses_go_back_and_are_gone_here() -> None:
     those.spend(TENANT, RATE, 0.0, 0.0)
     granted(those, 10.0, 0.0)
     assert asked(those, CALL_EVERY_S).needs == (Need(TENANT, 0.0, 0.0, 10.0),)
-    assert those.spend(TENANT, RATE, 5.0, CALL_EVERY_S) == pytest.approx(0.05)
+    assert those.spend(TENANT, RATE, 15.0, CALL_EVERY_S) == pytest.approx(0.15 - CREDIT_S)
 
 
 def test_tokens_are_gone_a_grant_s_life_after_they_were_asked_for() -> None:
@@ -71,7 +72,7 @@ def test_tokens_are_gone_a_grant_s_life_after_they_were_asked_for() -> None:
     those.spend(TENANT, RATE, 0.0, 0.0)
     granted(those, 10.0, 0.0)
     assert those.spend(TENANT, RATE, 1.0, GRANT_S) == 0.0
-    assert those.spend(TENANT, RATE, 1.0, GRANT_S + 0.01) == pytest.approx(0.01, rel=0.01)
+    assert those.spend(TENANT, RATE, 20.0, GRANT_S + 0.01) == pytest.approx(0.2 - CREDIT_S, rel=0.01)
 
 
 def test_asks_are_apart_and_one_at_a_time() -> None:
@@ -90,7 +91,7 @@ def test_an_answer_that_comes_late_counts_for_nothing() -> None:
     second = asked(those, ANSWER_S_MAX)
     assert (second.number, second.confirmed) == (late.number + 1, 0)
     those.answered(late, [Grant(50.0, 0.0)], ANSWER_S_MAX)
-    assert those.wait_s(TENANT, ANSWER_S_MAX) == pytest.approx(0.5, rel=0.01)
+    assert those.wait_s(TENANT, ANSWER_S_MAX) == pytest.approx(0.5 - CREDIT_S, rel=0.01)
 
 
 def test_an_ask_that_failed_is_asked_again_soon() -> None:
@@ -113,11 +114,12 @@ def test_alone_a_gateway_spends_its_part_of_the_limit() -> None:
     those.spend(TENANT, RATE, 30.0, 0.0)
     granted(those, 0.0, 0.0)
     assert not those.is_alone(GRANT_S)
-    assert those.wait_s(TENANT, GRANT_S) == pytest.approx(0.3)
+    assert those.wait_s(TENANT, GRANT_S) == pytest.approx(0.3 - CREDIT_S)
     assert those.is_alone(GRANT_S + 0.4)
-    assert those.wait_s(TENANT, GRANT_S + 0.4) == pytest.approx(0.2)  # 25 a second repaid 10 of 30
+    assert those.wait_s(TENANT, GRANT_S + 0.4) == pytest.approx(0.2 - CREDIT_S)  # 25 a second repaid 10 of 30
     assert those.wait_s(TENANT, GRANT_S + 9.0) == 0.0
     assert those.spend(TENANT, RATE, 2.5, GRANT_S + 9.0) == 0.0  # a tenth of a second of its part is in hand
+    assert those.spend(TENANT, RATE, 10.0, GRANT_S + 9.0) == 0.0  # and the credit
     assert those.spend(TENANT, RATE, 1.0, GRANT_S + 9.0) > 0.0
 
 
@@ -126,13 +128,13 @@ def test_an_answer_ends_the_time_alone() -> None:
     those.spend(TENANT, RATE, 30.0, 0.0)
     granted(those, 0.0, 0.0)
     granted(those, 0.0, GRANT_S + 0.4)
-    assert those.wait_s(TENANT, GRANT_S + 1.0) == pytest.approx(0.2)
+    assert those.wait_s(TENANT, GRANT_S + 1.0) == pytest.approx(0.2 - CREDIT_S)
 
 
 def test_a_new_limit_counts_at_once() -> None:
     those = slices()
     those.spend(TENANT, RATE, 50.0, 0.0)
-    assert those.spend(TENANT, 10 * RATE, 0.0, 0.0) == pytest.approx(0.05)
+    assert those.spend(TENANT, RATE / 10, 0.0, 0.0) == pytest.approx(5.0 - CREDIT_S)
 
 
 def test_entities_that_nobody_uses_are_forgotten_and_debts_are_not() -> None:
@@ -141,6 +143,29 @@ def test_entities_that_nobody_uses_are_forgotten_and_debts_are_not() -> None:
     those.spend(OWES, RATE, 1e6, 0.0)
     those.answered(asked(those, UNUSED_S + 1.0), [Grant(0.0, 0.0)], UNUSED_S + 1.0)
     assert len(those) == 1
-    those.forget(OWES)
-    assert len(those) == 0
-    assert those.wait_s(OWES, UNUSED_S + 1.0) == 0.0
+
+
+def test_entities_without_a_limit_are_forgotten_and_those_with_another_one_take_it() -> None:
+    those = slices()
+    for entity in (TENANT, OWES):
+        those.spend(entity, RATE, 50.0, 0.0)
+    those.keep_limited({OWES: RATE / 10}.get)
+    assert those.wait_s(TENANT, 0.0) == 0.0
+    assert those.wait_s(OWES, 0.0) == pytest.approx(5.0 - CREDIT_S)
+
+
+def test_a_debt_within_the_credit_is_paid_and_not_waited_for() -> None:
+    those = slices()
+    assert those.spend(TENANT, RATE, 10.0, 0.0) == 0.0
+    assert asked(those, 0.0).needs == (Need(TENANT, 10.0, 10.0, 0.0),)
+
+
+def test_one_ask_looks_at_so_many_slices_and_the_next_at_others() -> None:
+    those = slices()
+    names = [str(number) for number in range(LOOKED_AT_MAX + 1)]
+    for name in names:
+        those.spend((0, name, ""), RATE, 1.0, 0.0)
+    first = asked(those, 0.0)
+    assert [need.entity[1] for need in first.needs] == names[:-1]
+    those.failed(first)
+    assert [need.entity[1] for need in asked(those, ASK_EVERY_S).needs] == [names[-1], *names[:-2]]

@@ -66,11 +66,11 @@ def test_the_smallest_request_is_first_and_among_equals_the_oldest() -> None:
     assert requests.ask(large, 14 * MIB)
     waiting = [Client() for _ in range(4)]
     assert not any(requests.ask(holder, size * MIB) for holder, size in zip(waiting, (9, 4, 9, 1), strict=True))
-    requests.ended(large)
+    requests.withdraw(large)
     assert requests.admit() == [waiting[3], waiting[1], waiting[0]]
-    requests.ended(waiting[3])
+    requests.withdraw(waiting[3])
     assert requests.admit() == []
-    requests.ended(waiting[0])
+    requests.withdraw(waiting[0])
     assert requests.admit() == [waiting[2]]
 
 
@@ -80,7 +80,7 @@ def test_a_holder_that_asks_again_for_less_has_one_place() -> None:
     assert not requests.ask(other, 9 * MIB)
     assert not requests.ask(other, 5 * MIB)
     assert requests.waiting == 1
-    requests.ended(large)
+    requests.withdraw(large)
     assert requests.admit() == [other]
     assert (requests.used, requests.waiting, requests.admit()) == (5 * MIB, 0, [])
 
@@ -92,9 +92,9 @@ def test_the_queue_keeps_its_order_whoever_leaves_it() -> None:
     for number, holder in enumerate(waiting):
         assert not requests.ask(holder, MIB + 1000 - number)
     for holder in waiting[:-10]:
-        requests.ended(holder)
+        requests.withdraw(holder)
     assert requests.waiting == 10
-    requests.ended(large)
+    requests.withdraw(large)
     assert requests.admit() == waiting[:-11:-1]
 
 
@@ -114,7 +114,7 @@ def test_the_budget_is_never_exceeded_and_nobody_waits_for_nothing(steps: list[t
     for number, size, act in steps:
         holder = holders[number]
         if act == "end":
-            requests.ended(holder)
+            requests.withdraw(holder)
             waiting.discard(holder)
         elif holder in waiting:
             continue
@@ -129,7 +129,7 @@ def test_the_budget_is_never_exceeded_and_nobody_waits_for_nothing(steps: list[t
         assert requests.waiting == len(waiting)
         assert not waiting or requests.used
     for holder in holders:
-        requests.ended(holder)
+        requests.withdraw(holder)
     assert (requests.used, requests.waiting) == (0, 0)
 
 

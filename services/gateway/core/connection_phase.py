@@ -4,8 +4,8 @@ A connection does three things: it reads requests, begins them, and sends their 
 phase says which of them go on (`PERMITS`). Which of the requests that were read begins next is for `core/session.py` to say.
 
 *Reading.* Input is read until something holds it: the client's own requests and answers (flow control), or the budget that all
-clients share. Holds add up, each is ended by the one who put it on, and only the first and the last are facts for the phase. A
-quota that mutes a client will be one more hold: the phases stay as they are.
+clients share, or a quota that mutes the client. Holds add up, each is ended by the one who put it on, and only the first and the
+last are facts for the phase.
 
 *Beginning.* Whatever was read begins, in every open phase. A client that must authenticate first will have a phase before
 `SERVING`, in which only the requests of that exchange begin: one more row of `PERMITS` and of the table.
@@ -54,6 +54,10 @@ answers are read. A client that reads none is closed as `unread`."""
 NO_ROOM: Final = 2
 """A hold on the input: the budget for requests has no room. It ends as requests of all clients are answered. A wait that is too
 long is closed as `no-room`."""
+
+MUTED: Final = 4
+"""A hold on the input: the client is over a quota. A timer ends it, or a change of quotas. No timeout of the client's runs
+meanwhile, and it has no part of the budget for requests but those that it has read."""
 
 
 class Fact(Enum):
@@ -223,7 +227,7 @@ class ConnectionPhase:
         return effects
 
     def hold(self, hold: int) -> Effects:
-        """Holds the input, by CONGESTED or NO_ROOM."""
+        """Holds the input, by CONGESTED, NO_ROOM or MUTED."""
         before, self.held = self.held, self.held | hold
         return self.turn(Fact.HELD) if not before else ()
 
@@ -264,6 +268,8 @@ class Moment:
     """The budget will admit it."""
     looks: bool = False
     """A look into the kernel's buffer is under way."""
+    mute_ends: bool = False
+    """A timer will end the mute."""
 
 
 def broken_invariant(state: ConnectionPhase, now: Moment) -> str:
@@ -283,6 +289,8 @@ def broken_invariant(state: ConnectionPhase, now: Moment) -> str:
             "a paused input is held": held != 0 or phase not in (Phase.PAUSED, Phase.BEHIND),
             "the budget admits what it holds back": now.waits_for_room is (held & NO_ROOM != 0),
             "an answer ends congestion": not held & CONGESTED or outstanding or now.unsent > 0,
+            "a timer ends a mute": now.mute_ends is (held & MUTED != 0),
+            "a muted connection has no room for a frame": not held & MUTED or (not now.room and not now.waits_for_room),
             "a request waits for another one, or for answers to be read": not now.waiting or now.running or now.unsent > 0,
             "it looks while it catches up": now.looks or phase is not Phase.CATCHING_UP,
             "it leaves once it is idle": outstanding or now.half_frame > 0 or phase is not Phase.LEAVING,

@@ -40,21 +40,24 @@ class ConnectionTimeouts:
         if self.half_frame_since:
             self.half_frame_since = now
 
-    def verdict(self, now: float, is_paused: bool, unread: int, half_frame: int, idle_since: float) -> tuple[str, str] | None:
+    def verdict(
+        self, now: float, is_paused: bool, unread: int, half_frame: int, idle_since: float, *, is_muted: bool = False
+    ) -> tuple[str, str] | None:
         """The reason to close the connection now, with details, or None.
 
-        `is_paused`: its client must read its answers first. `unread` and `half_frame` are bytes: of answers that it has not read,
-        and of the incomplete frame. `idle_since` is infinite while a request is outstanding.
+        `is_paused`: its client must read its answers first. `is_muted`: a quota keeps it from being read. `unread` and
+        `half_frame` are bytes: of answers that it has not read, and of the incomplete frame. `idle_since` is infinite while a
+        request is outstanding.
         """
         if (found := self._check_unread(now, unread if is_paused else 0)) is not None:
             return found
         if self.no_room_since:
             return self._check_room(now)
-        if self.half_frame_since and not is_paused:
+        if self.half_frame_since and not is_paused and not is_muted:
             return self._check_half_frame(now, half_frame)
         return ("idle", "") if now - idle_since > self._limits.idle_s_max else None
 
-    def overdue_since(self, half_frame: int, waiting_since: float, running_since: float) -> float:
+    def overdue_since(self, half_frame: int, waiting_since: float, running_since: float, *, is_muted: bool = False) -> float:
         """The earliest time from which this connection may be closed for the room that others wait for. Infinite: never.
 
         `half_frame`: the bytes of the incomplete frame that have arrived. Times 0.0: no request waits behind another one, or none
@@ -62,7 +65,7 @@ class ConnectionTimeouts:
         """
         crowded_s_max = self._limits.crowded_s_max
         times = []
-        if self.half_frame_since and not self.no_room_since:
+        if self.half_frame_since and not self.no_room_since and not is_muted:
             times.append(self.half_frame_since + crowded_s_max + half_frame / CROWDED_BYTES_PER_SECOND)
         if waiting_since:
             times.append(waiting_since + crowded_s_max)

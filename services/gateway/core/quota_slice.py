@@ -1,6 +1,7 @@
 """What a gateway may still spend of one entity's quota: its slice. The quota manager grants it (`services/quota_manager/core`).
 
-Requests are carried out first and paid for afterwards (KIP-219), so a slice may be negative: a debt.
+Requests are carried out first and paid for afterwards (KIP-219), so a slice may be negative: a debt. A debt of up to `CREDIT_S`
+makes nobody wait, since an entity below its limit has it after each pause. It is paid like any other.
 """
 
 from typing import Final
@@ -9,6 +10,8 @@ from libs.rpc.contracts.quotas import GRANT_S, Entity, Need
 
 SLICE_S: Final = 0.1
 """A whole slice, in seconds of the entity's rate. Below half of it a gateway asks for more."""
+CREDIT_S: Final = SLICE_S
+"""The debt, in seconds of the entity's rate, that is not waited for."""
 RETURN_S: Final = 0.2
 """The time after which tokens that nobody uses go back to the manager, for other gateways."""
 
@@ -30,16 +33,18 @@ class QuotaSlice:
         self._filled_at = now
 
     def spend(self, tokens: float, now: float) -> float:
-        """Takes tokens, into debt if need be. Returns the seconds until the debt will be paid; 0.0: there is none."""
+        """Takes tokens, into debt if need be. Returns `wait_s`."""
         self._drop_old(now)
         self.used_at = now
         self.tokens -= tokens
         return self.wait_s(now)
 
     def wait_s(self, now: float) -> float:
-        """The seconds until the debt will be paid, if nobody spends meanwhile. 0.0: there is none."""
+        """The seconds until the debt will be paid down to the credit, if nobody spends meanwhile. 0.0: it is."""
         self._drop_old(now)
-        return (self.owed_elsewhere - self.tokens) / self.rate if self.tokens < 0.0 else 0.0
+        if self.tokens >= 0.0:
+            return 0.0
+        return max(0.0, (self.owed_elsewhere - self.tokens) / self.rate - CREDIT_S)
 
     def granted(self, tokens: float, owed_elsewhere: float, asked_at: float) -> None:
         """Adds what the manager granted to an ask that left at `asked_at`."""

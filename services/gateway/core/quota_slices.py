@@ -1,12 +1,13 @@
 """All slices of a gateway, and when it asks the quota manager for more.
 
-One ask carries all entities in need. The next leaves `ASK_EVERY_S` later at the soonest, once the last is answered or given up.
-An ask leaves every `CALL_EVERY_S` even if nobody is in need: the manager keeps back the part of a gateway that it does not hear.
-A gateway that had no answer to an ask of the last `GRANT_S` is alone: its slices fill by themselves, at rate / N, until an answer
-arrives.
+One ask carries all entities in need, of the `LOOKED_AT_MAX` at most that it looks at in turn. The next leaves `ASK_EVERY_S` later
+at the soonest, once the last is answered or given up. An ask leaves every `CALL_EVERY_S` even if nobody is in need: the manager
+keeps back the part of a gateway that it does not hear. A gateway that had no answer to an ask of the last `GRANT_S` is alone: its
+slices fill by themselves, at rate / N, until an answer arrives.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from libs.rpc.contracts.quotas import GRANT_S, Ask, Entity, Grant, Need
@@ -16,6 +17,9 @@ ASK_EVERY_S: Final = 0.05
 CALL_EVERY_S: Final = 0.3
 ANSWER_S_MAX: Final = 0.3
 """How long an ask is waited for. Its answer counts for nothing then."""
+LOOKED_AT_MAX: Final = 1_000
+"""The slices that one ask looks at, those first that were not looked at for longest. Clients choose their ids, and so their
+number."""
 UNUSED_S: Final = 10.0
 """The time after which the slice of an entity that nobody used is forgotten, unless it is in debt."""
 
@@ -25,7 +29,7 @@ class QuotaSlices:
 
     def __init__(self, now: float, gateways: int = 1) -> None:
         self.gateways = gateways
-        self._slices: dict[Entity, QuotaSlice] = {}
+        self._slices: OrderedDict[Entity, QuotaSlice] = OrderedDict()
         self._number = self._confirmed = 0
         self._asked: Ask | None = None
         self._asked_at = now - CALL_EVERY_S
@@ -36,7 +40,7 @@ class QuotaSlices:
         return len(self._slices)
 
     def spend(self, entity: Entity, rate: float, tokens: float, now: float) -> float:
-        """Takes tokens of an entity with that limit. Returns the seconds until its debt will be paid; 0.0: there is none."""
+        """Takes tokens of an entity with that limit. Returns the seconds that its clients must wait."""
         found = self._slices.get(entity)
         if found is None:
             found = self._slices[entity] = QuotaSlice(entity, rate, now)
@@ -45,7 +49,7 @@ class QuotaSlices:
         return found.spend(tokens, now)
 
     def wait_s(self, entity: Entity, now: float) -> float:
-        """The seconds until an entity's debt will be paid. 0.0: it has none."""
+        """The seconds that an entity's clients must wait, for its debt to be paid."""
         found = self._slices.get(entity)
         if found is None:
             return 0.0
@@ -74,8 +78,9 @@ class QuotaSlices:
         if ask is not self._asked:
             return
         self._asked = None
-        for each in self._slices.values():
-            each.fill_alone(self.gateways, self._heard_until, now)
+        if self.is_alone(now):
+            for each in self._slices.values():
+                each.fill_alone(self.gateways, self._heard_until, now)
         self._confirmed = ask.number
         self._heard_until = self._asked_at + GRANT_S
         for need, grant in zip(ask.needs, grants, strict=True):
@@ -88,14 +93,25 @@ class QuotaSlices:
         if ask is self._asked:
             self._asked = None
 
-    def forget(self, entity: Entity) -> None:
-        """The entity has no limit any more."""
-        self._slices.pop(entity, None)
+    def debug(self, now: float) -> dict[str, object]:
+        """How many entities have a slice, and whether this gateway hears the quota manager."""
+        return {"entities": len(self._slices), "gateways": self.gateways, "alone": bool(self._slices) and self.is_alone(now)}
+
+    def keep_limited(self, rate_of: Callable[[Entity], float | None]) -> None:
+        """Forgets entities that have no limit any more, and takes the new limits of the others."""
+        for entity, found in list(self._slices.items()):
+            rate = rate_of(entity)
+            if rate is None:
+                del self._slices[entity]
+            else:
+                found.rate = rate
 
     def _needs(self, now: float) -> Iterator[Need]:
-        for entity, found in list(self._slices.items()):
+        for _ in range(min(LOOKED_AT_MAX, len(self._slices))):
+            entity, found = self._slices.popitem(last=False)
             need = found.take_need(now)
             if need is not None:
                 yield need
             elif now - found.used_at > UNUSED_S:
-                del self._slices[entity]
+                continue
+            self._slices[entity] = found

@@ -137,8 +137,8 @@ class RequestBudget(Generic[H]):
         """The frame is complete. From now on it counts as a request."""
         self.used -= self._room.pop(holder, 0)
 
-    def ended(self, holder: H) -> None:
-        """The holder neither holds nor needs anything any more. Its session has subtracted its requests."""
+    def withdraw(self, holder: H) -> None:
+        """The holder needs no room for a frame any more, and waits for none. Its session subtracts its requests."""
         self.completed(holder)
         self._stop_waiting(holder)
 

@@ -9,6 +9,7 @@ from services.gateway.core.addresses import Addresses
 from services.gateway.core.produced_partitions import ProducedPartitions
 from services.gateway.core.routing import Routes
 from services.gateway.core.session import Turn
+from services.gateway.exchange.quota_use import KeptLimits, QuotaUse
 from services.gateway.exchange.request_context import RequestContext
 
 Buffer = bytes | bytearray | memoryview
@@ -66,6 +67,7 @@ class ClientConnection(Protocol):
     withheld_hints: int
     """The number of answers that could have carried endpoint hints and did not."""
     shortcuts: "ConnectionShortcuts"
+    kept_limits: KeptLimits
 
     def finish(self, exchange: "Exchange", answer: Answer) -> None: ...
 
@@ -91,6 +93,7 @@ class Exchange(Turn):
         "correlation_id",
         "frame",
         "on_hang_up",
+        "quota_use",
         "received_at",
         "sent_at",
     )
@@ -111,6 +114,7 @@ class Exchange(Turn):
         self.received_at = received_at
         self.sent_at = 0.0
         self.on_hang_up: Callable[[], object] | None = None
+        self.quota_use: QuotaUse | None = None
 
     def context(self) -> RequestContext:
         connection = self.connection

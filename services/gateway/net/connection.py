@@ -20,6 +20,7 @@ from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_phase import (
     CONGESTED,
     DRAINED,
+    MUTED,
     NO_ROOM,
     REASONS,
     ConnectionPhase,
@@ -36,7 +37,9 @@ from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Answer, ConnectionShortcuts, Exchange, FilePart, drop_answer
+from services.gateway.exchange.quota_use import NO_LIMITS
 from services.gateway.gateway_meters import GatewayMeters
+from services.gateway.requests.client_quotas import ClientQuotas, telling
 from services.gateway.requests.gate import Gate
 
 PRODUCE = int(ApiKey.PRODUCE)
@@ -60,6 +63,7 @@ class SharedByConnections(Protocol):
     config: GatewayConfig
     data_path: DataPath
     gate: Gate
+    quotas: ClientQuotas
     loop: asyncio.AbstractEventLoop
     chunks: ChunkPool
     requests: "RequestBudget[Connection]"
@@ -103,6 +107,8 @@ class Connection:
         "_has_unread",
         "_look",
         "_loop",
+        "_mute",
+        "_muted_until",
         "_phase",
         "_pumping",
         "_reader",
@@ -113,6 +119,7 @@ class Connection:
         "broker_id",
         "client_host",
         "client_id",
+        "kept_limits",
         "known_addresses",
         "last_active",
         "listener",
@@ -138,10 +145,13 @@ class Connection:
         self._has_unread = False  # much of it: it counts in the budget
         self._pumping = False
         self._look: asyncio.TimerHandle | None = None
+        self._mute: asyncio.TimerHandle | None = None
+        self._muted_until = 0.0
         self.broker_id = broker_id
         self.peer = stream.peer
         self.client_host = host_of(stream.peer)
         self.client_id = ""
+        self.kept_limits = NO_LIMITS
         self.listener = listener
         self.software_name = ""
         self.software_version = ""
@@ -177,23 +187,25 @@ class Connection:
             connections.data_path.appends.flush()
         if phase.ended:
             return
-        requests = self._requests
         if reader.pending:
             if not incomplete_since:
                 if timeouts.half_frame_since:
-                    requests.completed(self)
+                    self._requests.completed(self)
                 timeouts.half_frame_since = now
-            needed = reader.needed
-        else:
-            needed = 0
-            if timeouts.half_frame_since:
-                timeouts.half_frame_since = 0.0
-                requests.completed(self)
-        if (needed or requests.used > requests.short_at) and not requests.ask(self, needed):
-            timeouts.no_room_since = now
-            self._carry_out(phase.hold(NO_ROOM))
+        elif timeouts.half_frame_since:
+            timeouts.half_frame_since = 0.0
+            self._requests.completed(self)
+        if not phase.held & MUTED:
+            self._ask_for_room(now)
         if self._session.congested and not phase.held & CONGESTED:
             self._carry_out(phase.hold(CONGESTED))
+
+    def _ask_for_room(self, now: float) -> None:
+        """Asks the budget for room for the incomplete frame, and holds the input if there is none."""
+        needed, requests = self._reader.needed if self._reader.pending else 0, self._requests
+        if (needed or requests.used > requests.short_at) and not requests.ask(self, needed):
+            self._timeouts.no_room_since = now
+            self._carry_out(self._phase.hold(NO_ROOM))
 
     def descriptors_received(self, descriptors: list[int] | None) -> None:
         raise AssertionError("a TCP connection carries no descriptors")
@@ -218,6 +230,11 @@ class Connection:
             exchange.frame = memoryview(bytes(frame))
 
     def finish(self, exchange: Exchange, answer: Answer) -> None:
+        if exchange.quota_use is not None:
+            muted_s = self._connections.quotas.throttle_s(exchange, answer)
+            if muted_s:
+                answer = telling(exchange, answer, round(muted_s * 1000))
+                self._mute_for(muted_s)
         if self._phase.ended:
             drop_answer(answer)
             return
@@ -316,6 +333,34 @@ class Connection:
         self._timeouts.no_room_since = 0.0
         self._carry_out(self._phase.free(NO_ROOM))
 
+    def _mute_for(self, seconds: float) -> None:
+        """Reads no further request for that time. An incomplete one gives its room in the budget back."""
+        now = self._loop.time()
+        self._muted_until = max(self._muted_until, now + seconds)
+        if self._phase.ended or self._mute is not None:
+            return
+        self._mute = self._loop.call_at(self._muted_until, self._mute_ends)
+        self._carry_out(self._phase.hold(MUTED))
+        self._requests.withdraw(self)
+        self._timeouts.no_room_since = 0.0
+        self._carry_out(self._phase.free(NO_ROOM))
+        self._connections.room_freed()
+
+    def _mute_ends(self) -> None:
+        if self._loop.time() < self._muted_until:
+            self._mute = self._loop.call_at(self._muted_until, self._mute_ends)
+        else:
+            self.unmute()
+
+    def unmute(self) -> None:
+        """Reads on, if a quota has muted the connection."""
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute, self._muted_until = None, 0.0
+            if not self._phase.ended:
+                self._ask_for_room(self._loop.time())
+                self._carry_out(self._phase.free(MUTED))
+
     def leave(self) -> None:
         """Closes the connection as soon as no request is outstanding. Until then requests are read as usual."""
         self._carry_out(self._phase.turn(Fact.LEAVE))
@@ -355,7 +400,8 @@ class Connection:
             elif exchange.frame is not None:
                 self._gate.client_gone(exchange)
         self._session.end()
-        self._requests.ended(self)
+        self.unmute()
+        self._requests.withdraw(self)
         if self._requests.waiting:
             self._connections.room_freed()
 
@@ -365,11 +411,18 @@ class Connection:
         """Closes the connection if its client exceeds a timeout. The sweep of `Connections` calls it."""
         session, reader = self._session, self._reader
         idle_since = self.last_active if session.idle else inf
-        verdict = self._timeouts.verdict(now, self._phase.is_paused, self._stream.pending_bytes, reader.pending, idle_since)
+        verdict = self._timeouts.verdict(
+            now, self._phase.is_paused, self._stream.pending_bytes, reader.pending, idle_since, is_muted=self.is_muted
+        )
         if verdict is not None:
             self.close(*verdict)
         elif (session.idle and not reader.pending) or reader.is_unused:
             reader.rest()  # a long poll may take minutes
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether a quota keeps it from being read."""
+        return self._mute is not None
 
     @property
     def queued_bytes(self) -> int:
@@ -394,6 +447,7 @@ class Connection:
             "unread_bytes": self._stream.pending_bytes,
             "paused": self._phase.is_paused,
             "waits_for_room": self._phase.held & NO_ROOM != 0,
+            "muted_s": round(max(0.0, self._muted_until - self._loop.time()), 3),
             "half_frame": self._reader.pending > 0,
             "leaving": self._phase.is_leaving,
         }
@@ -405,6 +459,7 @@ class Connection:
             self._reader.pending,
             waiting.received_at if waiting is not None else 0.0,
             running.received_at if running is not None else 0.0,
+            is_muted=self.is_muted,
         )
 
     def is_unused(self, since: float) -> bool:
@@ -423,5 +478,6 @@ class Connection:
             room=self._requests.room_of(self),
             waits_for_room=self._requests.waits(self),
             looks=self._look is not None,
+            mute_ends=self._mute is not None,
         )
         return broken_invariant(self._phase, now)

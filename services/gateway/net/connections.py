@@ -20,6 +20,7 @@ from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.request_context import GatewayState
 from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.net.connection import Connection, host_of
+from services.gateway.requests.client_quotas import ClientQuotas
 from services.gateway.requests.gate import Gate
 
 log = logging.getLogger(__name__)
@@ -60,11 +61,18 @@ class Connections:
     """
 
     def __init__(
-        self, config: GatewayConfig, gateway: GatewayState, data_path: DataPath, meters: GatewayMeters, limits: ConnectionLimits
+        self,
+        config: GatewayConfig,
+        gateway: GatewayState,
+        data_path: DataPath,
+        meters: GatewayMeters,
+        limits: ConnectionLimits,
+        quotas: ClientQuotas,
     ) -> None:
         self.config = config
         self.data_path = data_path
-        self.gate = Gate(gateway, data_path)
+        self.quotas = quotas
+        self.gate = Gate(gateway, data_path, quotas)
         self.loop = asyncio.get_running_loop()
         self.chunks = ChunkPool()
         self.session_limits = SessionLimits(config.connection_requests_max, config.connection_bytes_max)
@@ -93,6 +101,11 @@ class Connections:
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(self._open)
+
+    def unmute_all(self) -> None:
+        """Reads on all muted connections: quotas have changed. Who is still over one is muted after the next answer."""
+        for connection in list(self._open):
+            connection.unmute()
 
     def accept(self, stream: Stream, broker_id: int) -> Receiver:
         host = host_of(stream.peer)

@@ -3,15 +3,18 @@
 A request that repeats an earlier one of its connection begins by a shortcut. Any other is parsed, and begins by its row in
 `services/gateway/handlers/__init__.py`.
 
-Nothing is authorized or throttled yet. What holds for a client or an API as a whole will stand in `Gate.begin`. Topics and groups
-are known later. The functions of an API's row will authorize those of a parsed request. A shortcut will authorize its own when
-it is learnt, and again in `renew`: ACLs will be among what it depends on.
+Quotas count each request there (`client_quotas.py`), and a Fetch over its quota goes no further. Nothing is authorized yet. What
+holds for a client or an API as a whole stands in `Gate.begin`. Topics and groups are known later. The functions of an API's row
+will authorize those of a parsed request. A shortcut will authorize its own when it is learnt, and again in `renew`: ACLs will be
+among what it depends on.
 """
 
 import asyncio
 import logging
 import struct
+from time import perf_counter
 
+from libs.cluster.client_quotas import UNLIMITED
 from libs.telemetry.logs import fields
 from libs.wire.headers import read_request_header
 from libs.wire.primitives import ProtocolError, Reader
@@ -19,8 +22,10 @@ from libs.wire.response_errors import errors_in
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
+from services.gateway.exchange.quota_use import QuotaUse
 from services.gateway.exchange.request_context import GatewayState
 from services.gateway.handlers import SERVED
+from services.gateway.requests.client_quotas import ClientQuotas, timed
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +36,9 @@ _CORRELATION_ID = struct.Struct(">i")
 class Gate:
     """The gate of one process."""
 
-    def __init__(self, gateway: GatewayState, data_path: DataPath) -> None:
+    def __init__(self, gateway: GatewayState, data_path: DataPath, quotas: ClientQuotas) -> None:
         self._gateway = gateway
+        self._quotas = quotas
         self._data_path = data_path
         self._loop = asyncio.get_running_loop()
 
@@ -43,6 +49,8 @@ class Gate:
         """
         frame, exchange.frame = exchange.frame, None
         assert frame is not None, "a request begins once"
+        quotas = self._quotas
+        began_at = perf_counter() if quotas.configured else 0.0
         try:
             shortcut, match = exchange.connection.shortcuts.by_api.get(exchange.api_key), None
             if shortcut is not None:
@@ -56,7 +64,10 @@ class Gate:
                 exchange.correlation_id = _CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)[0]
             elif (parsed := self._read_header(exchange, frame)) is None:
                 return
-            # The gate: API, version and client are known, and nothing has begun. Refusals and delays will stand here.
+            # The gate: API, version and client are known, and nothing has begun. Refusals stand here.
+            if began_at and not quotas.begin(exchange, len(frame), began_at):
+                quotas.refuse(exchange)
+                return
             if shortcut is not None:
                 if match is not None:
                     if shortcut.begin(exchange, match):
@@ -74,6 +85,9 @@ class Gate:
                 "request failed", extra=fields(api=exchange.api_key, version=exchange.api_version, peer=exchange.connection.peer)
             )
             exchange.connection.close("internal", "unexpected exception")
+        finally:
+            if began_at:
+                quotas.rests(exchange)
 
     def client_gone(self, exchange: Exchange) -> None:
         """Tells of a request that has not begun when its client disconnects, since others went before it."""
@@ -105,7 +119,10 @@ class Gate:
         reader.expect_end()
 
         def by_handler() -> None:
-            task = self._loop.create_task(self._handle(served, exchange, request))
+            handling = self._handle(served, exchange, request)
+            if self._quotas.counts_time(exchange):
+                handling = timed(handling, self._quotas, exchange)
+            task = self._loop.create_task(handling)
             exchange.on_hang_up = task.cancel
 
         shortcut = served.shortcut if self._data_path.config.shortcuts else None
@@ -125,6 +142,9 @@ class Gate:
             assert served.handle is not None, "`begin` begins every request of an API without a handler"
             response = await served.handle(self._gateway, context, request)
             connection.software_name, connection.software_version = context.software_name, context.software_version
+            if throttle_time_ms := getattr(response, "throttle_time_ms", 0):
+                use = exchange.quota_use = exchange.quota_use or QuotaUse(UNLIMITED)
+                use.throttle_time_ms = throttle_time_ms
             written = self._written(served, exchange, response)
             if served.tells_addresses:
                 connection.known_addresses = self._data_path.routes.addresses

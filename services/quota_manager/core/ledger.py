@@ -10,6 +10,7 @@ for a slice in hand. What the ledger grants over a time T is at most rate x T + 
   owes what it spent.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from heapq import nlargest
 from typing import Final
@@ -48,7 +49,7 @@ class Ledger:
 
     def __init__(self, rate_of: Callable[[Entity], float | None]) -> None:
         self._rate_of = rate_of
-        self._accounts: dict[Entity, _Account] = {}
+        self._accounts: OrderedDict[Entity, _Account] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._accounts)
@@ -105,8 +106,7 @@ class Ledger:
     def forget_unused(self, now: float, looked_at_max: int) -> None:
         """Looks at so many accounts, the longest unlooked-at first, and drops those that nobody has used for `UNUSED_S`."""
         for _ in range(min(looked_at_max, len(self._accounts))):
-            entity = next(iter(self._accounts))
-            account = self._accounts.pop(entity)
+            entity, account = self._accounts.popitem(last=False)
             if now - account.used_at < UNUSED_S:
                 self._accounts[entity] = account
 

@@ -26,6 +26,9 @@ GATEWAY: Final = {
     "client connection refused": Advice(
         "A limit of connections was reached.", "Raise `ulimit -n` or the limit, add a gateway, or find the client."
     ),
+    "quota manager's answer ignored": Advice(
+        "Another process answers in the quota manager's name, or one of another version.", "Look at that node and its version."
+    ),
     "fetch failed": Advice("A storage node's answer cannot be read.", "Upgrade both to one version."),
     "gateway has ended": Advice("Another gateway is gone. Clients are no longer sent to it.", "Start it again."),
 }

@@ -1,0 +1,182 @@
+"""Client quotas at this gateway: what requests use of them, and how long a client is muted after an answer (KIP-124, KIP-219).
+
+The bytes of a Produce count when it begins: a client that hangs up owes them all the same. The bytes of a Fetch's answer count
+when it is sent. The time of a request counts while the event loop works for it: until it has begun, and in each step of its
+handler. Reading and sending bytes do not count, and neither do other processes.
+
+A request over a quota is carried out, and the connection is muted after its answer. Only a Fetch over its quota is answered empty
+at once, since its records are what the quota is about. The debt is the entity's, wherever its connections are.
+"""
+
+from collections.abc import Callable, Coroutine, Generator
+from time import perf_counter
+from typing import Any, Final
+
+from libs.cluster.client_quotas import FETCH, PRODUCE, REQUEST, UNLIMITED, Limit, client_limits, rate_of
+from libs.cluster.image import ClusterImage
+from libs.wire.api_keys import ApiKey
+from libs.wire.messages.fetch import FetchResponseWriter
+from libs.wire.throttle_time import throttle_time_at, with_throttle_time
+from services.gateway.core.quota_slices import QuotaSlices
+from services.gateway.exchange.exchange import Answer, Exchange, FilePart
+from services.gateway.exchange.quota_use import KeptLimits, QuotaUse
+from services.gateway.gateway_meters import GatewayMeters
+
+ANONYMOUS: Final = "ANONYMOUS"
+"""The user of a connection that has not authenticated."""
+MUTED_S_MAX: Final = 10.0
+"""The longest time for which a connection is muted at once. What is left of a debt holds for its next request."""
+MUTED_S_MIN: Final = 0.001
+"""A shorter wait is none: `throttle_time_ms` could not tell it."""
+PERCENT: Final = 100.0
+
+_API_OF: Final = {PRODUCE: ApiKey.PRODUCE, FETCH: ApiKey.FETCH}
+
+
+class ClientQuotas:
+    """Those of one process. Call `follow` with each image."""
+
+    def __init__(self, slices: QuotaSlices, meters: GatewayMeters, now: Callable[[], float]) -> None:
+        self.slices = slices
+        self.configured = False
+        """Whether any client has a limit."""
+        self.generation = 0
+        self._image: ClusterImage | None = None
+        self._meters = meters
+        self._now = now
+
+    def follow(self, image: ClusterImage) -> bool:
+        """Returns whether the quotas have changed."""
+        before, self._image = self._image, image
+        if before is not None and before.client_quotas is image.client_quotas:
+            return False
+        self.configured = bool(image.client_quotas)
+        self.generation += 1
+        self.slices.keep_limited(lambda entity: rate_of(image, entity))
+        return True
+
+    def begin(self, exchange: Exchange, size: int, since: float) -> bool:
+        """Counts a request of `size` bytes that begins, and that the loop works for `since` then. False: it is a Fetch over its
+        quota, and `refuse` answers it."""
+        connection = exchange.connection
+        kept = connection.kept_limits
+        if kept.generation != self.generation or kept.client_id != exchange.client_id:
+            assert self._image is not None
+            limits = client_limits(self._image, ANONYMOUS, exchange.client_id)
+            if limits == UNLIMITED:
+                limits = UNLIMITED
+            kept = connection.kept_limits = KeptLimits(self.generation, exchange.client_id, limits)
+        limits = kept.limits
+        if limits is UNLIMITED:
+            return True
+        use = exchange.quota_use = QuotaUse(limits)
+        if limits[REQUEST] is not None:
+            use.working_since = since
+        if exchange.api_key == ApiKey.PRODUCE and (produce := limits[PRODUCE]) is not None:
+            self.slices.spend(produce.entity, produce.rate, size, self._now())
+        elif exchange.api_key == ApiKey.FETCH and (fetch := limits[FETCH]) is not None:
+            return self.slices.wait_s(fetch.entity, self._now()) < MUTED_S_MIN
+        return True
+
+    def refuse(self, exchange: Exchange) -> None:
+        """Answers a Fetch without records, at once. Its client is muted as after any other answer."""
+        writer: FetchResponseWriter[Any] = FetchResponseWriter(exchange.api_version, exchange.correlation_id, 0)
+        exchange.finish(writer.finish().pieces)
+
+    def counts_time(self, exchange: Exchange) -> bool:
+        use = exchange.quota_use
+        return use is not None and use.limits[REQUEST] is not None
+
+    def works(self, exchange: Exchange, since: float) -> None:
+        """The event loop works for a request, of which `counts_time` is true. `since`: by `perf_counter`."""
+        assert exchange.quota_use is not None, "only limited requests are counted"
+        exchange.quota_use.working_since = since
+
+    def rests(self, exchange: Exchange) -> None:
+        """Counts the time since `works`, if it was called."""
+        use = exchange.quota_use
+        if use is not None and use.working_since:
+            self._count_time(use, self._now())
+            use.working_since = 0.0
+
+    def _count_time(self, use: QuotaUse, now: float) -> None:
+        request = use.limits[REQUEST]
+        if request is not None and use.working_since:
+            since, use.working_since = use.working_since, perf_counter()
+            self.slices.spend(request.entity, request.rate, (use.working_since - since) * PERCENT, now)
+
+    def throttle_s(self, exchange: Exchange, answer: Answer) -> float:
+        """Counts an answer. Returns the seconds for which its connection is muted after it; 0.0: it is not."""
+        use, now = exchange.quota_use, self._now()
+        assert use is not None, "only limited requests are throttled"
+        self._count_time(use, now)
+        if exchange.api_key == ApiKey.FETCH and (fetch := use.limits[FETCH]) is not None:
+            self.slices.spend(fetch.entity, fetch.rate, size_of(answer), now)
+        wait_s, kind = max((self._wait_s(use.limits[kind], exchange, now), kind) for kind in (PRODUCE, FETCH, REQUEST))
+        name = QUOTA_NAMES[kind]
+        if use.throttle_time_ms / 1000 > wait_s:
+            wait_s, name = use.throttle_time_ms / 1000, "controller_mutation"
+        if wait_s < MUTED_S_MIN:
+            return 0.0
+        wait_s = min(wait_s, MUTED_S_MAX)
+        self._meters.throttled[name] = self._meters.throttled.get(name, 0) + 1
+        self._meters.throttle_seconds[name] = self._meters.throttle_seconds.get(name, 0.0) + wait_s
+        return wait_s
+
+    def _wait_s(self, limit: Limit | None, exchange: Exchange, now: float) -> float:
+        if limit is None or _API_OF.get(limit.entity[0], exchange.api_key) != exchange.api_key:
+            return 0.0
+        return self.slices.wait_s(limit.entity, now)
+
+
+QUOTA_NAMES: Final = {PRODUCE: "produce", FETCH: "fetch", REQUEST: "request"}
+
+
+def size_of(answer: Answer) -> int:
+    """The bytes of an answer."""
+    if answer is None:
+        return 0
+    if isinstance(answer, (bytes, bytearray)):
+        return len(answer)
+    return sum(part.length if isinstance(part, FilePart) else len(part) for part in answer)
+
+
+def telling(exchange: Exchange, answer: Answer, throttle_time_ms: int) -> Answer:
+    """The answer with that throttle time, if its API and version have a place for it."""
+    if not answer:
+        return answer
+    first = answer if isinstance(answer, (bytes, bytearray)) else answer[0]
+    assert not isinstance(first, FilePart), "an answer begins with its header"
+    at = throttle_time_at(ApiKey(exchange.api_key), exchange.api_version, first)
+    if at < 0:
+        return answer
+    told = with_throttle_time(first, at, throttle_time_ms)
+    return told if isinstance(answer, (bytes, bytearray)) else [told, *answer[1:]]
+
+
+async def timed(coroutine: Coroutine[Any, Any, None], quotas: ClientQuotas, exchange: Exchange) -> None:
+    """Awaits the handler of a request, and counts the time of each of its steps."""
+    await _Steps(coroutine, quotas, exchange)
+
+
+class _Steps:
+    def __init__(self, coroutine: Coroutine[Any, Any, None], quotas: ClientQuotas, exchange: Exchange) -> None:
+        self._coroutine = coroutine
+        self._quotas = quotas
+        self._exchange = exchange
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        thrown: BaseException | None = None
+        while True:
+            self._quotas.works(self._exchange, perf_counter())
+            try:
+                awaited = self._coroutine.send(None) if thrown is None else self._coroutine.throw(thrown)
+            except StopIteration:
+                return
+            finally:
+                self._quotas.rests(self._exchange)
+            try:
+                yield awaited
+                thrown = None
+            except BaseException as error:
+                thrown = error

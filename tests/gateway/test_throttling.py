@@ -1,0 +1,323 @@
+"""Clients over a quota are told so, and then not read for a while. No shortcut goes around that.
+
+Quotas here are so small that any debt lasts for longer than a test: a connection is muted until the quota is removed.
+"""
+
+import asyncio
+import dataclasses
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from libs.rpc.contracts.quotas import Entity
+from libs.wire.api_keys import ApiKey
+from libs.wire.messages import create_topics
+from libs.wire.primitives import Reader
+from services.gateway.handlers import SERVED
+from services.gateway.requests.client_quotas import MUTED_S_MAX
+from services.gateway.shortcuts.fetch_shortcut import FetchShortcut
+from services.gateway.shortcuts.list_offsets_shortcut import ListOffsetsShortcut
+from services.gateway.shortcuts.produce_shortcut import ProduceShortcut
+from services.gateway.shortcuts.relay_shortcut import RelayShortcut
+from tests.gateway.conftest import TOPIC, Rig
+from tests.gateway.fake_groups import request_body, send
+from tests.gateway.fetch_requests import VERSIONS, name_of, with_file
+from tests.gateway.kafka_client import FETCH, PRODUCE, fetch_body, frame, produce_body
+from tests.gateway.limited_clients import (
+    CONSUMED,
+    LIMITED,
+    LONGEST_MS,
+    OTHER,
+    PRODUCED,
+    WORKED,
+    connections,
+    fetched,
+    limit,
+    muted,
+    produced,
+    unlimit,
+)
+from tests.gateway.produce_requests import BATCH as SENT
+from tests.gateway.produce_requests import PRODUCE_ONE
+from tests.gateway.whole_rig import NAMED_IN_A_LIST, RELAYED, Asked, Cluster, fetch, listed, produce, versions
+from tests.support.polling import until
+from tests.support.ports import reserve_ports
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 13])
+async def test_a_produce_over_its_quota_is_stored_told_and_followed_by_silence(rig: Rig, version: int) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    client = await rig.client(1)
+    client.ask(PRODUCE, version, produce_body(version, [(name_of(version), [(0, SENT)])]), client_id=LIMITED)
+    _, reader = await client.answer(PRODUCE, version)
+    assert Reader(reader.view[-5 if version >= 9 else -4 :]).int32() == LONGEST_MS
+    assert len(rig.nodes[1].stored) == 1
+    assert muted(gateway) == [True]
+    client.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
+    await client.drain()
+    await unlimit(rig, gateway)
+    await client.answer(PRODUCE, 9)
+    assert len(rig.nodes[1].stored) == 2
+
+
+async def test_what_a_muted_client_sends_waits_in_its_socket(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    client, bystander = await rig.client(1), await rig.client(1)
+    await produced(client)
+    for _ in range(3):
+        client.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
+    await client.drain()
+    for _ in range(3):  # the gateway has looked at its sockets meanwhile
+        assert await produced(bystander, client_id=OTHER) == 0
+    assert len(rig.nodes[1].stored) == 4
+
+
+async def test_a_produce_without_an_answer_mutes_too(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    client = await rig.client(1)
+    client.ask(PRODUCE, 9, produce_body(9, [(TOPIC, [(0, SENT)])], acks=0), client_id=LIMITED)
+    await until(lambda: muted(gateway) == [True])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_fetch_over_its_quota_is_answered_empty_at_once(rig: Rig, version: int) -> None:
+    gateway = await rig.start()
+    with_file(rig, 10_000)
+    await limit(rig, gateway, CONSUMED)
+    first, second = await rig.client(1), await rig.client(1)
+    assert await fetched(first, version) == (LONGEST_MS, 0, 10_000)
+    asked = len(rig.nodes[1].fetches)
+    assert await fetched(second, version) == (LONGEST_MS, 0, 0)
+    assert len(rig.nodes[1].fetches) == asked
+    assert muted(gateway) == [True, True]
+    await unlimit(rig, gateway)
+    assert await fetched(second, version) == (0, 0, 10_000)
+
+
+async def test_a_debt_outlives_its_connection(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    first = await rig.client(1)
+    await produced(first)
+    await first.close()
+    assert await produced(await rig.client(1)) == LONGEST_MS
+
+
+async def test_who_hangs_up_before_the_answer_owes_all_the_same(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    rig.nodes[1].holding = True
+    first = await rig.client(1)
+    first.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
+    await until(lambda: rig.nodes[1].held)
+    await first.close()
+    await until(lambda: not connections(gateway))
+    rig.nodes[1].holding = False
+    second = await rig.client(1)
+    second.ask(int(ApiKey.API_VERSIONS), 0, b"", client_id=LIMITED)
+    await second.answer()
+    assert muted(gateway) == [False], "it is a debt of Produces"
+    assert await produced(second) == LONGEST_MS
+
+
+async def test_other_clients_and_other_kinds_of_requests_are_not_muted(rig: Rig) -> None:
+    gateway = await rig.start()
+    with_file(rig, 1000)
+    await limit(rig, gateway, PRODUCED)
+    await produced(await rig.client(1))
+    assert await produced(await rig.client(1), client_id=OTHER) == 0
+    assert await fetched(await rig.client(1)) == (0, 0, 1000)
+    assert muted(gateway) == [True, False, False]
+
+
+async def test_one_connection_may_speak_for_several_clients(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    client = await rig.client(1)
+    assert [await produced(client, client_id=OTHER) for _ in range(2)] == [0, 0]
+    assert await produced(client) == LONGEST_MS
+
+
+async def test_a_quota_that_is_raised_counts_for_the_next_request(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    client = await rig.client(1)
+    await produced(client)
+    await limit(rig, gateway, PRODUCED, 1e9)
+    assert muted(gateway) == [False]
+    assert await produced(client) == 0
+
+
+async def test_half_a_frame_is_not_timed_and_holds_no_room_while_its_client_is_muted(rig: Rig) -> None:
+    gateway = await rig.start(half_frame_s_max=0.05)
+    await limit(rig, gateway, PRODUCED)
+    client, bystander = await rig.client(1), await rig.client(1)
+    large = frame(PRODUCE, 9, 2, produce_body(9, [(TOPIC, [(0, SENT * 20_000)])]), LIMITED)
+    client.send(frame(PRODUCE, 9, 1, PRODUCE_ONE, LIMITED) + large[:1000])
+    await client.answer(PRODUCE, 9)
+    (connection,) = (each for each in connections(gateway) if each.is_muted)
+    assert (connection.held_bytes, connection.broken_invariant()) == (0, "")
+    opened = asyncio.get_running_loop().time()
+    while asyncio.get_running_loop().time() < opened + 0.5:
+        assert await produced(bystander, client_id=OTHER) == 0
+    assert rig.closed("half-frame") == 0
+    await unlimit(rig, gateway)
+    client.send(large[1000:])
+    await client.answer(PRODUCE, 9)
+
+
+async def test_a_muted_client_that_goes_away_is_noticed_when_it_is_read_again(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    client = await rig.client(1)
+    await produced(client)
+    await client.close()
+    await unlimit(rig, gateway)
+    await until(lambda: not connections(gateway))
+
+
+async def test_a_gateway_stops_with_muted_clients(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    client = await rig.client(1)
+    await produced(client)
+    async with asyncio.timeout(MUTED_S_MAX / 2):
+        await gateway.stop()
+    assert await client.ended()
+    rig.gateway = None
+
+
+async def test_throttled_requests_and_times_are_metrics(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    await produced(await rig.client(1))
+    rendered = rig.metrics.render().decode()
+    assert 'penstock_gateway_throttled_requests_total{quota="produce"} 1.0' in rendered
+    assert 'penstock_gateway_throttle_seconds_total{quota="produce"} 10.0' in rendered
+
+
+# --- shortcuts ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    directory, ports = Path(tempfile.mkdtemp(prefix="pst")), reserve_ports(10)
+    made = Cluster(ports, directory)
+    try:
+        await made.start(shortcuts=True)
+        yield made
+    finally:
+        await made.stop()
+        ports.release()
+        shutil.rmtree(directory)
+
+
+async def is_muted_after(cluster: Cluster, quota: str, learning: list[Asked], asked: Asked) -> bool:
+    """Whether a connection is muted by its second request, which a quota does not allow. The first taught a shortcut."""
+    rig, gateway = cluster.rig, cluster.rig.gateway
+    assert gateway is not None
+    client = await rig.client(1)
+    for key, version, body in learning:
+        send(client, key, version, body)
+        await client.answer()
+    await limit(rig, gateway, quota, client_id=b"some-client")
+    send(client, *asked)
+    await client.answer()
+    (connection,) = connections(gateway)
+    was_muted = connection.is_muted
+    await unlimit(rig, gateway, b"some-client")
+    return was_muted
+
+
+@pytest.mark.parametrize("quota", [PRODUCED, WORKED])
+@pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
+async def test_the_produce_shortcut_is_counted(cluster: Cluster, taken: dict[type, int], version: int, quota: str) -> None:
+    again = produce(version)
+    assert await is_muted_after(cluster, quota, [again], again)
+    assert taken == {ProduceShortcut: 1}
+
+
+@pytest.mark.parametrize("quota", [CONSUMED, WORKED])
+@pytest.mark.parametrize("offset", [0, 4, 40], ids=["again", "the next", "a jump"])
+async def test_the_fetch_shortcut_is_counted(cluster: Cluster, taken: dict[type, int], offset: int, quota: str) -> None:
+    learning = [fetch(12, 0), fetch(12, 2), fetch(12, 30), fetch(12, 2)]
+    assert await is_muted_after(cluster, quota, learning, fetch(12, offset))
+    assert taken == {FetchShortcut: 4}
+
+
+@pytest.mark.parametrize("timestamp", [-1, -2, 5])
+async def test_the_shortcut_of_offsets_is_counted(cluster: Cluster, taken: dict[type, int], timestamp: int) -> None:
+    asked = listed(7, timestamp)
+    assert await is_muted_after(cluster, WORKED, [asked], asked)
+    assert taken[ListOffsetsShortcut] > 0
+
+
+@pytest.mark.parametrize("key", RELAYED, ids=lambda key: key.name)
+async def test_relayed_requests_are_counted(cluster: Cluster, taken: dict[type, int], key: ApiKey) -> None:
+    version = min(NAMED_IN_A_LIST.get(key, 99) - 1, versions(key)[-1])
+    asked = [(key, version, request_body(key, version, RELAYED[key](number))) for number in range(3)]
+    assert await is_muted_after(cluster, WORKED, asked[:2], asked[2])
+    assert taken[RelayShortcut] > 0
+
+
+async def test_a_leave_group_after_the_hang_up_is_counted(cluster: Cluster) -> None:
+    rig, gateway = cluster.rig, cluster.rig.gateway
+    assert gateway is not None
+    rig.nodes[1].holding_fetches = True
+    await limit(rig, gateway, WORKED, client_id=b"some-client")
+    client = await rig.client(1)
+    body = fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=60_000)
+    client.ask(FETCH, 12, body, client_id=OTHER)
+    await until(lambda: rig.nodes[1].parked_fetches)
+    leave = request_body(ApiKey.LEAVE_GROUP, 1, RELAYED[ApiKey.LEAVE_GROUP](1))
+    send(client, ApiKey.LEAVE_GROUP, 1, leave)
+    await until(lambda: sum(each.queued_bytes for each in connections(gateway)) > len(body) + len(leave))
+    await client.close()
+    await until(lambda: not connections(gateway))
+    another = await rig.client(1)
+    send(another, ApiKey.API_VERSIONS, 0, b"")
+    await another.answer()
+    assert muted(gateway) == [True]
+
+
+# --- requests with handlers -----------------------------------------------------------------------------------------------
+
+
+async def test_each_step_of_a_handler_is_counted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, WORKED, 50.0)
+    counted: list[float] = []
+    spend = gateway.connections.quotas.slices.spend
+
+    def noted(entity: Entity, rate: float, tokens: float, now: float) -> float:
+        counted.append(tokens)
+        return spend(entity, rate, tokens, now)
+
+    monkeypatch.setattr(gateway.connections.quotas.slices, "spend", noted)
+    client = await rig.client(1)
+    client.ask(int(ApiKey.API_VERSIONS), 0, b"", client_id=LIMITED)
+    await client.answer()
+    await until(lambda: len(counted) == 3)  # the gate, the handler's only step until its answer, and the rest of that
+    assert all(0.0 < percent < 100.0 for percent in counted)
+
+
+async def test_what_the_controller_tells_mutes_the_client(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = await rig.start()
+
+    async def handle(*_: object) -> create_topics.CreateTopicsResponse:
+        return create_topics.CreateTopicsResponse(throttle_time_ms=3000)
+
+    row = SERVED[ApiKey.CREATE_TOPICS]
+    monkeypatch.setitem(SERVED, ApiKey.CREATE_TOPICS, dataclasses.replace(row, handle=handle))
+    client = await rig.client(1)
+    body = request_body(ApiKey.CREATE_TOPICS, 4, create_topics.CreateTopicsRequest([]))
+    send(client, ApiKey.CREATE_TOPICS, 4, body)
+    _, reader = await client.answer()
+    assert create_topics.read_response(reader, 4).throttle_time_ms == 3000
+    assert muted(gateway) == [True]

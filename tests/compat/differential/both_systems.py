@@ -54,7 +54,7 @@ class BothSystems:
 
 
 def _answer(system: System, scenario: Scenario, version: int) -> Any:
-    world = World(system, version, scenario.topic(version))
+    world = World(system, version, scenario.topic(version), scenario.client_id(version))
     system.member_ids.clear()
     steps = list(scenario.before(world)) if scenario.before else []
     try:
@@ -69,7 +69,7 @@ def _answer(system: System, scenario: Scenario, version: int) -> Any:
 def _take(system: System, world: World, step: Step) -> None:
     fields = step.fields(world) if callable(step.fields) else step.fields
     if not step.parked_in:
-        response = _answer_of(system, step, fields)
+        response = _answer_of(world, step, fields)
         world.responses.append(PendingResponse(step.api, step.version, response=response))
         _wait_for_configs(system, step.api, fields, response)
         return
@@ -78,11 +78,11 @@ def _take(system: System, world: World, step: Step) -> None:
     eventually(lambda: _state_of(system, group) == step.parked_in, TIMEOUT_S)
 
 
-def _answer_of(system: System, step: Step, fields: Fields) -> Fields | str:
+def _answer_of(world: World, step: Step, fields: Fields) -> Fields | str:
     responses: list[Fields | str] = []
 
     def is_so() -> bool:
-        responses.append(system.ask(step.api, step.version, fields))
+        responses.append(world.system.ask(step.api, step.version, fields, client_id=world.client_id))
         return step.until is None or (isinstance(responses[-1], dict) and step.until(responses[-1]))
 
     eventually(is_so, TIMEOUT_S)
@@ -126,7 +126,7 @@ def _results(system: System, scenario: Scenario, world: World, left: list[bool])
         answered_in = version if scenario.answer_version is None else scenario.answer_version
         answer: Any = system.ask_raw(scenario.api, answered_in, asked, timeout_s=timeout_s)
     else:
-        answer = system.ask(scenario.api, version, asked, timeout_s=timeout_s)
+        answer = system.ask(scenario.api, version, asked, timeout_s=timeout_s, client_id=world.client_id)
         _wait_for_configs(system, scenario.api, asked, answer)
     results = {f"before {i}": normalise(each.answer(), system) for i, each in enumerate(world.responses) if not left[i]}
     answer = normalise(answer, system)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from math import ceil
 from typing import Any
 
 from tests.compat.differential.scenario import ABSENT, UNKNOWN_ID
@@ -48,6 +49,7 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
     - ids of producers: each system counts by itself
     - the time at which a batch was appended, a transaction began, and a voter was heard of
     - how far the metadata is
+    - what of a throttle time is over: it is rounded up to seconds
     - paths and room of log directories
     - the order of what has a name
     """
@@ -82,6 +84,8 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
         return "(producer id)"
     if key in TIMES and value > 0:
         return "(a time)"
+    if key == "throttle_time_ms" and value > 0:
+        return f"({ceil(value / 1000)} s)"
     if key == "log_end_offset" and value > 0:
         return "(an offset)"
     return value

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from libs.wire.apis import APIS
-from tests.compat.differential.messages import message_class, versions_of
+from tests.compat.differential.messages import CLIENT_ID, message_class, versions_of
 from tests.compat.differential.systems import TIMEOUT_S, PendingResponse, System
 
 Fields = dict[str, Any]
@@ -22,6 +22,7 @@ class World:
     version: int
     topic: str
     """The scenario's own topic; of this version if the scenario says so."""
+    client_id: str = CLIENT_ID
     responses: list[PendingResponse] = field(default_factory=list)
     """Answers to the steps before, in order; to wait for a parked one may take as long as the others let it."""
 
@@ -99,6 +100,8 @@ class Scenario:
     own_configs: Mapping[str, str] = field(default_factory=dict)
     """Of the topic in Penstock only: Kafka does not know them."""
     a_topic_per_version: bool = False
+    own_client: bool = False
+    """Its requests have a client id that no other scenario and version has."""
     differs: tuple[Differs, ...] = ()
     answer_version: int | None = None
     """The version of the answer, where it is not that of the request."""
@@ -114,6 +117,9 @@ class Scenario:
 
     def topic(self, version: int) -> str:
         return f"{self.slug}-v{version}" if self.a_topic_per_version else self.slug
+
+    def client_id(self, version: int) -> str:
+        return f"{self.slug}-v{version}" if self.own_client else CLIENT_ID
 
     def topics(self) -> list[str]:
         return list(dict.fromkeys(self.topic(version) for version in self.each_version())) if self.partitions else []

@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.compat.differential.messages import decode_response, encode_request
+from tests.compat.differential.messages import CLIENT_ID, decode_response, encode_request
 
 KAFKA = "Apache Kafka"
 CLOSED = "the connection closed"
@@ -29,9 +29,12 @@ class System:
     member_ids: dict[str, int] = field(default_factory=dict)
     """Of members of the scenario's groups, in the order in which they were told."""
 
-    def ask(self, api: str, version: int, fields: dict[str, Any], *, timeout_s: float = TIMEOUT_S) -> dict[str, Any] | str:
+    def ask(
+        self, api: str, version: int, fields: dict[str, Any], *, timeout_s: float = TIMEOUT_S, client_id: str = CLIENT_ID
+    ) -> dict[str, Any] | str:
         """The decoded answer, CLOSED or SILENT."""
-        return self.ask_raw(api, version, encode_request(api, version, fields, correlation_id=ASKED), timeout_s=timeout_s)
+        frame = encode_request(api, version, fields, correlation_id=ASKED, client_id=client_id)
+        return self.ask_raw(api, version, frame, timeout_s=timeout_s)
 
     def ask_raw(self, api: str, version: int, frame: bytes, *, timeout_s: float = TIMEOUT_S) -> dict[str, Any] | str:
         """The same, of a frame that says it is that API and version."""

@@ -1,6 +1,7 @@
 """`controller_mutation_rate` (KIP-599): what the controller lets pass, refuses and has wait, and that it forgets the buckets."""
 
 import asyncio
+import json
 import math
 import random
 from collections.abc import Mapping
@@ -168,6 +169,7 @@ def test_absurd_rates_have_throttle_times_that_an_answer_can_hold(rate: float) -
         _, throttle_ms = those.ask(client, 10_000, 0.0)
         assert 0 <= throttle_ms <= THROTTLE_MS_MAX
     assert those.ask(STRICT, 1, 1.0) == ((True, 0) if rate > 1 else (False, THROTTLE_MS_MAX))
+    json.dumps(those.quotas.view(1.0), allow_nan=False)
 
 
 def test_a_bucket_that_is_full_again_is_forgotten() -> None:

@@ -87,7 +87,7 @@ class MutationQuotas:
                 "client_id": client_id,
                 "limit_per_s": bucket.rate,
                 "tokens": bucket.level,
-                "in_debt_for_s": bucket.debt_s,
+                "in_debt_for_s": min(bucket.debt_s, THROTTLE_MS_MAX / 1000),
             }
             for (_, user, client_id), bucket in most
         ]

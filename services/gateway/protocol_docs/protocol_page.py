@@ -91,8 +91,8 @@ _EVERYWHERE = """
 
 - Broker ids are storage node ids. A gateway has one port per broker id, and a bootstrap port that stands for no broker.
 - A connection executes one request at a time, except that consecutive Produces are pipelined; answers keep the order.
-- `throttle_time_ms` is 0 but in answers to CreateTopics, CreatePartitions and DeleteTopics: no quota other than
-  `controller_mutation_rate` has an effect yet.
+- `throttle_time_ms` is how long a client over a quota has to wait. Its connection is not read meanwhile (KIP-219). It is 10 s at
+  most; what is left comes with a later answer.
 """
 
 

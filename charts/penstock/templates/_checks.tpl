@@ -21,7 +21,7 @@
 {{- end -}}
 {{- include "penstock.listenerChecks" . -}}
 {{- include "penstock.networkPolicyChecks" . -}}
-{{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "gateway" -}}
+{{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "quotaManager" "gateway" -}}
 {{- range $container := (index $values $role).podSpec.containers | default list -}}
 {{- include "penstock.variableChecks" (dict "role" $role "variables" $container.env) -}}
 {{- end -}}
@@ -64,7 +64,7 @@ CronJob and that of its runs. `-transaction-coordinator` has 24 characters, as `
 {{- fail (printf "%s: there is another listener of that name; expected names that differ" $where) -}}
 {{- end -}}
 {{- $_ := set $names (lower $listener.name) true -}}
-{{- if has (lower $listener.name) (list "storage" "controller" "etcd" "group-coordinator" "transaction-coordinator") -}}
+{{- if has (lower $listener.name) (list "storage" "controller" "etcd" "group-coordinator" "transaction-coordinator" "quota-manager") -}}
 {{- fail (printf "%s: that is the name of another Service of this chart; expected another name" $where) -}}
 {{- end -}}
 {{- $last := add (int $listener.portBase) (int $values.storage.maxReplicas) -}}

@@ -7,7 +7,7 @@ from tests.deploy.chart.rendering import render
 from tests.deploy.compose.base_images import PYTHON_IMAGE, build_etcd_image, import_python_image
 from tests.deploy.compose.docker_daemon import DockerDaemon
 
-SERVICES = ("storage", "controller", "gateway", "group-coordinator", "transaction-coordinator")
+SERVICES = ("storage", "controller", "gateway", "group-coordinator", "transaction-coordinator", "quota-manager")
 REPOSITORY = "penstock"
 TAGS = ("0.1.0", "0.1.1")
 """The second differs in its label alone: an upgrade to it changes the image of each pod."""

@@ -25,7 +25,7 @@ from tests.support.requirements import is_available
 
 PYTHON_IMAGE = "python:3.11-slim-bookworm"
 NODES = 3
-KINDS = ("storage", "controller", "group-coordinator", "transaction-coordinator", "plaintext-gateway", "etcd")
+KINDS = ("storage", "controller", "group-coordinator", "transaction-coordinator", "quota-manager", "plaintext-gateway", "etcd")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from tests.deploy.chart.rendering import FULL_NAME, Object, containers, environment, of_kind, refusal, render, try_to_render
 
-KINDS = ("storage", "controller", "groupCoordinator", "transactionCoordinator", "gateway", "etcd")
+KINDS = ("storage", "controller", "groupCoordinator", "transactionCoordinator", "quotaManager", "gateway", "etcd")
 PLACEMENT = ("nodeSelector", "tolerations", "affinity")
 LAID_OVER: Object = {
     "priorityClassName": "important",
@@ -51,7 +51,7 @@ def test_one_map_is_laid_over_the_pods_of_each_kind(tmp_path: Path) -> None:
 def test_empty_values_of_an_older_chart_are_nothing(tmp_path: Path) -> None:
     """`helm upgrade --reuse-values` brings the defaults of the chart that was installed."""
     empty = {"nodeSelector": {}, "tolerations": [], "affinity": {}}
-    former = {kind: empty if kind == "etcd" else {**empty, "extraEnv": []} for kind in KINDS}
+    former = {kind: empty if kind == "etcd" else {**empty, "extraEnv": []} for kind in KINDS if kind != "quotaManager"}
     assert templates(with_values(tmp_path, former)) == templates(render())
 
 

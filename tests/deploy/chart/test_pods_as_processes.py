@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(900)
 
 BOOTSTRAP = f"{FULL_NAME}-plaintext.streams.svc.cluster.local:9092"
 VALUES = "gateway.stopDelaySeconds=2,storage.scaleDown.jobs=always,storage.maxReplicas=4,controller.replicas=2"
-ROLES = ("controller", "group-coordinator", "transaction-coordinator", "plaintext-gateway", "storage")
+ROLES = ("controller", "group-coordinator", "transaction-coordinator", "quota-manager", "plaintext-gateway", "storage")
 
 
 @pytest.fixture(scope="module")

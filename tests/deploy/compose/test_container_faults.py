@@ -15,7 +15,7 @@ PARTITIONS = 3
 WITHIN_S = 180.0
 UPGRADE_ORDER = (
     *("controller-1", "controller-2", "storage-1", "storage-2", "storage-3"),
-    *("group-coordinator", "transaction-coordinator", "gateway-internal", "gateway"),
+    *("group-coordinator", "transaction-coordinator", "quota-manager", "gateway-internal", "gateway"),
 )
 """As docs/operate/compose.md has it."""
 NEXT_VERSION = "9.9.9"

@@ -11,7 +11,7 @@ from tests.deploy.compose.image_sizes import compressed_sizes
 from tests.support.polling import eventually
 
 COMPRESSED_BYTES_MAX = 120_000_000
-SERVICES = ("controller", "storage", "gateway", "group-coordinator", "transaction-coordinator")
+SERVICES = ("controller", "storage", "gateway", "group-coordinator", "transaction-coordinator", "quota-manager")
 SETTINGS = {
     "PENSTOCK_NODE_ID": "1",
     "PENSTOCK_ETCD": "etcd.invalid:2379",

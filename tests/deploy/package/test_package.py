@@ -10,7 +10,7 @@ import pytest
 
 from tests.deploy.package.conftest import Installation
 
-EXTRAS = ("controller", "storage", "gateway", "group-coordinator", "transaction-coordinator")
+EXTRAS = ("controller", "storage", "gateway", "group-coordinator", "transaction-coordinator", "quota-manager")
 SAMPLE = """\
 import libs
 import services

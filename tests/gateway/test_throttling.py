@@ -17,6 +17,8 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.messages import create_topics
 from libs.wire.primitives import Reader
 from services.gateway.handlers import SERVED
+from services.gateway.net.connection import Connection
+from services.gateway.requests import client_quotas
 from services.gateway.requests.client_quotas import MUTED_S_MAX
 from services.gateway.shortcuts.fetch_shortcut import FetchShortcut
 from services.gateway.shortcuts.list_offsets_shortcut import ListOffsetsShortcut
@@ -98,6 +100,27 @@ async def test_a_fetch_over_its_quota_is_answered_empty_at_once(rig: Rig, versio
     assert muted(gateway) == [True, True]
     await unlimit(rig, gateway)
     assert await fetched(second, version) == (0, 0, 10_000)
+
+
+async def test_a_mute_lasts_until_the_debt_is_paid(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_quotas, "MUTED_S_MAX", 0.01)
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    client = await rig.client(1)
+    assert await produced(client) == 10
+    (connection,) = connections(gateway)
+    ends: list[object] = []
+    mute_ends = Connection._mute_ends
+
+    def noted(self: Connection) -> None:
+        mute_ends(self)
+        ends.append(connection.is_muted)
+
+    monkeypatch.setattr(Connection, "_mute_ends", noted)
+    await produced(await rig.client(1))
+    await until(lambda: len(ends) >= 3)
+    assert all(ends), "it goes on being muted"
+    assert connection.broken_invariant() == ""
 
 
 async def test_a_debt_outlives_its_connection(rig: Rig) -> None:

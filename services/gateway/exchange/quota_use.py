@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from libs.cluster.client_quotas import UNLIMITED, Limits
+from libs.cluster.client_quotas import UNLIMITED, Entity, Limits
 
 
 class KeptLimits(NamedTuple):
@@ -15,6 +15,13 @@ class KeptLimits(NamedTuple):
 
 
 NO_LIMITS = KeptLimits(-1, "", UNLIMITED)
+
+
+class Throttle(NamedTuple):
+    """How long a connection is muted, in seconds, and the entity whose debt that is. None: nobody's, another process said so."""
+
+    seconds: float
+    entity: Entity | None
 
 
 class QuotaUse:

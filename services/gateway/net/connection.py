@@ -13,6 +13,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
+from libs.cluster.client_quotas import Entity
 from libs.rpc.transport.transport import Stream
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
@@ -37,7 +38,7 @@ from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Answer, ConnectionShortcuts, Exchange, FilePart, drop_answer
-from services.gateway.exchange.quota_use import NO_LIMITS
+from services.gateway.exchange.quota_use import NO_LIMITS, Throttle
 from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.requests.client_quotas import ClientQuotas, telling
 from services.gateway.requests.gate import Gate
@@ -108,6 +109,7 @@ class Connection:
         "_look",
         "_loop",
         "_mute",
+        "_muted_for",
         "_muted_until",
         "_phase",
         "_pumping",
@@ -147,6 +149,7 @@ class Connection:
         self._look: asyncio.TimerHandle | None = None
         self._mute: asyncio.TimerHandle | None = None
         self._muted_until = 0.0
+        self._muted_for: Entity | None = None
         self.broker_id = broker_id
         self.peer = stream.peer
         self.client_host = host_of(stream.peer)
@@ -231,10 +234,10 @@ class Connection:
 
     def finish(self, exchange: Exchange, answer: Answer) -> None:
         if exchange.quota_use is not None:
-            muted_s = self._connections.quotas.throttle_s(exchange, answer)
-            if muted_s:
-                answer = telling(exchange, answer, round(muted_s * 1000))
-                self._mute_for(muted_s)
+            throttle = self._connections.quotas.throttle(exchange, answer)
+            if throttle is not None:
+                answer = telling(exchange, answer, round(throttle.seconds * 1000))
+                self._mute_by(throttle)
         if self._phase.ended:
             drop_answer(answer)
             return
@@ -333,10 +336,12 @@ class Connection:
         self._timeouts.no_room_since = 0.0
         self._carry_out(self._phase.free(NO_ROOM))
 
-    def _mute_for(self, seconds: float) -> None:
-        """Reads no further request for that time. An incomplete one gives its room in the budget back."""
-        now = self._loop.time()
-        self._muted_until = max(self._muted_until, now + seconds)
+    def _mute_by(self, throttle: Throttle) -> None:
+        """Reads no further request for so long, and longer if its entity owes something then. An incomplete one gives its room in
+        the budget back."""
+        until = self._loop.time() + throttle.seconds
+        if until > self._muted_until:
+            self._muted_until, self._muted_for = until, throttle.entity
         if self._phase.ended or self._mute is not None:
             return
         self._mute = self._loop.call_at(self._muted_until, self._mute_ends)
@@ -347,16 +352,20 @@ class Connection:
         self._connections.room_freed()
 
     def _mute_ends(self) -> None:
-        if self._loop.time() < self._muted_until:
-            self._mute = self._loop.call_at(self._muted_until, self._mute_ends)
-        else:
-            self.unmute()
+        now, entity = self._loop.time(), self._muted_for
+        if now >= self._muted_until:
+            longer = self._connections.quotas.longer(entity) if entity is not None else None
+            if longer is None:
+                self.unmute()
+                return
+            self._muted_until = now + longer.seconds
+        self._mute = self._loop.call_at(self._muted_until, self._mute_ends)
 
     def unmute(self) -> None:
         """Reads on, if a quota has muted the connection."""
         if self._mute is not None:
             self._mute.cancel()
-            self._mute, self._muted_until = None, 0.0
+            self._mute, self._muted_until, self._muted_for = None, 0.0, None
             if not self._phase.ended:
                 self._ask_for_room(self._loop.time())
                 self._carry_out(self._phase.free(MUTED))

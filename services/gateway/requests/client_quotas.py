@@ -12,20 +12,30 @@ from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter
 from typing import Any, Final
 
-from libs.cluster.client_quotas import FETCH, PRODUCE, REQUEST, UNLIMITED, Limit, client_limits, rate_of
+from libs.cluster.client_quotas import (
+    CONTROLLER_MUTATION,
+    FETCH,
+    PRODUCE,
+    REQUEST,
+    UNLIMITED,
+    Entity,
+    Limit,
+    client_limits,
+    rate_of,
+)
 from libs.cluster.image import ClusterImage
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages.fetch import FetchResponseWriter
 from libs.wire.throttle_time import throttle_time_at, with_throttle_time
 from services.gateway.core.quota_slices import QuotaSlices
 from services.gateway.exchange.exchange import Answer, Exchange, FilePart
-from services.gateway.exchange.quota_use import KeptLimits, QuotaUse
+from services.gateway.exchange.quota_use import KeptLimits, QuotaUse, Throttle
 from services.gateway.gateway_meters import GatewayMeters
 
 ANONYMOUS: Final = "ANONYMOUS"
 """The user of a connection that has not authenticated."""
 MUTED_S_MAX: Final = 10.0
-"""The longest time for which a connection is muted at once. What is left of a debt holds for its next request."""
+"""The longest time that a client is told to wait. A connection stays muted for longer if its entity still owes something."""
 MUTED_S_MIN: Final = 0.001
 """A shorter wait is none: `throttle_time_ms` could not tell it."""
 PERCENT: Final = 100.0
@@ -105,23 +115,33 @@ class ClientQuotas:
             since, use.working_since = use.working_since, perf_counter()
             self.slices.spend(request.entity, request.rate, (use.working_since - since) * PERCENT, now)
 
-    def throttle_s(self, exchange: Exchange, answer: Answer) -> float:
-        """Counts an answer. Returns the seconds for which its connection is muted after it; 0.0: it is not."""
+    def throttle(self, exchange: Exchange, answer: Answer) -> Throttle | None:
+        """Counts an answer. Returns how long its connection is muted after it. None: it is not."""
         use, now = exchange.quota_use, self._now()
         assert use is not None, "only limited requests are throttled"
         self._count_time(use, now)
         if exchange.api_key == ApiKey.FETCH and (fetch := use.limits[FETCH]) is not None:
             self.slices.spend(fetch.entity, fetch.rate, size_of(answer), now)
-        wait_s, kind = max((self._wait_s(use.limits[kind], exchange, now), kind) for kind in (PRODUCE, FETCH, REQUEST))
-        name = QUOTA_NAMES[kind]
-        if use.throttle_time_ms / 1000 > wait_s:
-            wait_s, name = use.throttle_time_ms / 1000, "controller_mutation"
+        wait_s, entity = use.throttle_time_ms / 1000, None
+        for limit in use.limits[: REQUEST + 1]:
+            limit_s = self._wait_s(limit, exchange, now)
+            if limit is not None and limit_s > wait_s:
+                wait_s, entity = limit_s, limit.entity
         if wait_s < MUTED_S_MIN:
-            return 0.0
-        wait_s = min(wait_s, MUTED_S_MAX)
+            return None
+        name = QUOTA_NAMES[entity[0] if entity is not None else CONTROLLER_MUTATION]
         self._meters.throttled[name] = self._meters.throttled.get(name, 0) + 1
+        return self._muted(wait_s, entity, name)
+
+    def longer(self, entity: Entity) -> Throttle | None:
+        """How much longer a connection is muted, since its entity still owes something. None: it is not."""
+        wait_s = self.slices.wait_s(entity, self._now())
+        return self._muted(wait_s, entity, QUOTA_NAMES[entity[0]]) if wait_s >= MUTED_S_MIN else None
+
+    def _muted(self, wait_s: float, entity: Entity | None, name: str) -> Throttle:
+        wait_s = min(wait_s, MUTED_S_MAX)
         self._meters.throttle_seconds[name] = self._meters.throttle_seconds.get(name, 0.0) + wait_s
-        return wait_s
+        return Throttle(wait_s, entity)
 
     def _wait_s(self, limit: Limit | None, exchange: Exchange, now: float) -> float:
         if limit is None or _API_OF.get(limit.entity[0], exchange.api_key) != exchange.api_key:
@@ -129,7 +149,8 @@ class ClientQuotas:
         return self.slices.wait_s(limit.entity, now)
 
 
-QUOTA_NAMES: Final = {PRODUCE: "produce", FETCH: "fetch", REQUEST: "request"}
+QUOTA_NAMES: Final = {PRODUCE: "produce", FETCH: "fetch", REQUEST: "request", CONTROLLER_MUTATION: "controller_mutation"}
+"""The label of each kind in the gateway's metrics."""
 
 
 def size_of(answer: Answer) -> int:

@@ -133,6 +133,7 @@ class Gateway:
         slices = QuotaSlices(now())
         self._quotas = ClientQuotas(slices, self.meters, now)
         self._quota_manager = QuotaManager(slices, hello, identity.host_id, transport)
+        self._quotas.on_need = self._quota_manager.wake
         self.connections = Connections(config, self, self.data_path, self.meters, limits, self._quotas)
         self.connection_views = ConnectionViews(self.connections)
         self._listeners = Listeners(

@@ -46,6 +46,11 @@ class QuotaSlice:
             return 0.0
         return max(0.0, (self.owed_elsewhere - self.tokens) / self.rate - CREDIT_S)
 
+    @property
+    def is_in_need(self) -> bool:
+        """Whether less than half of the slice is left."""
+        return self.tokens < SLICE_S * self.rate / 2
+
     def granted(self, tokens: float, owed_elsewhere: float, asked_at: float) -> None:
         """Adds what the manager granted to an ask that left at `asked_at`."""
         self.tokens += tokens
@@ -63,7 +68,7 @@ class QuotaSlice:
                 return None
             returned, self.tokens = self.tokens, 0.0
             return Need(self._entity, returned=returned)
-        return Need(self._entity, whole - self.tokens) if self.tokens < whole / 2 else None
+        return Need(self._entity, whole - self.tokens) if self.is_in_need else None
 
     def fill_alone(self, gateways: int, since: float, now: float) -> None:
         """Fills it at rate / `gateways` for the time from `since` to `now`, if there is any: the manager was silent."""

@@ -31,6 +31,8 @@ class QuotaSlices:
         self.gateways = gateways
         self._slices: OrderedDict[Entity, QuotaSlice] = OrderedDict()
         self._number = self._confirmed = 0
+        self.in_need = False
+        """An entity has spent below half of its slice since the last ask."""
         self._asked: Ask | None = None
         self._asked_at = now - CALL_EVERY_S
         self._heard_until = now
@@ -46,7 +48,9 @@ class QuotaSlices:
             found = self._slices[entity] = QuotaSlice(entity, rate, now)
         found.rate = rate
         found.fill_alone(self.gateways, self._heard_until, now)
-        return found.spend(tokens, now)
+        wait_s = found.spend(tokens, now)
+        self.in_need = self.in_need or found.is_in_need
+        return wait_s
 
     def wait_s(self, entity: Entity, now: float) -> float:
         """The seconds that an entity's clients must wait, for its debt to be paid."""
@@ -68,6 +72,7 @@ class QuotaSlices:
         needs = tuple(self._needs(now))
         if not needs and now - self._asked_at < CALL_EVERY_S:
             return None
+        self.in_need = False
         self._number += 1
         self._asked_at = now
         self._asked = Ask(self._number, self._confirmed, needs)

@@ -9,7 +9,7 @@ from services.gateway.core.addresses import Addresses
 from services.gateway.core.produced_partitions import ProducedPartitions
 from services.gateway.core.routing import Routes
 from services.gateway.core.session import Turn
-from services.gateway.exchange.quota_use import KeptLimits, QuotaUse
+from services.gateway.exchange.quota_use import KeptLimits, QuotaUse, Throttle
 from services.gateway.exchange.request_context import RequestContext
 
 Buffer = bytes | bytearray | memoryview
@@ -72,6 +72,8 @@ class ClientConnection(Protocol):
     def finish(self, exchange: "Exchange", answer: Answer) -> None: ...
 
     def close(self, reason: str, detail: str = "") -> None: ...
+
+    def mute(self, throttle: Throttle) -> None: ...
 
     def is_only_request(self, exchange: "Exchange") -> bool:
         """Whether no other request of this connection, earlier or later, has begun without its answer having left."""

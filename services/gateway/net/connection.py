@@ -110,6 +110,7 @@ class Connection:
         "_loop",
         "_mute",
         "_muted_for",
+        "_muted_since",
         "_muted_until",
         "_phase",
         "_pumping",
@@ -148,7 +149,7 @@ class Connection:
         self._pumping = False
         self._look: asyncio.TimerHandle | None = None
         self._mute: asyncio.TimerHandle | None = None
-        self._muted_until = 0.0
+        self._muted_since = self._muted_until = 0.0
         self._muted_for: Entity | None = None
         self.broker_id = broker_id
         self.peer = stream.peer
@@ -237,7 +238,7 @@ class Connection:
             throttle = self._connections.quotas.throttle(exchange, answer)
             if throttle is not None:
                 answer = telling(exchange, answer, round(throttle.seconds * 1000))
-                self._mute_by(throttle)
+                self.mute(throttle)
         if self._phase.ended:
             drop_answer(answer)
             return
@@ -336,7 +337,7 @@ class Connection:
         self._timeouts.no_room_since = 0.0
         self._carry_out(self._phase.free(NO_ROOM))
 
-    def _mute_by(self, throttle: Throttle) -> None:
+    def mute(self, throttle: Throttle) -> None:
         """Reads no further request for so long, and longer if its entity owes something then. An incomplete one gives its room in
         the budget back."""
         until = self._loop.time() + throttle.seconds
@@ -344,6 +345,7 @@ class Connection:
             self._muted_until, self._muted_for = until, throttle.entity
         if self._phase.ended or self._mute is not None:
             return
+        self._muted_since = self._loop.time()
         self._mute = self._loop.call_at(self._muted_until, self._mute_ends)
         self._carry_out(self._phase.hold(MUTED))
         self._requests.withdraw(self)
@@ -365,6 +367,7 @@ class Connection:
         """Reads on, if a quota has muted the connection."""
         if self._mute is not None:
             self._mute.cancel()
+            self._connections.quotas.note_muted(self._muted_for, self._loop.time() - self._muted_since)
             self._mute, self._muted_until, self._muted_for = None, 0.0, None
             if not self._phase.ended:
                 self._ask_for_room(self._loop.time())

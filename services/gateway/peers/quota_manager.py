@@ -20,7 +20,7 @@ from libs.rpc.messages.schema import unpack
 from libs.rpc.transport.transport import Transport
 from libs.runtime.member_clients import MemberClients
 from libs.telemetry.limited_lines import LimitedLines
-from services.gateway.core.quota_slices import ANSWER_S_MAX, ASK_EVERY_S, QuotaSlices
+from services.gateway.core.quota_slices import ANSWER_S_MAX, ASK_EVERY_S, CALL_EVERY_S, QuotaSlices
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,11 @@ class QuotaManager:
         self._lines = LimitedLines(log, NONSENSE_LOG_S, self._loop)
         self._elected: Owner | None = None
         self._task: asyncio.Task[None] | None = None
+        self._in_need = asyncio.Event()
+
+    def wake(self) -> None:
+        """Asks as soon as it may: an entity is in need."""
+        self._in_need.set()
 
     def follow(self, image: ClusterImage) -> None:
         self._clients.follow(image)
@@ -59,8 +64,9 @@ class QuotaManager:
         await self._clients.close()
 
     async def _ask_on(self) -> None:
-        slices = self._slices
+        slices, in_need = self._slices, self._in_need
         while True:
+            in_need.clear()
             ask = slices.next_ask(self._loop.time())
             if ask is not None:
                 granted = await self._answer_to(ask)
@@ -69,6 +75,10 @@ class QuotaManager:
                 else:
                     slices.answered(ask, granted.grants, self._loop.time())
             await asyncio.sleep(ASK_EVERY_S)
+            if ask is None or not ask.needs:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CALL_EVERY_S - ASK_EVERY_S):
+                        await in_need.wait()
 
     async def _answer_to(self, ask: Ask) -> Granted | None:
         client = self._clients.client_of(self._elected) if self._elected is not None else None

@@ -52,6 +52,8 @@ class ClientQuotas:
         """Whether any client has a limit."""
         self.generation = 0
         self._image: ClusterImage | None = None
+        self.on_need: Callable[[], None] = lambda: None
+        """Called when an entity needs tokens."""
         self._meters = meters
         self._now = now
 
@@ -83,7 +85,11 @@ class ClientQuotas:
         if limits[REQUEST] is not None:
             use.working_since = since
         if exchange.api_key == ApiKey.PRODUCE and (produce := limits[PRODUCE]) is not None:
-            self.slices.spend(produce.entity, produce.rate, size, self._now())
+            now = self._now()
+            owed_s = self.slices.wait_s(produce.entity, now)
+            self._spend(produce, size, now)
+            if owed_s >= MUTED_S_MIN:  # it has sent more requests before its answers
+                connection.mute(Throttle(min(owed_s, MUTED_S_MAX), produce.entity))
         elif exchange.api_key == ApiKey.FETCH and (fetch := limits[FETCH]) is not None:
             return self.slices.wait_s(fetch.entity, self._now()) < MUTED_S_MIN
         return True
@@ -113,7 +119,7 @@ class ClientQuotas:
         request = use.limits[REQUEST]
         if request is not None and use.working_since:
             since, use.working_since = use.working_since, perf_counter()
-            self.slices.spend(request.entity, request.rate, (use.working_since - since) * PERCENT, now)
+            self._spend(request, (use.working_since - since) * PERCENT, now)
 
     def throttle(self, exchange: Exchange, answer: Answer) -> Throttle | None:
         """Counts an answer. Returns how long its connection is muted after it. None: it is not."""
@@ -121,7 +127,7 @@ class ClientQuotas:
         assert use is not None, "only limited requests are throttled"
         self._count_time(use, now)
         if exchange.api_key == ApiKey.FETCH and (fetch := use.limits[FETCH]) is not None:
-            self.slices.spend(fetch.entity, fetch.rate, size_of(answer), now)
+            self._spend(fetch, size_of(answer), now)
         wait_s, entity = use.throttle_time_ms / 1000, None
         for limit in use.limits[: REQUEST + 1]:
             limit_s = self._wait_s(limit, exchange, now)
@@ -129,19 +135,24 @@ class ClientQuotas:
                 wait_s, entity = limit_s, limit.entity
         if wait_s < MUTED_S_MIN:
             return None
-        name = QUOTA_NAMES[entity[0] if entity is not None else CONTROLLER_MUTATION]
+        name = _name_of(entity)
         self._meters.throttled[name] = self._meters.throttled.get(name, 0) + 1
-        return self._muted(wait_s, entity, name)
+        return Throttle(min(wait_s, MUTED_S_MAX), entity)
 
     def longer(self, entity: Entity) -> Throttle | None:
         """How much longer a connection is muted, since its entity still owes something. None: it is not."""
         wait_s = self.slices.wait_s(entity, self._now())
-        return self._muted(wait_s, entity, QUOTA_NAMES[entity[0]]) if wait_s >= MUTED_S_MIN else None
+        return Throttle(min(wait_s, MUTED_S_MAX), entity) if wait_s >= MUTED_S_MIN else None
 
-    def _muted(self, wait_s: float, entity: Entity | None, name: str) -> Throttle:
-        wait_s = min(wait_s, MUTED_S_MAX)
-        self._meters.throttle_seconds[name] = self._meters.throttle_seconds.get(name, 0.0) + wait_s
-        return Throttle(wait_s, entity)
+    def note_muted(self, entity: Entity | None, seconds: float) -> None:
+        """Counts the time for which a connection was muted."""
+        name = _name_of(entity)
+        self._meters.throttle_seconds[name] = self._meters.throttle_seconds.get(name, 0.0) + seconds
+
+    def _spend(self, limit: Limit, tokens: float, now: float) -> None:
+        self.slices.spend(limit.entity, limit.rate, tokens, now)
+        if self.slices.in_need:
+            self.on_need()
 
     def _wait_s(self, limit: Limit | None, exchange: Exchange, now: float) -> float:
         if limit is None or _API_OF.get(limit.entity[0], exchange.api_key) != exchange.api_key:
@@ -151,6 +162,10 @@ class ClientQuotas:
 
 QUOTA_NAMES: Final = {PRODUCE: "produce", FETCH: "fetch", REQUEST: "request", CONTROLLER_MUTATION: "controller_mutation"}
 """The label of each kind in the gateway's metrics."""
+
+
+def _name_of(entity: Entity | None) -> str:
+    return QUOTA_NAMES[entity[0] if entity is not None else CONTROLLER_MUTATION]
 
 
 def size_of(answer: Answer) -> int:

@@ -78,6 +78,8 @@ def test_the_admin_port_shows_all_services(short_dir: Path) -> None:
         served = re.findall(r"^# TYPE (\S+) ", page("/metrics"), re.MULTILINE)
         assert sorted(served) == sorted(["target_info", *metric_names()])
         assert "/debug/partitions" in json.loads(page("/debug"))
+        assert json.loads(page("/debug/quotas")) == []
+        assert "penstock_quota_manager_elected 1.0" in page("/metrics")
 
 
 def metric_names() -> Iterator[str]:

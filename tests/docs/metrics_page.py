@@ -57,6 +57,7 @@ ALERTS: Final = (
     ("penstock_storage_stalled_directories > 0", "30 s"),
     ("increase(kafka_controller_controllerstats_uncleanleaderelections_total[5m]) > 0", "0 s"),
     ("max(penstock_unowned_shards) > 0", "1 min"),
+    ("sum(penstock_quota_manager_elected) != 1", "30 s"),
     ("sum(kafka_server_replicamanager_partitionswithlatetransactionscount) > 0", "0 s"),
 )
 """Prometheus expressions, and for how long each must hold."""

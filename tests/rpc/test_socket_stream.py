@@ -2,6 +2,7 @@
 
 # ruff: noqa: ASYNC240 — small files of the test's own; nothing else waits for the loop
 
+import asyncio
 import os
 import socket
 import tempfile
@@ -547,6 +548,36 @@ async def test_accepting_goes_on_after_the_process_ran_out_of_descriptors(
         await until(lambda: len(owners) == 1)
     await until(lambda: bool(owners[0].lost))
     listener.close()
+
+
+async def test_a_listener_that_pauses_accepts_nobody_until_then(address: str) -> None:
+    owners: list[Owner] = []
+    times: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def make(stream: Stream) -> Owner:
+        owners.append(Owner(stream))
+        times.append(loop.time())
+        if len(owners) == 2:
+            listener.pause(5.0)
+            listener.pause(0.1)  # the later call counts
+        return owners[-1]
+
+    listener = await SocketTransport().listen(address, make)
+    family, target = parse_address(listener.address)
+    callers = [socket.socket(family) for _ in range(4)]
+    try:
+        for caller in callers:
+            caller.connect(target)
+        await until(lambda: len(owners) == 4)
+        assert times[1] - times[0] < 0.1 <= times[2] - times[1] < 2.0
+        listener.pause(0.01)
+    finally:
+        for caller in callers:
+            caller.close()
+    await until(lambda: all(owner.lost for owner in owners))
+    listener.close()
+    listener.pause(0.01)  # it is closed, and that is all
 
 
 def test_addresses_are_read() -> None:

@@ -132,12 +132,23 @@ class SocketListener:
             except OSError as error:
                 # Out of descriptors or memory. The connection stays in the backlog, and the loop must not spin on it.
                 log.warning("cannot accept", extra={"fields": {"address": self.address, "reason": str(error)}})
-                self._loop.remove_reader(self._socket.fileno())
-                self._resume = self._loop.call_later(OUT_OF_DESCRIPTORS_PAUSE_S, self._watch)
+                self.pause(OUT_OF_DESCRIPTORS_PAUSE_S)
                 return
             self._on_accepted(accepted, self.address if self._unix_path else f"tcp:{with_port(peer_host(name[0]), name[1])}")
+            if self._resume is not None:
+                return
+
+    def pause(self, seconds: float) -> None:
+        if self._socket.fileno() < 0:
+            return
+        if self._resume is None:
+            self._loop.remove_reader(self._socket.fileno())
+        else:
+            self._resume.cancel()
+        self._resume = self._loop.call_later(seconds, self._watch)
 
     def _watch(self) -> None:
+        self._resume = None
         self._loop.add_reader(self._socket.fileno(), self._readable)
 
     def close(self) -> None:

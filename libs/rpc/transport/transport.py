@@ -143,6 +143,10 @@ class Listener(Protocol):
         """The actual address: port 0 has become a number."""
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Accepts no stream for so long from now on. Those that come meanwhile wait in the kernel, as far as it has room."""
+        ...
+
     def close(self) -> None:
         """Accepts no more streams. Streams that were accepted stay open."""
         ...

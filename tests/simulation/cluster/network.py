@@ -192,10 +192,17 @@ class SimulatedListener:
         """Whether what its streams send was passed by others."""
         self.context = copy_context()
         self.life = LIFE.get()
+        self._paused_until = 0.0
         self.address = f"unix:{port}" if isinstance(port, str) else f"tcp:{host}:{port}"
+
+    def pause(self, seconds: float) -> None:
+        self._paused_until = self._network.loop.time() + seconds
 
     def accept(self, stream: "SimulatedStream") -> None:
         if stream.lost:
+            return
+        if self._network.loop.time() < self._paused_until:
+            self._network.loop.call_at(self._paused_until, self.accept, stream, context=self.context)
             return
         try:
             stream.start(self._on_stream(stream))

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from libs.cluster.configs.broker_names import of_listener
+from libs.cluster.configs.connection_table import limits_of_addresses
 from libs.cluster.configs.definitions import (
     BROKER_CONFIGS,
     GROUP_CONFIGS,
@@ -254,10 +256,7 @@ WHAT_IS_LACKING = (
     ("ssl.client.auth", "required", "TLS"),
     ("listener.security.protocol.map", "PLAINTEXT:SSL", "TLS"),
     ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "not authenticated"),
-    ("max.connections", "1000", "PENSTOCK_CONNECTIONS_MAX"),
-    ("max.connections.per.ip", "1", "PENSTOCK_CONNECTIONS_PER_IP_MAX"),
-    ("max.connections.per.ip.overrides", "10.0.0.1:5", "No address"),
-    ("max.connection.creation.rate", "10", "no limit"),
+    ("max.connections.per.ip.overrides", "localhost:5", "names of hosts are not resolved"),
     ("connections.max.idle.ms", "1000", "PENSTOCK_IDLE_S_MAX"),
     ("config.providers", "file", "no provider"),
     ("security.inter.broker.protocol", "SSL", "TLS"),
@@ -280,7 +279,6 @@ def test_a_protection_or_a_limit_that_would_be_missing_is_refused(name: str, val
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max.connections", "1000"),
         ("ssl.keystore.location", "/x"),
         ("plain.sasl.jaas.config", "x"),
         ("ssl.client.auth", "required"),
@@ -289,6 +287,25 @@ def test_a_protection_or_a_limit_that_would_be_missing_is_refused(name: str, val
 def test_what_is_lacking_is_refused_for_one_listener_too(name: str, value: str) -> None:
     with pytest.raises(NotSupportedYet, match="is not supported yet by Penstock"):
         validate_broker(f"listener.name.plaintext.{name}", value, per_broker=True)
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate"])
+@pytest.mark.parametrize("per_broker", [True, False])
+def test_a_listener_has_limits_of_connections_of_its_own(name: str, per_broker: bool) -> None:
+    own = of_listener("PLAINTEXT", name)
+    validate_broker(own, "1000", per_broker=per_broker)
+    with pytest.raises(ConfigError, match="Value must be at least 1"):
+        validate_broker(own, "0", per_broker=per_broker)
+
+
+def test_limits_of_addresses_are_read_by_their_usual_spelling() -> None:
+    text = " 10.0.0.7:5 , 0:0:0:0:0:0:0:1:7,::ffff:10.0.0.8:+9, 10.0.0.7:6,"
+    assert limits_of_addresses(text) == {"10.0.0.7": 6, "::1": 7, "10.0.0.8": 9}
+    assert limits_of_addresses("") == limits_of_addresses(" , ") == {}
+    assert limits_of_addresses("localhost:5,10.0.0.7:-1") == {"10.0.0.7": -1}, "a later version may have resolved it"
+    for wrong in ("10.0.0.7", ":", "10.0.0.7:5:", "10.0.0.7:2147483648", "10.0.0.7:five"):
+        with pytest.raises(ConfigError, match="Error parsing configuration property"):
+            limits_of_addresses(wrong)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,12 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
         (BROKER, "", ConfigChange("group.max.size", SET, "0"), ErrorCode.INVALID_REQUEST),
         (BROKER, "", ConfigChange("group.consumer.session.timeout.ms", SET, "60001"), ErrorCode.INVALID_REQUEST),
         (BROKER, "", ConfigChange("group.coordinator.rebalance.protocols", SET, "classic,streams"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "", ConfigChange("max.connections", SET, "0"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ConfigChange("max.connection.creation.rate", SET, "0"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ConfigChange("max.connections.per.ip", SET, "0"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "", ConfigChange("max.connections.per.ip.overrides", SET, "10.0.0.7"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "", ConfigChange("max.connections.per.ip.overrides", SET, "localhost:5"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ConfigChange("listener.name.plaintext.max.connections", SET, "0"), ErrorCode.INVALID_REQUEST),
         (GROUP, "", ConfigChange(SESSION, SET, "50000"), ErrorCode.INVALID_REQUEST),
         (GROUP, "g", ConfigChange(SESSION, SET, "60001"), ErrorCode.INVALID_CONFIG),
         (GROUP, "g", ConfigChange(SESSION, SET, "soon"), ErrorCode.INVALID_CONFIG),
@@ -100,6 +106,16 @@ def test_a_config_that_is_not_set_may_be_removed_whatever_it_is(name: str) -> No
 def test_broker_configs_without_effect_and_of_plug_ins_are_kept() -> None:
     changes = (ConfigChange("log.cleaner.io.buffer.size", SET, "600000"), ConfigChange("no.such", SET, "2"))
     assert alter(image(), BROKER, "1", *changes).values == {"log.cleaner.io.buffer.size": "600000", "no.such": "2"}
+
+
+def test_addresses_without_a_limit_of_their_own_are_shut_out_only_if_others_have_one() -> None:
+    none, one = ConfigChange("max.connections.per.ip", SET, "0"), ConfigChange("max.connections.per.ip.overrides", SET, "::1:5")
+    both = {none.name: "0", one.name: "::1:5"}
+    assert alter(image(), BROKER, "", none, one).values == both
+    cluster = image_of(storage(1), overrides={("broker", ""): both})
+    assert alter(cluster, BROKER, "1", none).values == {none.name: "0"}, "the default of all brokers has the address"
+    refused = alter(cluster, BROKER, "", ConfigChange(one.name, DELETE, None))
+    assert (refused.result.error, refused.values) == (ErrorCode.INVALID_REQUEST, None)
 
 
 def test_one_bad_change_undoes_its_resource_and_no_other() -> None:

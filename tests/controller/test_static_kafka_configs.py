@@ -101,6 +101,15 @@ def test_what_only_a_start_can_be_given_is_named_in_a_note(tmp_path: Path) -> No
     assert [note.partition(" is read")[0] for note in notes] == ["broker 1: log.retention.check.interval.ms=1000"]
 
 
+def test_limits_of_connections_come_over_and_hold_for_gateways(tmp_path: Path) -> None:
+    defaults, _, notes = taken(broker(tmp_path, "max.connections=900\nmax.connections.per.ip.overrides=10.0.0.7:5, ::1:9"))
+    assert defaults == {"max.connections": "900", "max.connections.per.ip.overrides": "10.0.0.7:5, ::1:9"}
+    assert [note.partition(" held for each broker, and holds for each gateway")[0] for note in notes] == [
+        "max.connections=900",
+        "max.connections.per.ip.overrides=10.0.0.7:5, ::1:9",
+    ]
+
+
 def test_log_directories_alone_say_which_retention_will_hold(tmp_path: Path) -> None:
     _, _, (note,) = taken(str(log_directory(tmp_path / "data")))
     assert "broker 1: its server.properties was not given" in note

@@ -8,6 +8,7 @@ be changed while it runs, but only as the cluster-wide default, since no single 
 from dataclasses import replace
 from typing import Final
 
+from libs.cluster.configs.connection_table import CONNECTION_CONFIGS
 from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
 from libs.cluster.configs.no_effect import WITHOUT_EFFECT
 from libs.cluster.configs.topic_table import MIB, TOPIC_CONFIGS
@@ -199,6 +200,7 @@ BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
             *_COORDINATORS,
             *COORDINATOR_CONFIGS,
             *_BALANCING,
+            *CONNECTION_CONFIGS,
             *WITHOUT_EFFECT,
             *(replace(config, read_only=True) for config in _STATIC),
         ],
@@ -206,5 +208,6 @@ BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
     )
 }
 
-AT_START: Final = frozenset(config.name for config in (*_OF_STORAGE, *WITHOUT_EFFECT))
-"""The broker configs that may be given to a storage node at its start: it acts on them, or nothing does."""
+AT_START: Final = frozenset(config.name for config in (*_OF_STORAGE, *CONNECTION_CONFIGS, *WITHOUT_EFFECT))
+"""The broker configs that may be given to a storage node at its start: it acts on them, gateways do for its port, or nothing
+does."""

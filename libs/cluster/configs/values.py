@@ -88,6 +88,8 @@ class ConfigDef:
     synonyms: tuple[str, ...] = ()
     served: bool = True
     served_values: tuple[str, ...] = ()
+    lacks: Check | None = None
+    """Finds what Penstock does not support of a value that Kafka takes."""
     read_only: bool = False
     cluster_wide: bool = False
     """For broker configs only: it has one value for the whole cluster, so it cannot be set for a single broker."""
@@ -126,6 +128,8 @@ class ConfigDef:
         if self.served_values and show(value) not in self.served_values:
             rejected, served = shorten(show(value)), " or ".join(self.served_values)
             raise NotSupportedYet(f"{self.name}={rejected} is not supported yet by Penstock: only {served} is accepted")
+        if self.lacks is not None and (lacking := self.lacks(value)) is not None:
+            raise NotSupportedYet(f"{self.name}={shorten(text)} is not supported yet by Penstock: {lacking}")
 
     def canonical(self, text: str) -> str:
         """The canonical form of `text`: trimmed, booleans in lower case. Raises ConfigError."""

@@ -23,7 +23,7 @@ from services.controller.core.elections.leader_election import NO_INCARNATION, N
 from services.controller.core.migration.errors import CannotAdopt
 from services.controller.core.migration.kraft_metadata import KraftMetadata
 from services.controller.core.migration.kraft_partitions import PartitionAdded
-from services.controller.core.migration.static_configs import cluster_defaults, start_notes, unknown_note
+from services.controller.core.migration.static_configs import cluster_defaults, gateway_notes, start_notes, unknown_note
 from services.controller.core.topics.internal_topic_configs import kept_synced
 
 METADATA_VERSION: Final = "metadata.version"
@@ -74,6 +74,7 @@ def adopted(kafka: KraftMetadata, cluster_id: str, static: StaticConfigs, *, fea
     dynamic = kafka.configs.get(CLUSTER_WIDE, {})
     configs = {**kafka.configs, CLUSTER_WIDE: {**cluster_defaults(static.by_broker, dynamic), **dynamic}}
     values |= dict(_configs(configs, notes))
+    notes += gateway_notes(configs[CLUSTER_WIDE])
     notes += [f"{kind}: what the cluster has of them {_NOT_CARRIED_OVER}" for kind in sorted(kafka.security)]
     items = tuple([KeyValue(key, value, 1, 1, 0) for key, value in sorted(values.items())])
     image = ClusterImage.from_range(RangeResult(items, 1))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from libs.cluster.configs.broker_table import AT_START
+from libs.cluster.configs.connection_table import CONNECTION_CONFIGS
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDef, ConfigError
 from libs.cluster.configs.group_settings import check_coordinators
 from libs.cluster.configs.resolve import MIN_IN_SYNC, Setting, Source, effective_topic_value, in_topic_unit
@@ -27,6 +28,8 @@ _SYNONYMS: Final = {name for topic in TOPIC_CONFIGS.values() for name in topic.s
 _AT_START_ONLY: Final = sorted(
     name for name in AT_START - _SYNONYMS if BROKER_CONFIGS[name].effect and BROKER_CONFIGS[name].read_only
 )
+
+_OF_CONNECTIONS: Final = frozenset(config.name for config in CONNECTION_CONFIGS)
 
 
 def static_values(broker: int, properties: Mapping[str, str]) -> dict[str, str]:
@@ -80,6 +83,16 @@ def start_notes(by_broker: Mapping[int, Mapping[str, str]]) -> list[str]:
         for broker, properties in sorted(by_broker.items())
         for name in _AT_START_ONLY
         if name in properties
+    ]
+
+
+def gateway_notes(defaults: Mapping[str, str]) -> list[str]:
+    """What held for each of Kafka's brokers, and holds for each gateway."""
+    return [
+        f"{name}={value} held for each broker, and holds for each gateway, over the ports of all brokers: multiply it by the "
+        "number of brokers, and divide it by that of gateways"
+        for name, value in sorted(defaults.items())
+        if name in _OF_CONNECTIONS
     ]
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from libs.cluster.configs.connection_table import check_connection_limits
 from libs.cluster.configs.definitions import (
     BROKER,
     BROKER_CONFIGS,
@@ -114,6 +115,9 @@ def _check_together(image: ClusterImage, resource: ConfigResource, values: Mappi
             validate_together(values)
         case 4 if not resource.name:
             check_coordinators(values)
+            check_connection_limits(values)
+        case 4:
+            check_connection_limits({**image.overrides(KINDS[BROKER], ""), **values})
         case 32:
             check_group(image, values)
 

@@ -24,6 +24,12 @@ FRACTIONS = (
 """Java's texts of doubles, and texts that are almost such."""
 SWITCHES = ("true", "false", "TRUE", " False ", "", "yes", "1", "true,false")
 POLICIES = ("delete", "compact", "compact,delete", " delete , compact ", "", "delete,delete", "Delete", "delete,", "burn")
+OVERRIDES = (
+    *("127.0.0.1:5", " 127.0.0.1:5 , ::1:7 ", "10.0.0.1", "", ":", ",", "10.0.0.1:5,", "10.0.0.1:5,,", ",10.0.0.1:5"),
+    *("10.0.0.1:-5", "10.0.0.1:+5", "10.0.0.1:5:", "10.0.0.1:99999999999", "10.0.0.1:٥", "10.0.0.1: 5", "10.0.0.1 :5"),
+    *("10.0.0.1:5,10.0.0.1:6", "10.0.0.1:2147483647", "10.0.0.1:2147483648", "10.0.0.1:0", "a/b:5", "[::1]:5", "::1:"),
+)
+"""Limits of addresses, and texts that are almost such."""
 REPLICAS = ("", "*", "0:1", "0:1,1:2", "0:1, 1:2", "*,0:1", "0", "a:b", "0:1,", "0:")
 
 OF_A_TOPIC = {
@@ -83,6 +89,10 @@ OF_A_BROKER = {
     "log.roll.ms": NUMBERS,
     "log.segment.bytes": NUMBERS,
     "log.segment.delete.delay.ms": NUMBERS,
+    "max.connection.creation.rate": NUMBERS,
+    "max.connections": NUMBERS,
+    "max.connections.per.ip": NUMBERS,
+    "max.connections.per.ip.overrides": OVERRIDES,
     "message.max.bytes": NUMBERS,
     "producer.id.expiration.ms": NUMBERS,
 }

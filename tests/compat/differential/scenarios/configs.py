@@ -152,6 +152,7 @@ OF_BROKERS = (
     ("num.io.threads", "9"),
     ("num.network.threads", "0"),
     ("max.connections.per.ip", "7"),
+    ("max.connections.per.ip.overrides", "localhost:5"),
     ("controller.quorum.fetch.timeout.ms", "5"),
     ("log.initial.task.delay.ms", "5"),
     ("authorizer.class.name", "x"),
@@ -160,22 +161,24 @@ OF_BROKERS = (
     ("sasl.jaas.config", "x"),
     ("ssl.keystore.location", "/x"),
     ("listener.name.plaintext.ssl.keystore.location", "/x"),
-    ("listener.name.plaintext.max.connections", "70"),
+    *(("listener.name.plaintext.max.connections", value) for value in ("70", "0")),
+    ("listener.name.plaintext.max.connection.creation.rate", "70"),
+    ("listener.name.plaintext.max.connections.per.ip", "7"),
+    ("listener.name.other.max.connections", "70"),
     ("listener.name.plaintext.max.connections", "many"),
     ("listener.name.plaintext.num.io.threads", "9"),
     ("no.such.config", "1"),
     ("no.such.config", ""),
 )
-"""Configs of brokers without effect here, or that nobody knows, each with a value."""
+"""Configs of brokers without effect here, limits of connections, and names that nobody knows, each with a value."""
 
 KEPT = ("log.cleaner.io.buffer.size", "num.replica.fetchers", "no.such.config", "listener.name.x.num.network.threads")
 
 LACKING = frozenset(
     (
-        *(("1", "max.connections.per.ip", "7"), ("", "max.connections.per.ip", "7")),
+        *((resource, "max.connections.per.ip.overrides", "localhost:5") for resource in ("1", "")),
         *(("1", "ssl.client.auth", "required"), ("1", "sasl.jaas.config", "x")),
         ("1", "listener.name.plaintext.ssl.keystore.location", "/x"),
-        *((resource, "listener.name.plaintext.max.connections", "70") for resource in ("1", "")),
     )
 )
 """Of a resource: the configs that Kafka takes, and that ask for a protection or a limit which is missing here."""

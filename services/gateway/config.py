@@ -1,8 +1,25 @@
 """Settings of a gateway. Environment variables are `PENSTOCK_` and the field's name in capitals."""
 
+from typing import Final
+
+from libs.cluster.configs.connection_table import (
+    MAX_CONNECTION_CREATION_RATE,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IP,
+    MAX_CONNECTIONS_PER_IP_OVERRIDES,
+)
+from libs.cluster.configs.definitions import BROKER_CONFIGS, ConfigError
 from libs.lean_dataclass import dataclass
 from libs.rpc.transport.transport import KERNELS_CHOICE
 from libs.runtime.service_config import PORT_MAX, ServiceConfig, host_problem
+
+_CONNECTION_SETTINGS: Final = {
+    MAX_CONNECTIONS: "connections_max",
+    MAX_CONNECTIONS_PER_IP: "connections_per_ip_max",
+    MAX_CONNECTIONS_PER_IP_OVERRIDES: "connections_per_ip_overrides",
+    MAX_CONNECTION_CREATION_RATE: "connection_creation_rate_max",
+}
+"""Kafka's configs, and the settings that stand for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +49,16 @@ class GatewayConfig(ServiceConfig):
     keep their connections. 0: not at all, as in Kafka. DescribeCluster names only nodes that are alive."""
 
     connections_max: int = 0
-    """The most client connections, as Kafka's `max.connections`. One beyond is closed. 0, or more: what the limit of open files
-    leaves beside `open_files_max` and the connections to other processes."""
+    """The most client connections, as Kafka's `max.connections`, but 2 at least. One beyond is closed. 0, or more: what the limit
+    of open files leaves beside `open_files_max` and the connections to other processes. The four limits of connections hold for
+    this gateway, unless `kafka-configs --entity-type brokers --entity-default` has another value."""
     connections_per_ip_max: int = 0
     """The most connections from one address, as Kafka's `max.connections.per.ip`. One beyond is closed. 0: no limit."""
+    connections_per_ip_overrides: tuple[str, ...] = ()
+    """Addresses with a limit of their own, as Kafka's `max.connections.per.ip.overrides`: `10.0.0.7:200,::1:50`."""
+    connection_creation_rate_max: int = 0
+    """The most connections that are taken in a second, as Kafka's `max.connection.creation.rate`. Further ones wait. 0: no
+    limit."""
     frame_bytes_max: int = 104_857_600
     """The longest request, as Kafka's `socket.request.max.bytes`."""
     connection_requests_max: int = 256
@@ -82,11 +105,23 @@ class GatewayConfig(ServiceConfig):
     """Whether requests that repeat an earlier one are recognised, and begun without parsing them. false, for diagnosis: each is
     parsed, and each leader asked. Answers are the same."""
 
+    @property
+    def connection_configs(self) -> dict[str, str]:
+        """The limits of connections that are set, under Kafka's names."""
+        given = {name: getattr(self, setting) for name, setting in _CONNECTION_SETTINGS.items()}
+        given[MAX_CONNECTIONS_PER_IP_OVERRIDES] = ",".join(self.connections_per_ip_overrides)
+        return {name: str(value) for name, value in given.items() if value}
+
     def problem(self) -> str | None:
         if not 1 <= self.port_base < PORT_MAX:
             return f"PENSTOCK_PORT_BASE is {self.port_base}; expected 1 to {PORT_MAX - 1}"
         if self.socket_send_buffer_bytes < 1 and self.socket_send_buffer_bytes != KERNELS_CHOICE:
             return f"PENSTOCK_SOCKET_SEND_BUFFER_BYTES is {self.socket_send_buffer_bytes}; expected -1, or 1 or more"
+        for name, value in self.connection_configs.items():
+            try:
+                BROKER_CONFIGS[name].validate(value)
+            except ConfigError as error:
+                return f"PENSTOCK_{_CONNECTION_SETTINGS[name].upper()}: {error}"
         return (
             host_problem("LISTEN_HOST", self.listen_host)
             or host_problem("ADVERTISED_HOST", self.advertised_host)

@@ -48,8 +48,8 @@ class GatewayMeters(MetricSet):
     ).kept()
     connections_max: int = GaugeDefinition(
         name="penstock_gateway_connections_max",
-        help="Client connections that there may be: `connections_max`, or what the limit of open files leaves.",
-        healthy="constant",
+        help="Client connections that there may be: `max.connections`, or what the limit of open files leaves.",
+        healthy="changes with `max.connections` only",
     ).kept()
     connections_total: int = CounterDefinition(
         name="penstock_gateway_connections_opened",
@@ -92,11 +92,19 @@ class GatewayMeters(MetricSet):
     ).kept()
     refused: dict[str, int] = CounterDefinition(
         name="penstock_gateway_connections_refused",
-        help="Client connections that were closed when they came, by the limit that they exceeded.",
+        help="Client connections that were not served, by the limit that they exceeded.",
         labels=("reason",),
         healthy="0",
         otherwise="`client connection refused` in the gateway's log names the host. `max-connections`: raise the limit of open "
-        "files, or add a gateway. `max-connections-per-ip`: find the client that does not reuse its connections.",
+        "files, or add a gateway. `max-connections-per-ip`, and `connection-creation-rate`, the quota of an address: find the "
+        "client that does not reuse its connections.",
+    ).kept()
+    accept_wait_s: float = CounterDefinition(
+        name="penstock_gateway_accept_wait_seconds",
+        help="Time for which ports took no connection, since connections were made faster than `max.connection.creation.rate`.",
+        healthy="0",
+        otherwise="`client connections wait` in the gateway's log names a host. Find the clients that connect again and "
+        "again, or raise the limit.",
     ).kept()
     throttled: dict[str, int] = CounterDefinition(
         name="penstock_gateway_throttled_requests",

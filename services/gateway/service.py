@@ -35,8 +35,10 @@ from services.gateway.appends.leader_appends import LeaderAppends
 from services.gateway.config import GatewayConfig
 from services.gateway.core.addresses import broker_ids
 from services.gateway.core.answer_budget import AnswerBudget
-from services.gateway.core.connection_limits import ConnectionLimits, share_descriptors
+from services.gateway.core.connection_configs import ConnectionConfigs
+from services.gateway.core.connection_limits import ConnectionLimits
 from services.gateway.core.coordinator_shards import GROUPS, NO_BROKER, TRANSACTIONS, CoordinatorShards
+from services.gateway.core.descriptor_shares import share_descriptors
 from services.gateway.core.fenced_brokers import FencedBrokers
 from services.gateway.core.quota_slices import QuotaSlices
 from services.gateway.core.routing import Routes
@@ -109,7 +111,7 @@ class Gateway:
         routes = Routes(self.image)
         self._appends = LeaderAppends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
         self._fenced_brokers = FencedBrokers(config.fenced_broker_s_max)
-        shares = share_descriptors(descriptors_max, connections_max=config.connections_max, open_files_max=config.open_files_max)
+        shares = share_descriptors(descriptors_max, open_files_max=config.open_files_max)
         self._files = Files(shares.open_files_max, config.open_file_idle_s, world.transport.passed_files)
         now = asyncio.get_running_loop().time
         log_layouts = LogLayouts(self._nodes, now)
@@ -129,7 +131,7 @@ class Gateway:
             orders=self._appends.orders,
             now=now,
         )
-        limits = ConnectionLimits(shares.connections_max, config.connections_per_ip_max)
+        limits = ConnectionLimits(shares.connections, ConnectionConfigs(config.connection_configs, config.listener_name))
         slices = QuotaSlices(now())
         self._quotas = ClientQuotas(slices, self.meters, now)
         self._quota_manager = QuotaManager(slices, hello, identity.host_id, transport)
@@ -141,6 +143,7 @@ class Gateway:
             config.listen_host,
             config.port_base,
             self.connections.accept,
+            self.connections.accept_wait_s,
             send_buffer_bytes=config.socket_send_buffer_bytes,
         )
         self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
@@ -271,6 +274,7 @@ class Gateway:
         self._fenced_brokers.follow(new, self._clock.monotonic())
         self._nodes.follow(new)
         self._peer_gateways.follow(new)
+        self.connections.follow(new)
         routes = Routes(new, self.data_path.routes, self._peer_gateways.gone)
         self._take_routes(routes)
         partitions_changed = next(new.partition_changes_since(old), None) is not None

@@ -1,16 +1,18 @@
 """All client connections of this process: their shared objects, their memory budget, and the sweep that enforces timeouts."""
 
 import asyncio
+import heapq
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple
 
+from libs.cluster.image import ClusterImage
 from libs.rpc.transport.transport import Receiver, Stream
 from libs.runtime.memory import give_back_memory
 from libs.telemetry.limited_lines import LimitedLines
 from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
-from services.gateway.core.connection_limits import MAX_CONNECTIONS, ConnectionLimits
+from services.gateway.core.connection_limits import MAX_CONNECTION_CREATION_RATE, MAX_CONNECTIONS, ConnectionLimits, Refusal
 from services.gateway.core.connection_timeouts import TimeoutLimits
 from services.gateway.core.other_protocols import OTHER_PROTOCOLS
 from services.gateway.core.produced_partitions import ProducerConnections
@@ -30,27 +32,34 @@ REFUSED_LOG_S = CLOSED_LOG_S = 10.0
 
 CHUNK_SIZES = ((64, 524_288), (1024, 65_536), (1 << 62, 16_384))
 """The receive chunk of a new connection, below so many open ones. No budget bounds the chunks: each connection may have one."""
+EXCESS_A_SWEEP = 256
+"""The connections that a sweep closes at most for a limit that was lowered."""
 SPARED_BYTES = 65_536
 """A connection that holds less is not closed for the room of its requests."""
 
 
 class Refused:
-    """The `Receiver` of a stream that was aborted when it came."""
+    """The `Receiver` of a stream that is not served. It takes one byte at most, and then reads no more."""
+
+    def __init__(self, stream: Stream, lost: Callable[["Refused"], None] | None = None) -> None:
+        self.stream = stream
+        self._lost = lost
 
     def get_buffer(self) -> memoryview:
-        raise AssertionError("nothing is read from a refused connection")
+        return memoryview(bytearray(1))
 
     def buffer_updated(self, nbytes: int) -> None:
-        pass
+        self.stream.pause_reading()
 
     def descriptors_received(self, descriptors: list[int] | None) -> None:
-        pass
+        raise AssertionError("a TCP connection carries no descriptors")
 
     def write_ready(self) -> None:
         pass
 
     def connection_lost(self, reason: Exception | None) -> None:
-        pass
+        if self._lost is not None:
+            self._lost(self)
 
 
 class Connections:
@@ -85,6 +94,7 @@ class Connections:
         self.meters = meters
         self.answered = meters.answered
         self._limits = limits
+        self._delayed: dict[Refused, asyncio.TimerHandle] = {}
         meters.connections_max = limits.connections_max
         self._refused_lines = LimitedLines(log, REFUSED_LOG_S, self.loop)
         self._closed_lines = LimitedLines(log, CLOSED_LOG_S, self.loop)
@@ -107,25 +117,56 @@ class Connections:
         for connection in list(self._open):
             connection.unmute()
 
+    def follow(self, image: ClusterImage) -> None:
+        """Brings the limits of a new image. Connections beyond a lowered one are closed by the next sweeps."""
+        self._limits.follow(image)
+        self.meters.connections_max = self._limits.connections_max
+
     def accept(self, stream: Stream, broker_id: int) -> Receiver:
         host = host_of(stream.peer)
-        refusal = self._limits.refusal(host)
+        now = self.loop.time()
+        refusal = self._limits.refusal(host, broker_id, now)
+        if (wait_s := self._limits.wait_s(broker_id, now)) > 0.0:
+            self._note_wait(host, broker_id, wait_s)
         if refusal is not None:
-            self._refuse(stream, host, refusal)
-            return Refused()
+            return self._refuse(stream, host, refusal)
         connection = Connection(self, stream, broker_id, self.config.listener_name)
-        self._limits.opened(host)
+        self._limits.opened(host, broker_id)
         self._open[connection] = None
         self._accepted_any.set()
         self.meters.opened()
         return connection
 
-    def _refuse(self, stream: Stream, host: str, reason: str) -> None:
-        """Closes a connection that is one too many. Kafka lets it wait at `max.connections`, and its client with it."""
+    def accept_wait_s(self, broker_id: int) -> float:
+        """How long a port should take no connection. 0.0: it may go on."""
+        return self._limits.wait_s(broker_id, self.loop.time())
+
+    def _note_wait(self, host: str, broker_id: int, wait_s: float) -> None:
+        self.meters.accept_wait_s += wait_s
+        reason, limit = MAX_CONNECTION_CREATION_RATE, self._limits.creation_rate(broker_id)
+        details = {"reason": reason, "limit": limit, "host": host, "broker_id": broker_id}
+        self._refused_lines.write(reason, logging.WARNING, "client connections wait", **details)
+
+    def _refuse(self, stream: Stream, host: str, refusal: Refusal) -> Receiver:
+        """Closes a connection that is one too many, some of them after a delay. Kafka lets it wait at `max.connections`, and its
+        client with it."""
+        reason, limit, broker_id, delay_s = refusal
         self.meters.refuse(reason)
-        limit = self._limits.connections_max if reason == MAX_CONNECTIONS else self._limits.per_ip_max
-        self._refused_lines.write(reason, logging.WARNING, "client connection refused", reason=reason, limit=limit, host=host)
-        stream.abort(ConnectionRefusedError(reason))
+        details: dict[str, object] = {"reason": reason, "limit": limit, "host": host}
+        if broker_id is not None:
+            details["broker_id"] = broker_id
+        self._refused_lines.write(reason, logging.WARNING, "client connection refused", **details)
+        if not delay_s:
+            stream.abort(ConnectionRefusedError(reason))
+            return Refused(stream)
+        refused = Refused(stream, self._delayed_lost)
+        self._delayed[refused] = self.loop.call_later(delay_s, stream.abort, ConnectionRefusedError(reason))
+        self._limits.delayed = len(self._delayed)
+        return refused
+
+    def _delayed_lost(self, refused: Refused) -> None:
+        self._delayed.pop(refused).cancel()
+        self._limits.delayed = len(self._delayed)
 
     def log_closed(self, connection: Connection, reason: str, detail: str, client_id: str) -> None:
         """A client that is set up wrongly connects again and again: a host and reason has one line in `CLOSED_LOG_S`."""
@@ -141,8 +182,13 @@ class Connections:
             self._empty.set()
 
     def lost(self, connection: Connection) -> None:
-        self._limits.ended(connection.client_host)
+        self._limits.ended(connection.client_host, connection.broker_id)
         self.meters.lost()
+
+    @property
+    def delayed(self) -> int:
+        """The refused connections that are closed after a delay, which is not over."""
+        return len(self._delayed)
 
     @property
     def chunk_size(self) -> int:
@@ -245,6 +291,8 @@ class Connections:
 
     def close(self) -> None:
         self._timer.cancel()
+        for refused in self._delayed:
+            refused.stream.abort(ConnectionRefusedError("drain"))
         for connection in list(self._open):
             connection.close("drain")
 
@@ -257,7 +305,27 @@ class Connections:
         for connection in self.data_path.answers.holders():
             connection.note_unread()
         self.close_unread(now)
+        self._close_excess()
+        self._limits.forget_full(now)
         self._return_memory()
+
+    def _close_excess(self) -> None:
+        """Closes connections beyond a limit that was lowered: those that were silent longest, once their requests are answered.
+        So does Kafka, one by one."""
+        for broker_id, limit in self._limits.exceeded():
+            own = [connection for connection in self._open if broker_id is None or connection.broker_id == broker_id]
+            excess = len(own) - limit
+            if excess <= 0:
+                continue  # they are closed, and send their last answers
+            self._refused_lines.write(
+                "lowered",
+                logging.WARNING,
+                "client connections beyond a lowered limit",
+                reason=MAX_CONNECTIONS,
+                limit=limit,
+                excess=excess,
+            )
+            self._drain(heapq.nsmallest(min(excess, EXCESS_A_SWEEP), own, key=lambda connection: connection.last_active))
 
     def _return_memory(self) -> None:
         """Returns free memory to the system, once after each busy time: when no byte moved since the last sweep."""

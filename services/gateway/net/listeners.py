@@ -20,18 +20,23 @@ RETRY_S = 1.0
 
 Accept = Callable[[Stream, int], Receiver]
 """Called with a stream, and the broker id or BOOTSTRAP whose port it came to."""
+Wait = Callable[[int], float]
+"""Tells how many seconds the port of a broker id, or BOOTSTRAP's, should take no stream."""
 
 
 class Listeners:
     """The open listening sockets. `start` opens the bootstrap port last, so that a client that can connect there finds each port
     that Metadata names."""
 
-    def __init__(self, transport: Transport, host: str, port_base: int, accept: Accept, *, send_buffer_bytes: int) -> None:
+    def __init__(
+        self, transport: Transport, host: str, port_base: int, accept: Accept, wait_s: Wait, *, send_buffer_bytes: int
+    ) -> None:
         self._transport = transport
         self._send_buffer_bytes = send_buffer_bytes
         self._host = host
         self._port_base = port_base
         self._accept = accept
+        self._wait_s = wait_s
         self._open: dict[int, Listener] = {}
         self._wanted: set[int] = set()
         self._opening: asyncio.Task[None] | None = None
@@ -91,4 +96,9 @@ class Listeners:
         return await self._transport.listen(address, accepted, send_buffer_bytes=self._send_buffer_bytes)
 
     def _accepted(self, broker_id: int, stream: Stream) -> Receiver:
-        return self._accept(stream, broker_id)
+        receiver = self._accept(stream, broker_id)
+        if self._wait_s(broker_id):
+            for port, listener in self._open.items():
+                if wait_s := self._wait_s(port):
+                    listener.pause(wait_s)
+        return receiver

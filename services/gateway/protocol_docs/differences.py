@@ -79,9 +79,12 @@ DIFFERENCES: Final = (
     Difference(
         "connection-limits",
         None,
-        "A connection beyond the gateway's limit closes at once. The limit follows that of open files unless `connections_max` "
-        "is lower. Kafka has no limit by default, and lets a connection beyond `max.connections` wait. The limit of one address "
-        "is as in Kafka.",
+        "Limits of connections hold for each gateway, as Kafka's hold for each broker: `max.connections`, "
+        "`max.connections.per.ip`, `max.connections.per.ip.overrides` and `max.connection.creation.rate`. A broker's own value "
+        "holds for its port at each gateway, beside that of the gateway. A connection beyond `max.connections` closes at once, "
+        "where Kafka lets it wait. Unless it is set, the limit of open files decides, and Kafka has no limit. A gateway takes "
+        "two connections, whatever `max.connections` says. Names of hosts in `max.connections.per.ip.overrides` are refused. The "
+        "quota `connection_creation_rate` of an address holds for the cluster, and each gateway takes an equal part of it.",
         unseen="it takes as many connections as the limit: tests/gateway/test_connection_limits.py",
     ),
     Difference(
@@ -558,8 +561,8 @@ DIFFERENCES: Final = (
         "broker-configs-not-acted-on",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         "Broker configs that ask for a protection, a limit or a part that is missing here take their default only. They concern "
-        "TLS, SASL, authorizers, policies, quota callbacks, limits of connections, providers of values, reporters of metrics, "
-        "and remote storage. A node does not start with any other value, and to set one answers INVALID_CONFIG. A cluster that "
+        "TLS, SASL, authorizers, policies, quota callbacks, idle connections, providers of values, reporters of metrics, and "
+        "remote storage. A node does not start with any other value, and to set one answers INVALID_CONFIG. A cluster that "
         "ignored them would lack what they promise. The message says what takes their place.",
     ),
     Difference(

@@ -29,6 +29,13 @@ GATEWAY: Final = {
     "quota manager's answer ignored": Advice(
         "Another process answers in the quota manager's name, or one of another version.", "Look at that node and its version."
     ),
+    "client connections beyond a lowered limit": Advice(
+        "`max.connections` was set below what is there. Connections that were silent longest are closed.", "Nothing."
+    ),
+    "client connections wait": Advice(
+        "Connections are made faster than `max.connection.creation.rate`.",
+        "Raise the limit, or find the client that connects again and again.",
+    ),
     "fetch failed": Advice("A storage node's answer cannot be read.", "Upgrade both to one version."),
     "gateway has ended": Advice("Another gateway is gone. Clients are no longer sent to it.", "Start it again."),
 }

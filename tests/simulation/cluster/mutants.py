@@ -267,7 +267,7 @@ MUTANTS: dict[str, Bug] = {
         line(NonblockingLookup.needs, "raise NotInPageCache(ColdRead(path, key, work))", "return work()"), range(1, 4)
     ),
     "client connections have no limit": Bug(
-        line(ConnectionLimits.refusal, "if self._connections >= self.connections_max:", "if False:"),
+        line(ConnectionLimits.refusal, "if self._all.connections + self.delayed >= self.places:", "if False:"),
         range(1, 4),
     ),
     "a connection stays paused": Bug(

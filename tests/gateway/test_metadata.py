@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.contracts.controller import CreateInternalTopic, CreateTopics, NewTopic, TopicResult, TopicsReply
+from libs.rpc.contracts.controller import CreateInternalTopic, CreateTopics, MutatingClient, NewTopic, TopicResult, TopicsReply
 from libs.rpc.messages.errors import DeadlineExceeded, RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataTopic, RequestedTopic, write_response
@@ -138,7 +138,7 @@ async def test_a_missing_topic_is_created_and_is_in_the_same_answer() -> None:
     gateway = FakeGateway(cluster)
 
     def create(method: str, body: CreateTopics) -> TopicsReply:
-        assert body == CreateTopics((NewTopic("new", -1, -1),))
+        assert body == CreateTopics((NewTopic("new", -1, -1),), client=MutatingClient("ANONYMOUS", "client", strict=True))
         return TopicsReply((TopicResult("new", 0),), revision=9)
 
     def arrive(revision: int) -> None:
@@ -167,6 +167,12 @@ async def test_the_answer_says_why_a_topic_cannot_be_created() -> None:
     gateway = FakeGateway(Cluster())
     gateway.on_controller = lambda *_: TopicsReply((TopicResult("new", ErrorCode.INVALID_REPLICATION_FACTOR),), revision=7)
     assert only(await ask(gateway, 9, named("new"))).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+async def test_a_topic_beyond_the_quota_of_its_client_is_unknown_as_from_kafka() -> None:
+    gateway = FakeGateway(Cluster())
+    gateway.on_controller = lambda *_: TopicsReply((TopicResult("new", ErrorCode.THROTTLING_QUOTA_EXCEEDED),), revision=7)
+    assert only(await ask(gateway, 9, named("new"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_the_topic_of_groups_is_created_on_demand_as_coordinators_want_it() -> None:

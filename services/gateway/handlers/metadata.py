@@ -17,6 +17,7 @@ client ignores such an answer. A busy idempotent producer is told of a former le
 import asyncio
 from typing import Final
 
+from libs.cluster.client_quotas import user_of
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Topic
@@ -26,6 +27,7 @@ from libs.rpc.contracts.controller import (
     CREATE_TOPICS,
     CreateInternalTopic,
     CreateTopics,
+    MutatingClient,
     NewTopic,
     TopicsReply,
 )
@@ -126,7 +128,8 @@ async def _create_missing(
     errors: dict[str, ErrorCode] = {}
     ordinary = tuple(NewTopic(name, partitions=-1, replication_factor=-1) for name in missing if name not in INTERNAL_TOPICS)
     if ordinary:
-        errors |= await _create(gateway, CREATE_TOPICS, CreateTopics(ordinary, asked_by=context.asker))
+        client = MutatingClient(user_of(context.principal), context.client_id, strict=True)
+        errors |= await _create(gateway, CREATE_TOPICS, CreateTopics(ordinary, asked_by=context.asker, client=client))
     for name in (GROUP_TOPIC, TRANSACTION_TOPIC):
         if name in missing:
             errors |= await _create(gateway, CREATE_INTERNAL_TOPIC, CreateInternalTopic(name, context.asker))

@@ -189,7 +189,8 @@ async def test_the_topic_of_groups_is_created_on_demand_as_coordinators_want_it(
 
     gateway.on_controller = create
     response = await ask(gateway, 9, named("__consumer_offsets", "new"))
-    assert requested == [CreateTopics((NewTopic("new", -1, -1),)), CreateInternalTopic("__consumer_offsets")]
+    client = MutatingClient("ANONYMOUS", "client", strict=True)
+    assert requested == [CreateTopics((NewTopic("new", -1, -1),), client=client), CreateInternalTopic("__consumer_offsets")]
     assert [(t.name, t.error_code, t.is_internal) for t in response.topics] == [
         ("__consumer_offsets", 0, True),
         ("new", 0, False),

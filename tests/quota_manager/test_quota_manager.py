@@ -16,6 +16,7 @@ from libs.cluster.records import GATEWAY, STORAGE, ClientQuotas, ElectedQuotaMan
 from libs.cluster.store import Delete, MetadataStore, Put
 from libs.rpc.contracts.quotas import Ask, Entity, Grant, Granted, Need
 from libs.rpc.messages.errors import ContractError
+from libs.rpc.messages.schema import pack, unpack
 from libs.rpc.server.call import Peer
 from libs.wire.errors import ErrorCode
 from services.quota_manager.quota_manager import NEEDS_MAX, QuotaManager
@@ -173,3 +174,21 @@ async def test_without_an_election_nobody_is_ready() -> None:
     assert manager.ready() == (False, "there is no active quota manager")
     assert (manager.accounts(), manager.entities, manager.gateways()) == ([], 0, {"registered": 0, "silent": 0})
     await follower.close()
+
+
+async def test_a_gateway_can_read_every_answer() -> None:
+    store = await cluster(1, 2)
+    await limit(store, "tenant", 100.0)
+    async with running(store) as manager:
+        await until(lambda: manager.elected)
+        first, second = Asker(1), Asker(2)
+        for needs in (
+            (),
+            (Need(TENANT, 10.0, 50.0),),
+            (Need(TENANT, 10.0),),
+            (Need(TENANT, returned=5.0),),
+            (Need((0, "", "x")),),
+        ):
+            for gateway in (first, second):
+                granted = gateway.ask(manager, *needs)
+                assert unpack(Granted, pack(granted)) == granted

@@ -38,7 +38,8 @@ class _Account:
         return self.owed_elsewhere(-1, now)
 
     def owed_elsewhere(self, gateway: int, now: float) -> float:
-        return sum(debt for other, (debt, told_at) in self.debts.items() if other != gateway and now - told_at <= GRANT_S)
+        others = ((debt, told_at) for other, (debt, told_at) in self.debts.items() if other != gateway)
+        return sum((debt for debt, told_at in others if now - told_at <= GRANT_S), 0.0)
 
 
 class Ledger:

@@ -110,6 +110,21 @@ def test_limits_of_connections_come_over_and_hold_for_gateways(tmp_path: Path) -
     ]
 
 
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ("max.connections=0", "Invalid max.connections 0: nobody could connect"),
+        ("max.connections.per.ip=0", "can be set to zero only if max.connections.per.ip.overrides property is set"),
+        ("max.connections.per.ip.overrides=bastion:5", "bastion is no IP address, and names of hosts are not resolved"),
+    ],
+)
+def test_limits_of_connections_that_cannot_hold_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], properties: str, words: str
+) -> None:
+    assert main(["from-kafka", "--dry-run", broker(tmp_path, properties)]) == 1
+    assert words in capsys.readouterr().err
+
+
 def test_log_directories_alone_say_which_retention_will_hold(tmp_path: Path) -> None:
     _, _, (note,) = taken(str(log_directory(tmp_path / "data")))
     assert "broker 1: its server.properties was not given" in note

@@ -9,7 +9,7 @@ import pytest
 
 from libs.rpc.transport.transport import Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
-from tests.simulation.cluster.network import Network, SimulatedTransport
+from tests.simulation.cluster.network import Network, SimulatedListener, SimulatedTransport
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.sometimes import Sometimes
 
@@ -46,6 +46,7 @@ class Pair:
         self.disk = SimulatedDisk(Sometimes())
         self.server_life = Life("server")
         self.servers: list[End] = []
+        self.listener: SimulatedListener | None = None
 
     def run(self, work: Callable[["Pair"], Awaitable[None]]) -> None:
         async def body() -> None:
@@ -63,7 +64,7 @@ class Pair:
             self.servers.append(End(stream))
             return self.servers[-1]
 
-        await SimulatedTransport(self.network, "server", self.disk).listen("tcp:server:1", accept)
+        self.listener = await SimulatedTransport(self.network, "server", self.disk).listen("tcp:server:1", accept)
 
     async def connect(self, timeout_s: float = 1.0) -> End:
         ends: list[End] = []
@@ -104,6 +105,21 @@ def test_bytes_blocked_one_way_arrive_late_and_the_other_way_goes_on() -> None:
         client.stream.write(b" again")
         await asyncio.sleep(1.0)
         assert pair.servers[0].received == b"up again"
+
+    Pair().run(work)
+
+
+def test_a_listener_that_pauses_accepts_streams_later_and_loses_nothing_of_them() -> None:
+    async def work(pair: Pair) -> None:
+        assert pair.listener is not None
+        pair.listener.pause(5.0)
+        clients = [await pair.connect() for _ in range(3)]
+        for number, client in enumerate(clients):
+            client.stream.write(b"%d" % number)
+        await asyncio.sleep(3.0)
+        assert pair.servers == []
+        await asyncio.sleep(3.0)
+        assert sorted(bytes(end.received) for end in pair.servers) == [b"0", b"1", b"2"]
 
     Pair().run(work)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from libs.cluster.configs.broker_table import AT_START
-from libs.cluster.configs.connection_table import CONNECTION_CONFIGS
+from libs.cluster.configs.connection_table import CONNECTION_CONFIGS, check_connection_limits
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDef, ConfigError
 from libs.cluster.configs.group_settings import check_coordinators
 from libs.cluster.configs.resolve import MIN_IN_SYNC, Setting, Source, effective_topic_value, in_topic_unit
@@ -66,6 +66,7 @@ def cluster_defaults(by_broker: Mapping[int, Mapping[str, str]], dynamic: Mappin
         defaults[name] = next(iter(texts.values()))
     try:
         check_coordinators({**defaults, **dynamic})
+        check_connection_limits({**defaults, **dynamic})
     except ConfigError as error:
         raise CannotAdopt(f"server.properties: {error}") from error
     return defaults

@@ -1,11 +1,18 @@
 """Quota managers of a real cluster: one is elected, the others stand by, and clients go on without any."""
 
+import asyncio
 import json
 import signal
 from collections.abc import Iterator
 
 import pytest
 
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.records import ClientQuotas, QuotaEntity
+from libs.cluster.store import Delete, Outcome, Put
+from services.local.probe import ask
 from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
@@ -27,12 +34,18 @@ def cluster(two_managers: LocalCluster) -> LocalCluster:
     return two_managers
 
 
+def says(cluster: LocalCluster, name: str, path: str) -> str:
+    """Whatever the status is."""
+    host, port = cluster.admin_address(name)
+    return ask(port, path, timeout_s=60.0, host=host)[1].strip()
+
+
 def readiness(cluster: LocalCluster, name: str) -> str:
-    return cluster.admin(name, "/readyz").strip()
+    return says(cluster, name, "/readyz")
 
 
 def elected(cluster: LocalCluster) -> str:
-    (name,) = [name for name in BOTH if readiness(cluster, name) == ACTIVE]
+    (name,) = eventually(lambda: [name for name in BOTH if readiness(cluster, name) == ACTIVE])
     return name
 
 
@@ -66,6 +79,36 @@ def test_a_standby_takes_over_from_one_that_ends(cluster: LocalCluster, number: 
     cluster.up()
     assert readiness(cluster, active) == f"standby of quota manager {standby[-1]}"
     eventually(cluster.is_healthy)
+
+
+def test_the_cluster_is_degraded_without_one_where_quotas_are_set(cluster: LocalCluster) -> None:
+    def sentence() -> str:
+        return str(json.loads(says(cluster, "controller-1", "/health"))["sentence"])
+
+    set_quota(cluster, {"producer_byte_rate": 1000.0})
+    try:
+        for name in BOTH:
+            cluster.kill(name)
+        eventually(lambda: sentence() == "degraded: no quota manager is there")
+        cluster.up()
+        eventually(lambda: sentence() == "healthy")
+    finally:
+        set_quota(cluster, None)
+
+
+def set_quota(cluster: LocalCluster, values: dict[str, float] | None) -> None:
+    """Of the client id `tenant`, as the active controller does. None: none."""
+
+    async def write() -> None:
+        key = keys.client_quotas(QuotaEntity(client_id="tenant"))
+        store = EtcdStore([cluster.etcd_endpoint])
+        try:
+            done = await store.txn([], [Delete(key) if values is None else Put(key, encode(ClientQuotas(values)))])
+            assert done.outcome is Outcome.OK
+        finally:
+            await store.close()
+
+    asyncio.run(write())
 
 
 def test_clients_go_on_while_all_quota_managers_are_away(cluster: LocalCluster, topic: str) -> None:

@@ -256,6 +256,7 @@ class Gateway:
             "revision": self.image.revision,
             "verified": self._follower.verified,
             "connections": len(self.connections),
+            "connection_limits": self.connections.limits_debug(),
             "receive_chunk_bytes": self.connections.chunk_bytes,
             "broker_ids": sorted(self._listeners.broker_ids),
             "open_files": len(self._files),

@@ -90,6 +90,14 @@ def test_only_changes_of_limits_are_told() -> None:
     assert configs.gateway == UNLIMITED
 
 
+def test_the_limits_of_a_broker_go_with_it() -> None:
+    before = image(one={MAX: "7"})
+    configs = followed(before)
+    assert configs.ports.keys() == {1}
+    assert configs.follow(replace(before, nodes={2: NodeRecord(2)}, members_by_role={}))
+    assert configs.ports == {}
+
+
 def test_settings_stand_for_kafkas_configs() -> None:
     assert CONFIG.connection_configs == {}
     limited = replace(CONFIG, connections_max=5, connections_per_ip_overrides=("::1:2",), connection_creation_rate_max=3)

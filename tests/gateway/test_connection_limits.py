@@ -157,7 +157,7 @@ async def test_a_connection_beyond_a_lowered_limit_gets_its_answer_first(rig: Ri
 
 async def test_a_brokers_own_limit_is_that_of_its_port(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    await rig.start()
+    gateway = await rig.start()
     await configure(rig, "1", {"max.connections": "1"})
     first = await rig.client(1)
     assert await serves(first)
@@ -166,6 +166,13 @@ async def test_a_brokers_own_limit_is_that_of_its_port(rig: Rig, caplog: pytest.
     elsewhere.ask(API_VERSIONS, 0, b"")
     await elsewhere.answer(API_VERSIONS, 0)
     assert [(line["limit"], line["broker_id"]) for line in refusals(caplog)] == [(1, 1)]
+    assert gateway.debug()["connection_limits"] == {
+        "places": 17_696,
+        "delayed": 0,
+        "addresses_with_a_rate": 0,
+        "gateway": {"connections": 2},
+        "port of broker 1": {"connections": 1, "connections_max": 1},
+    }
     await first.close()
     await until(lambda: rig.closed("client") == 1)
     assert await serves(await rig.client(1))

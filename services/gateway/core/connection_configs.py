@@ -7,6 +7,7 @@ default of all brokers, else what its storage node was started with. Both hold. 
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from operator import is_
 from typing import Final
 
 from libs.cluster.configs.broker_names import of_listener
@@ -53,16 +54,17 @@ class ConnectionConfigs:
         self._static = static
         self._of_listener = {name: of_listener(listener, name) for name in OF_LISTENERS}
         self._names = frozenset((*_NAMES, *self._of_listener.values()))
-        self._read_from: tuple[object, object] | None = None
+        self._read_from: tuple[object, ...] = ()
         self.gateway = UNLIMITED
         self.ports: dict[int, ConfiguredLimits] = {}
 
     def follow(self, image: ClusterImage) -> bool:
         """Whether a limit has changed."""
-        members, overrides = image.members(STORAGE), image.overrides_by_resource
-        if self._read_from is not None and self._read_from[0] is members and self._read_from[1] is overrides:
+        members = image.members(STORAGE)
+        read_from = members, image.nodes, image.overrides_by_resource
+        if self._read_from and all(map(is_, read_from, self._read_from)):
             return False
-        self._read_from = members, overrides
+        self._read_from = read_from
         before = self.gateway, self.ports
         gateway = self._limits(image, NO_BROKER, self._static)
         self.gateway = replace(gateway, connections_max=max(TOOL_CONNECTIONS, gateway.connections_max))

@@ -70,6 +70,17 @@ class _Counts:
         limits = self.limits
         return limits.of_addresses.get(address_of(host), limits.per_ip_max) if limits.of_addresses else limits.per_ip_max
 
+    def debug(self) -> dict[str, object]:
+        limits = self.limits
+        numbers = {
+            "connections_max": limits.connections_max,
+            "per_ip_max": limits.per_ip_max,
+            "creation_rate": limits.creation_rate,
+        }
+        set_ones = {name: limit for name, limit in numbers.items() if limit != NO_LIMIT}
+        addresses = {"addresses_with_a_limit": len(limits.of_addresses)} if limits.of_addresses else {}
+        return {"connections": self.connections, **set_ones, **addresses}
+
     def took(self, now: float) -> None:
         if self.limits.creation_rate != NO_LIMIT:
             if self.bucket is None:
@@ -159,6 +170,16 @@ class ConnectionLimits:
     def forget_full(self, now: float) -> None:
         """To be called now and then: forgets addresses that may connect as if they never had."""
         self._addresses.forget_full(now)
+
+    def debug(self) -> dict[str, object]:
+        """The limits in force, and how much of them is used. A limit that is not set is not there."""
+        shown = {"gateway": self._all, **{f"port of broker {each}": self._ports[each] for each in self._configs.ports}}
+        return {
+            "places": self.places,
+            "delayed": self.delayed,
+            "addresses_with_a_rate": len(self._addresses),
+            **{scope: counts.debug() for scope, counts in shown.items()},
+        }
 
     def _scopes(self, broker_id: int) -> list[tuple[int | None, _Counts]]:
         port = self._ports.get(broker_id)

@@ -185,6 +185,9 @@ class Connections:
         self._limits.ended(connection.client_host, connection.broker_id)
         self.meters.lost()
 
+    def limits_debug(self) -> dict[str, object]:
+        return self._limits.debug()
+
     @property
     def delayed(self) -> int:
         """The refused connections that are closed after a delay, which is not over."""

@@ -1,12 +1,14 @@
 """Log directories as a stopped Kafka leaves them, made without a Kafka."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.partition_log.directory import encode_id
+from libs.wire.primitives import Writer
 from libs.wire.record_batches.records import Record, build_batch
 from services.controller.core.migration.kraft_partitions import PartitionAdded
-from services.controller.core.migration.kraft_records import ConfigSet, ProducerIdsTaken, TopicAdded, encode
+from services.controller.core.migration.kraft_records import BrokerRegistered, ConfigSet, ProducerIdsTaken, TopicAdded, encode
 
 FS = OsFileSystem()
 CLUSTER = "cGVuc3RvY2stdGVzdHMtMQ"
@@ -30,6 +32,27 @@ def a_topic() -> list[bytes]:
         ProducerIdsTaken(5000),
     ]
     return [METADATA_4_2, *map(encode, records)]
+
+
+def quota(entity: Mapping[str, str | None], key: str, value: float | None) -> bytes:
+    """A ClientQuotaRecord. `value` None removes the quota."""
+    writer = Writer()
+    writer.buffer += b"\x01\x0e\x00"
+    writer.array_length(len(entity), True)
+    for kind, name in entity.items():
+        writer.string(kind, True)
+        writer.nullable_string(name, True)
+        writer.no_tagged_fields()
+    writer.string(key, True)
+    writer.float64(0.0 if value is None else value)
+    writer.boolean(value is None)
+    writer.no_tagged_fields()
+    return bytes(writer.buffer)
+
+
+def brokers(count: int) -> list[bytes]:
+    """The registrations of so many brokers."""
+    return [encode(BrokerRegistered(broker_id, "", (DIRECTORY_ID,), 1)) for broker_id in range(1, count + 1)]
 
 
 def metadata_log(directory: Path, values: list[bytes]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import decode
-from libs.cluster.records import ConfigOverrides, PartitionState, Replica, Topic
+from libs.cluster.records import ClientQuotas, ConfigOverrides, PartitionState, QuotaEntity, Replica, Topic
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import DirectoryLocked
 from services.controller.core.migration.kraft_partitions import PartitionAdded
@@ -16,7 +16,18 @@ from services.controller.core.migration.kraft_records import ConfigSet, TopicAdd
 from services.controller.migration.__main__ import main
 from services.controller.migration.adoption import adoption_of
 from services.controller.migration.kafka_directories import kafka_node, set_aside
-from tests.controller.kafka_metadata import CLUSTER, DIRECTORY_ID, FS, METADATA_4_2, ORDERS, a_topic, log_directory, partition_of
+from tests.controller.kafka_metadata import (
+    CLUSTER,
+    DIRECTORY_ID,
+    FS,
+    METADATA_4_2,
+    ORDERS,
+    a_topic,
+    brokers,
+    log_directory,
+    partition_of,
+    quota,
+)
 from tests.support.posix_locks import posix_lock_of_a_child
 
 ASIDE = "__cluster_metadata-0.00000000000000000000000000000001-stray"
@@ -71,6 +82,74 @@ def test_what_penstock_does_not_have_is_named_in_notes(tmp_path: Path) -> None:
     unknown = encode(ConfigSet(2, "orders", "no.such.config", "1"))
     _, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), acl, unknown]))
     assert [note.partition(":")[0] for note in without_defaults(notes)] == ["topic orders", "ACLs"]
+
+
+def about_quotas(notes: Sequence[str]) -> list[str]:
+    return [note for note in notes if "quota" in note]
+
+
+def quotas_of(values: dict[str, bytes], entity: QuotaEntity) -> dict[str, float] | None:
+    value = values.get(keys.client_quotas(entity))
+    return None if value is None else decode(ClientQuotas, value).values
+
+
+def test_quotas_are_those_of_all_brokers_together_but_for_the_one_that_kafkas_controller_counts(tmp_path: Path) -> None:
+    given = {
+        "producer_byte_rate": 1000.0,
+        "consumer_byte_rate": 2000.0,
+        "request_percentage": 12.5,
+        "controller_mutation_rate": 0.5,
+    }
+    records = [quota({"user": "ann", "client-id": None}, key, value) for key, value in given.items()]
+    records.append(quota({"ip": "10.0.0.1"}, "connection_creation_rate", 7.0))
+    values, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), *brokers(3), *records]))
+    assert quotas_of(values, QuotaEntity("ann", "")) == {
+        "producer_byte_rate": 3000.0,
+        "consumer_byte_rate": 6000.0,
+        "request_percentage": 37.5,
+        "controller_mutation_rate": 0.5,
+    }
+    assert quotas_of(values, QuotaEntity(ip="10.0.0.1")) == {"connection_creation_rate": 21.0}
+    assert about_quotas(notes) == [
+        "client quotas hold for the whole cluster here, and for each broker in Kafka: all but controller_mutation_rate are "
+        "multiplied by 3, the number of brokers"
+    ]
+
+
+def test_quotas_of_a_single_broker_stay_as_they_are(tmp_path: Path) -> None:
+    rate = quota({"client-id": "app"}, "producer_byte_rate", 1000.0)
+    values, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), *brokers(1), rate]))
+    assert quotas_of(values, QuotaEntity(client_id="app")) == {"producer_byte_rate": 1000.0}
+    assert about_quotas(notes) == []
+
+
+def test_a_quota_that_was_removed_is_none(tmp_path: Path) -> None:
+    app = {"client-id": "app"}
+    records = [quota(app, "producer_byte_rate", 1000.0), quota(app, "producer_byte_rate", None)]
+    values, _ = adopted(log_directory(tmp_path / "data", values=[*a_topic(), *brokers(2), *records]))
+    assert quotas_of(values, QuotaEntity(client_id="app")) is None
+
+
+def test_a_quota_of_no_limit_stays_one_and_overrides_a_default(tmp_path: Path) -> None:
+    records = [quota({"user": "ann"}, "producer_byte_rate", 2.0**63), quota({"user": None}, "producer_byte_rate", 10.0)]
+    values, _ = adopted(log_directory(tmp_path / "data", values=[*a_topic(), *brokers(3), *records]))
+    assert quotas_of(values, QuotaEntity("ann")) == {"producer_byte_rate": 2.0**63}
+    assert quotas_of(values, QuotaEntity("")) == {"producer_byte_rate": 30.0}
+
+
+def test_a_quota_that_is_refused_here_is_named_in_a_note(tmp_path: Path) -> None:
+    records = [
+        quota({"ip": "web.example.com"}, "connection_creation_rate", 7.0),
+        quota({"user": "ann"}, "request_percentage", float("nan")),
+        quota({"user": "ann"}, "of_a_later_kafka", 1.0),
+    ]
+    values, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), *brokers(3), *records]))
+    assert not any(key.startswith(keys.QUOTAS) for key in values)
+    assert [note.partition(" is not carried over")[0] for note in about_quotas(notes)] == [
+        "quota connection_creation_rate=7 of ip 'web.example.com'",
+        "quota of_a_later_kafka=1 of user 'ann'",
+        "quota request_percentage=nan of user 'ann'",
+    ]
 
 
 def test_a_directory_that_kafkas_metadata_do_not_know_is_no_topic(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address, ip_address
+from math import inf
 from typing import Final
 
 from libs.cluster.client_quotas import CLIENT_ID, CLIENT_KEYS, CONTROLLER_MUTATION, IP, IP_KEY, REQUEST, USER
@@ -24,6 +25,11 @@ _LARGEST: Final[Mapping[str, tuple[float, str]]] = {
 """The largest value of each quota, and the name of its type in Kafka."""
 _FRACTION_MAX: Final = 1e-6
 """A larger fraction of a whole number is refused, as in Kafka."""
+
+
+def largest(key: str) -> float:
+    """The largest value of a quota. Infinity for an unknown one."""
+    return _LARGEST[key][0] if key in _LARGEST else inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +110,10 @@ def _altered(image: ClusterImage, entity: QuotaEntity, changes: Sequence[QuotaCh
 
 
 def _check_value(key: str, value: float) -> None:
-    largest, kind = _LARGEST[key]
+    most, kind = _LARGEST[key]
     if not value > 0:  # nor is a NaN
         raise _refused(f"Quota {key} must be greater than 0")
-    if value > largest:
+    if value > most:
         raise _refused(f"Proposed value for {key} is too large for a {kind}.")
     if key not in _DOUBLES and value % 1 > _FRACTION_MAX:
         raise _refused(f"{key} cannot be a fractional value.")

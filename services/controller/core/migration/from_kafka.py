@@ -21,6 +21,7 @@ from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_T
 from libs.lean_dataclass import dataclass
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
 from services.controller.core.migration.errors import CannotAdopt
+from services.controller.core.migration.kafka_quotas import adopted_quotas
 from services.controller.core.migration.kraft_metadata import KraftMetadata
 from services.controller.core.migration.kraft_partitions import PartitionAdded
 from services.controller.core.migration.static_configs import cluster_defaults, gateway_notes, start_notes, unknown_note
@@ -75,6 +76,7 @@ def adopted(kafka: KraftMetadata, cluster_id: str, static: StaticConfigs, *, fea
     configs = {**kafka.configs, CLUSTER_WIDE: {**cluster_defaults(static.by_broker, dynamic), **dynamic}}
     values |= dict(_configs(configs, notes))
     notes += gateway_notes(configs[CLUSTER_WIDE])
+    values |= adopted_quotas(kafka.quotas, max(1, len(kafka.brokers)), notes)
     notes += [f"{kind}: what the cluster has of them {_NOT_CARRIED_OVER}" for kind in sorted(kafka.security)]
     items = tuple([KeyValue(key, value, 1, 1, 0) for key, value in sorted(values.items())])
     image = ClusterImage.from_range(RangeResult(items, 1))

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from libs.cluster.configs.definitions import TOPIC
 from libs.lean_dataclass import dataclass
+from libs.rpc.contracts.controller import QuotaEntityParts
 from services.controller.core.migration.kraft_partitions import PartitionAdded, PartitionChanged
 from services.controller.core.migration.kraft_records import (
     BrokerChanged,
@@ -15,6 +16,7 @@ from services.controller.core.migration.kraft_records import (
     FeatureLevelSet,
     KraftRecord,
     ProducerIdsTaken,
+    QuotaSet,
     SecurityChanged,
     TopicAdded,
     TopicRemoved,
@@ -35,7 +37,9 @@ class KraftMetadata:
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
     security: set[str] = field(default_factory=set)
-    """The kinds of ACLs, users, tokens and quotas that some record named."""
+    """The kinds of ACLs, users and tokens that some record named."""
+    quotas: dict[QuotaEntityParts, dict[str, float]] = field(default_factory=dict)
+    """The client quotas of each entity by name."""
 
     def replay(self, records: Iterable[KraftRecord]) -> None:
         """Takes in records in the order of the log. Raises UnreadableRecord where one contradicts those before it."""
@@ -79,6 +83,8 @@ class KraftMetadata:
                 self.features[name] = level
             case ProducerIdsTaken(next_producer_id):
                 self.next_producer_id = next_producer_id
+            case QuotaSet():
+                self._set_quota(record)
             case SecurityChanged(kind):
                 self.security.add(kind)
             case TransactionBegun() | TransactionEnded():
@@ -116,3 +122,10 @@ class KraftMetadata:
             values.pop(record.name, None)
         else:
             values[record.name] = record.value
+
+    def _set_quota(self, record: QuotaSet) -> None:
+        values = self.quotas.setdefault(record.entity, {})
+        if record.value is None:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value

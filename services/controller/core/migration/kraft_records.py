@@ -5,9 +5,11 @@ schemas are those of Kafka 4.2: `metadata/src/main/resources/common/metadata`.
 """
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Final
 
 from libs.lean_dataclass import dataclass
+from libs.rpc.contracts.controller import QuotaEntityParts
 from libs.wire.primitives import NO_UUID, ProtocolError, Reader, Writer
 from services.controller.core.migration.kraft_partitions import (
     PartitionAdded,
@@ -80,8 +82,17 @@ class ProducerIdsTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaSet:
+    """A client quota of one entity. `value` None removes it."""
+
+    entity: QuotaEntityParts
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class SecurityChanged:
-    """A record of ACLs, users' passwords, delegation tokens or quotas, of which only the kind is kept."""
+    """A record of ACLs, users' passwords or delegation tokens, of which only the kind is kept."""
 
     kind: str
 
@@ -107,6 +118,7 @@ KraftRecord = (
     | ConfigSet
     | FeatureLevelSet
     | ProducerIdsTaken
+    | QuotaSet
     | SecurityChanged
     | TransactionBegun
     | TransactionEnded
@@ -237,6 +249,18 @@ def _read_config(reader: Reader, version: int) -> ConfigSet:
     return ConfigSet(reader.int8(), reader.string(True), reader.string(True), reader.nullable_string(True))
 
 
+def _read_quota(reader: Reader, version: int) -> QuotaSet:
+    entity = reader.array(True, _read_entity_part)
+    key, value, is_removed = reader.string(True), reader.float64(), reader.boolean()
+    return QuotaSet(tuple(sorted(entity, key=itemgetter(0))), key, None if is_removed else value)
+
+
+def _read_entity_part(reader: Reader) -> tuple[str, str | None]:
+    kind, name = reader.string(True), reader.nullable_string(True)
+    reader.skip_tagged_fields()
+    return kind, name
+
+
 def _read_producer_ids(reader: Reader, version: int) -> ProducerIdsTaken:
     reader.int32()
     reader.int64()
@@ -254,7 +278,7 @@ _READERS: Final[dict[int, tuple[int, Callable[[Reader, int], KraftRecord]]]] = {
     10: (0, lambda reader, version: SecurityChanged("delegation tokens")),
     11: (0, lambda reader, version: SecurityChanged("users' SCRAM credentials")),
     _FEATURE_LEVEL: (0, lambda reader, version: FeatureLevelSet(reader.string(True), reader.int16())),
-    14: (0, lambda reader, version: SecurityChanged("client quotas")),
+    14: (0, _read_quota),
     _PRODUCER_IDS: (0, _read_producer_ids),
     17: (2, _read_registration_change),
     18: (0, lambda reader, version: SecurityChanged("ACLs")),

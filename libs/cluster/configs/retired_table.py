@@ -10,7 +10,7 @@ _ONE_FORMAT = "it has no successor, since records always have message format v2"
 _LISTENERS = (
     "use listeners and advertised.listeners, which here PENSTOCK_LISTEN_HOST and PENSTOCK_ADVERTISED_HOST of a gateway set"
 )
-_QUOTAS = "use client quotas, which are not built yet"
+_QUOTAS = "use client quotas, which kafka-configs sets with --entity-type clients --entity-default"
 _PASSWORDS = "it has no successor, since passwords of configs are not encoded"
 _SHUTDOWN = "it has no successor. PENSTOCK_HAND_OVER_S bounds how long a storage node that stops hands over its leaderships"
 

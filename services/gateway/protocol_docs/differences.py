@@ -88,6 +88,21 @@ DIFFERENCES: Final = (
         unseen="it takes as many connections as the limit: tests/gateway/test_connection_limits.py",
     ),
     Difference(
+        "cluster-quotas",
+        None,
+        "A client quota holds for the whole cluster, where Kafka's hold for each broker. A client that was quiet may use half a "
+        "second of it at once, and what gateways have in hand. In Kafka that is up to eleven seconds. `request_percentage` "
+        "counts a gateway's event loop only. See [quotas](quotas.md).",
+        unseen="a single broker is the whole cluster: tests/quota_manager/test_promise.py",
+    ),
+    Difference(
+        "throttle-times",
+        None,
+        "`throttle_time_ms` is 10 s at most. Kafka tells all of it. A connection that owes more stays muted until its debt is "
+        "paid; one that is beyond `controller_mutation_rate` is told the rest by its next answer.",
+        unseen="a longer throttle time would hold up the comparison: tests/gateway/test_throttling.py",
+    ),
+    Difference(
         "not-built-yet",
         None,
         "APIs that are not built yet are not advertised, and close the connection. They are listed below.",

@@ -13,6 +13,7 @@ from confluent_kafka.admin import ResourceType
 
 from tests.compat.clients.admin import Admin
 from tests.compat.kafka.broker import CLUSTER_ID, QUICK, KafkaBroker
+from tests.compat.kafka.tools import run_tool
 from tests.deploy.migration.launcher import Launcher, format_beside
 from tests.deploy.migration.served_content import QUIET, Content, commit, content_of, partition_content, produce
 from tests.support.requirements import require
@@ -23,6 +24,8 @@ TOPICS = {
     "keys": (1, {"cleanup.policy": "compact", "max.compaction.lag.ms": "86400000"}),
 }
 COORDINATORS = {"offsets.topic.num.partitions": "7", "transaction.state.log.num.partitions": "5"}
+WHOM = ("--entity-type", "users", "--entity-name", "ann", "--entity-type", "clients", "--entity-default")
+QUOTAS = "controller_mutation_rate=2.5,producer_byte_rate=100000000"
 STATIC = {"log.retention.hours": "-1", "min.insync.replicas": "1", **COORDINATORS}
 
 
@@ -40,6 +43,8 @@ class Journey:
     """The last stable offset of the partition with the open transaction, by step."""
     said: dict[str, str] = field(default_factory=dict)
     """What the commands said."""
+    quotas: str = ""
+    """The client quotas that Penstock described after the take-over."""
 
 
 def transaction(bootstrap: str, values: list[bytes]) -> Producer:
@@ -76,6 +81,7 @@ def travel(root: Path, penstock: Launcher) -> Journey:
         produce(kafka.bootstrap, "orders", range(900), 3)
         produce(kafka.bootstrap, "keys", range(300), 1, keys=20)
         transaction(kafka.bootstrap, [b"committed by Kafka"]).commit_transaction(60)
+        run_tool("kafka-configs", "--bootstrap-server", kafka.bootstrap, "--alter", *WHOM, "--add-config", QUOTAS)
         first_open = transaction(kafka.bootstrap, [b"open in Kafka"])
         commit(kafka.bootstrap, {("orders", 0): 17, ("orders", 1): 300, ("keys", 0): 5})
         before = content_of(kafka.bootstrap, TOPICS)
@@ -90,6 +96,7 @@ def travel(root: Path, penstock: Launcher) -> Journey:
         penstock("up")
         taken_over = content_of(penstock.bootstrap, TOPICS)
         retention = Admin(penstock.bootstrap).config(ResourceType.TOPIC, "keys")["retention.ms"].value
+        quotas = run_tool("kafka-configs", "--bootstrap-server", penstock.bootstrap, "--describe", *WHOM).text
         ends["Penstock"] = stable_end(penstock.bootstrap)
         transaction(penstock.bootstrap, [b"committed by Penstock"]).commit_transaction(60)
         Admin(penstock.bootstrap).create("made-by-penstock", 2, {"retention.bytes": "1000000", "durability": "replicated"})
@@ -116,7 +123,7 @@ def travel(root: Path, penstock: Launcher) -> Journey:
         ends["all committed"] = stable_end(kafka.bootstrap)
         kafka.stop()
         said["used"] = penstock("to-kafka", str(root / "metadata"), succeeds=False)
-    return Journey(before, taken_over, written_on, given_back, retention, ends, said)
+    return Journey(before, taken_over, written_on, given_back, retention, ends, said, quotas)
 
 
 def test_penstock_serves_every_record_topic_id_config_and_offset_of_kafka(journey: Journey) -> None:
@@ -147,6 +154,12 @@ def test_an_open_transaction_stays_open_until_its_producer_comes_back(journey: J
     assert ends["Kafka"] == ends["Penstock"] == end - 1, "consumers stop in front of the open record"
     assert ends["Penstock at its end"] == ends["Kafka again"] == journey.written_on.partitions["orders", 2].end - 1
     assert ends["all committed"] > ends["Kafka again"] + 1, "Kafka aborted what Penstock had left open"
+
+
+def test_client_quotas_of_a_single_broker_stay_as_they_are(journey: Journey) -> None:
+    shown = "controller_mutation_rate=2.5, producer_byte_rate=1.0E8"
+    assert journey.quotas.strip() == f"Quota configs for user-principal 'ann', the default client-id are {shown}"
+    assert "client quotas of 1 entities" in journey.said["to Kafka"]
 
 
 def test_the_commands_say_what_they_did_and_what_is_in_the_way(journey: Journey) -> None:

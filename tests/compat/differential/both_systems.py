@@ -1,9 +1,9 @@
 """Apache Kafka and Penstock side by side, one broker each, with the topics that the scenarios need."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from libs.coordinator.core.shard_hashing import shard_of
 from tests.compat.differential.comparison import Path, differences, normalise
@@ -24,6 +24,7 @@ A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number
 TRANSACTIONAL_ID_NOT_FOUND = 105
 
 Difference = tuple[Path, Any, Any]
+T = TypeVar("T")
 
 
 class BothSystems:
@@ -45,6 +46,16 @@ class BothSystems:
             kafka, penstock = self._both.map(lambda system: _answer(system, scenario, version), (self.kafka, self.penstock))  # noqa: B023
             for found in differences(kafka, penstock):
                 yield version, found
+
+    def on_both(self, run: Callable[[System], T], *, topic: str) -> tuple[T, T]:
+        """What Kafka's run and Penstock's run return, side by side, with a new topic of one partition."""
+
+        def each(system: System) -> T:
+            _create(system, [_new_topic(topic, 1, {})])
+            return run(system)
+
+        kafka, penstock = self._both.map(each, (self.kafka, self.penstock))
+        return kafka, penstock
 
     def __enter__(self) -> "BothSystems":
         return self

@@ -6,7 +6,7 @@ import pytest
 
 from libs.wire.apis import APIS
 from services.gateway.protocol_docs.differences import DIFFERENCES
-from tests.compat.differential import slow_clients
+from tests.compat.differential import slow_clients, throttling
 from tests.compat.differential.both_systems import BothSystems
 from tests.compat.differential.messages import message_class, versions_of
 from tests.compat.differential.scenario import Scenario
@@ -69,6 +69,14 @@ def test_slow_clients_lose_their_connection_here_and_not_there(pair: BothSystems
     with behaviour.begin(pair.kafka) as there, behaviour.begin(pair.penstock) as here:
         assert slow_clients.is_closed(here, within_s=60.0)
         assert not slow_clients.is_closed(there, within_s=0.0)
+
+
+@pytest.mark.parametrize("api", throttling.ALL)
+def test_a_client_over_its_quota_is_told_and_muted_by_both(pair: BothSystems, api: str) -> None:
+    kafka, penstock = pair.on_both(lambda system: throttling.ALL[api](system, f"throttled-{api}"), topic=f"throttled-{api}")
+    assert penstock == kafka
+    assert kafka["told"]
+    assert kafka["muted"]
 
 
 def test_every_difference_that_is_listed_is_shown() -> None:

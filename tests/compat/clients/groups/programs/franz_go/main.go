@@ -130,6 +130,10 @@ func main() {
 		stream(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "flood" {
+		flood(os.Args[2:])
+		return
+	}
 	client, err := kgo.NewClient(options()...)
 	if err != nil {
 		panic(err)

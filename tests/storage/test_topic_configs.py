@@ -339,6 +339,8 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
         # transaction coordinators
         *("transactional.id.expiration.ms", "transaction.remove.expired.transaction.cleanup.interval.ms"),
         "auto.create.topics.enable",  # gateway: Metadata
+        # gateway: connections
+        *("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "max.connection.creation.rate"),
         "delete.topic.enable",  # controller: deleting topics
         # controller: leader balancing
         *("auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "leader.imbalance.per.broker.percentage"),

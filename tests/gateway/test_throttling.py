@@ -16,8 +16,8 @@ from libs.rpc.contracts.quotas import Entity
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages import create_topics
 from libs.wire.primitives import Reader
+from services.gateway.exchange.quota_use import Throttle
 from services.gateway.handlers import SERVED
-from services.gateway.net.connection import Connection
 from services.gateway.requests import client_quotas
 from services.gateway.requests.client_quotas import MUTED_S_MAX
 from services.gateway.shortcuts.fetch_shortcut import FetchShortcut
@@ -125,13 +125,13 @@ async def test_a_mute_lasts_until_the_debt_is_paid(rig: Rig, monkeypatch: pytest
     assert await produced(client) == 10
     (connection,) = connections(gateway)
     ends: list[object] = []
-    mute_ends = Connection._mute_ends
+    longer = gateway.connections.quotas.longer
 
-    def noted(self: Connection) -> None:
-        mute_ends(self)
+    def noted(entity: Entity) -> Throttle | None:
         ends.append(connection.is_muted)
+        return longer(entity)
 
-    monkeypatch.setattr(Connection, "_mute_ends", noted)
+    monkeypatch.setattr(gateway.connections.quotas, "longer", noted)
     await produced(await rig.client(1))
     await until(lambda: len(ends) >= 3)
     assert all(ends), "it goes on being muted"

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
-from libs.cluster.client_quotas import Entity
 from libs.rpc.transport.transport import Stream
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
@@ -40,6 +39,7 @@ from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Answer, ConnectionShortcuts, Exchange, FilePart, drop_answer
 from services.gateway.exchange.quota_use import NO_LIMITS, Throttle
 from services.gateway.gateway_meters import GatewayMeters
+from services.gateway.net.mute import Mute
 from services.gateway.requests.client_quotas import ClientQuotas, telling
 from services.gateway.requests.gate import Gate
 
@@ -109,9 +109,6 @@ class Connection:
         "_look",
         "_loop",
         "_mute",
-        "_muted_for",
-        "_muted_since",
-        "_muted_until",
         "_phase",
         "_pumping",
         "_reader",
@@ -148,9 +145,7 @@ class Connection:
         self._has_unread = False  # much of it: it counts in the budget
         self._pumping = False
         self._look: asyncio.TimerHandle | None = None
-        self._mute: asyncio.TimerHandle | None = None
-        self._muted_since = self._muted_until = 0.0
-        self._muted_for: Entity | None = None
+        self._mute: Mute | None = None
         self.broker_id = broker_id
         self.peer = stream.peer
         self.client_host = host_of(stream.peer)
@@ -340,38 +335,22 @@ class Connection:
     def mute(self, throttle: Throttle) -> None:
         """Reads no further request for so long, and longer if its entity owes something then. An incomplete one gives its room in
         the budget back."""
-        until = self._loop.time() + throttle.seconds
-        if until > self._muted_until:
-            self._muted_until, self._muted_for = until, throttle.entity
-        if self._phase.ended or self._mute is not None:
+        if self._phase.ended:
             return
-        self._muted_since = self._loop.time()
-        self._mute = self._loop.call_at(self._muted_until, self._mute_ends)
-        self._carry_out(self._phase.hold(MUTED))
-        self._requests.withdraw(self)
-        self._timeouts.no_room_since = 0.0
-        self._carry_out(self._phase.free(NO_ROOM))
-        self._connections.room_freed()
-
-    def _mute_ends(self) -> None:
-        now, entity = self._loop.time(), self._muted_for
-        if now >= self._muted_until:
-            longer = self._connections.quotas.longer(entity) if entity is not None else None
-            if longer is None:
-                self.unmute()
-                return
-            self._muted_until = now + longer.seconds
-        self._mute = self._loop.call_at(self._muted_until, self._mute_ends)
+        if self._mute is None:
+            self._mute = Mute(self._connections.quotas, self.unmute)
+        if self._mute.begin(throttle):
+            self._carry_out(self._phase.hold(MUTED))
+            self._requests.withdraw(self)
+            self._timeouts.no_room_since = 0.0
+            self._carry_out(self._phase.free(NO_ROOM))
+            self._connections.room_freed()
 
     def unmute(self) -> None:
         """Reads on, if a quota has muted the connection."""
-        if self._mute is not None:
-            self._mute.cancel()
-            self._connections.quotas.note_muted(self._muted_for, self._loop.time() - self._muted_since)
-            self._mute, self._muted_until, self._muted_for = None, 0.0, None
-            if not self._phase.ended:
-                self._ask_for_room(self._loop.time())
-                self._carry_out(self._phase.free(MUTED))
+        if self._mute is not None and self._mute.end() and not self._phase.ended:
+            self._ask_for_room(self._loop.time())
+            self._carry_out(self._phase.free(MUTED))
 
     def leave(self) -> None:
         """Closes the connection as soon as no request is outstanding. Until then requests are read as usual."""
@@ -413,6 +392,7 @@ class Connection:
                 self._gate.client_gone(exchange)
         self._session.end()
         self.unmute()
+        self._mute = None  # it knows this connection
         self._requests.withdraw(self)
         if self._requests.waiting:
             self._connections.room_freed()
@@ -434,7 +414,7 @@ class Connection:
     @property
     def is_muted(self) -> bool:
         """Whether a quota keeps it from being read."""
-        return self._mute is not None
+        return self._mute is not None and self._mute.holds
 
     @property
     def queued_bytes(self) -> int:
@@ -459,7 +439,7 @@ class Connection:
             "unread_bytes": self._stream.pending_bytes,
             "paused": self._phase.is_paused,
             "waits_for_room": self._phase.held & NO_ROOM != 0,
-            "muted_s": round(max(0.0, self._muted_until - self._loop.time()), 3),
+            "muted_s": round(max(0.0, self._mute.until - self._loop.time()), 3) if self._mute is not None else 0.0,
             "half_frame": self._reader.pending > 0,
             "leaving": self._phase.is_leaving,
         }
@@ -490,6 +470,6 @@ class Connection:
             room=self._requests.room_of(self),
             waits_for_room=self._requests.waits(self),
             looks=self._look is not None,
-            mute_ends=self._mute is not None,
+            mute_ends=self.is_muted,
         )
         return broken_invariant(self._phase, now)

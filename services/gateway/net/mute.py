@@ -1,0 +1,58 @@
+"""The mute of one client connection: since when, until when, and for whose debt a quota keeps it from being read."""
+
+import asyncio
+from collections.abc import Callable
+
+from libs.cluster.client_quotas import Entity
+from services.gateway.exchange.quota_use import Throttle
+from services.gateway.requests.client_quotas import ClientQuotas
+
+
+class Mute:
+    """`on_end` is called when the debt is paid, unless `end` comes first."""
+
+    __slots__ = ("_entity", "_loop", "_on_end", "_quotas", "_since", "_timer", "until")
+
+    def __init__(self, quotas: ClientQuotas, on_end: Callable[[], None]) -> None:
+        self._quotas = quotas
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._entity: Entity | None = None
+        self._since = 0.0
+        self.until = 0.0
+        """Loop time."""
+
+    @property
+    def holds(self) -> bool:
+        return self._timer is not None
+
+    def begin(self, throttle: Throttle) -> bool:
+        """Begins it, or makes it longer. Returns whether it began."""
+        now = self._loop.time()
+        if now + throttle.seconds > self.until:
+            self.until, self._entity = now + throttle.seconds, throttle.entity
+        if self._timer is not None:
+            return False
+        self._since = now
+        self._timer = self._loop.call_at(self.until, self._look)
+        return True
+
+    def end(self) -> bool:
+        """Ends it. Returns whether there was one."""
+        if self._timer is None:
+            return False
+        self._timer.cancel()
+        self._quotas.note_muted(self._entity, self._loop.time() - self._since)
+        self._timer, self._entity, self.until = None, None, 0.0
+        return True
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        if now >= self.until:
+            longer = self._quotas.longer(self._entity) if self._entity is not None else None
+            if longer is None:
+                self._on_end()
+                return
+            self.until = now + longer.seconds
+        self._timer = self._loop.call_at(self.until, self._look)

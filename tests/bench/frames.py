@@ -56,15 +56,15 @@ def _framed(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def _header(api_key: int, version: int) -> bytes:
-    return struct.pack(">hhih", api_key, version, 7, len(CLIENT_ID)) + CLIENT_ID + b"\0"
+def _header(api_key: int, version: int, client_id: bytes = CLIENT_ID) -> bytes:
+    return struct.pack(">hhih", api_key, version, 7, len(client_id)) + client_id + b"\0"
 
 
-def produce_frame(topic: str, partition: int, batch: bytes, acks: int) -> bytes:
+def produce_frame(topic: str, partition: int, batch: bytes, acks: int, client_id: bytes = CLIENT_ID) -> bytes:
     name = topic.encode()
     partition_data = struct.pack(">i", partition) + uvarint(len(batch) + 1) + batch + b"\0"
     topics = b"\x02" + compact_string(name) + b"\x02" + partition_data + b"\0"
-    return _framed(_header(PRODUCE, PRODUCE_VERSION) + b"\0" + struct.pack(">hi", acks, 30_000) + topics + b"\0")
+    return _framed(_header(PRODUCE, PRODUCE_VERSION, client_id) + b"\0" + struct.pack(">hi", acks, 30_000) + topics + b"\0")
 
 
 def produce_error_position(topic: str) -> int:

@@ -52,6 +52,7 @@ class Link:
         self._received = bytearray()
         self._waiting: dict[int, asyncio.Future[memoryview]] = {}
         self._last_id = 0
+        self.client_id = "simulated"
         self.lost = False
 
     @classmethod
@@ -79,7 +80,7 @@ class Link:
         self._last_id += 1
         number = self._last_id
         writer = Writer()
-        write_request_header(writer, RequestHeader(key, version, number, "simulated"))
+        write_request_header(writer, RequestHeader(key, version, number, self.client_id))
         self._stream.write(struct.pack(">i", len(writer.buffer) + len(body)), bytes(writer.buffer), body)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         return SentRequest(self, key, version, answer)
@@ -126,6 +127,10 @@ class SentRequest:
 
     def __init__(self, link: Link, key: ApiKey, version: int, answer: "asyncio.Future[memoryview]") -> None:
         self._link, self._key, self._version, self._answer = link, key, version, answer
+
+    def forget(self) -> None:
+        """Nobody waits for its answer."""
+        self._answer.cancel()
 
     async def answer(self, timeout_s: float) -> Reader:
         """Raises Disconnected, and then the connection is closed."""

@@ -1,0 +1,48 @@
+"""Who is muted at one gateway: nobody is read again while his entity owes something, and nobody stays muted without a quota."""
+
+from typing import Final
+
+from services.gateway.net.connection import Connection
+from services.gateway.service import Gateway
+from tests.simulation.cluster.loop import Life
+from tests.simulation.cluster.world import World
+
+CREDIT_S: Final = 0.1
+SLACK_S: Final = 0.002
+"""A wait that is shorter than `throttle_time_ms` can tell is none."""
+
+
+class MuteChecks:
+    """Looks after each turn of a gateway's event loop, and changes nothing."""
+
+    def __init__(self, world: World, life: Life, gateway: Gateway) -> None:
+        self._world, self._life, self._gateway = world, life, gateway
+        self._muted: set[Connection] = set()
+        self._generation = -1
+
+    def broken(self) -> str:
+        quotas = self._gateway._quotas
+        same, self._generation = quotas.generation == self._generation, quotas.generation
+        if not same and not quotas.configured and any(each.is_muted for each in self._gateway.connections):
+            return "a connection is muted, and there is no quota any more"
+        for stream in self._world.network.touched:
+            connection = stream.settled_receiver
+            if stream.life is not self._life or not isinstance(connection, Connection):
+                continue
+            if connection.is_muted:
+                self._muted.add(connection)
+            elif connection in self._muted:
+                self._muted.discard(connection)
+                if same and not connection._phase.ended and (owed_s := self._owed_s(connection)) > CREDIT_S + SLACK_S:
+                    return f"the connection of {connection.peer} is read again, and its entity owes {owed_s:.3f} s"
+        return ""
+
+    def _owed_s(self, connection: Connection) -> float:
+        """By the slices, in seconds of the rate, of the entity that owes most."""
+        slices = self._gateway._quotas.slices._slices
+        owed = 0.0
+        for limit in connection.kept_limits.limits:
+            found = slices.get(limit.entity) if limit is not None else None
+            if found is not None and found.tokens < 0.0:
+                owed = max(owed, (found.owed_elsewhere - found.tokens) / found.rate)
+        return owed

@@ -106,7 +106,7 @@ check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/python -m tests.docs.chart_page --check
 	$(VENV)/python -m tests.docs.log_events_page --check
 
-simulate: setup ## a disk, a partition's replicas, a consumer group, transactions, compacted topics, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|transactions|compaction|cluster|planted|failed|properties FIRST= STORY=1)
+simulate: setup ## a disk, a partition's replicas, a consumer group, transactions, compacted topics, client quotas, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|transactions|compaction|quotas|cluster|planted|failed|properties FIRST= STORY=1)
 	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(STORY),--story)
 

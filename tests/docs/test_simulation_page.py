@@ -10,7 +10,7 @@ from tests.docs.house_rules import ROOT
 SEEDS: dict[str, dict[str, int]] = json.loads((ROOT / "tests/simulation/catching_seeds.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("kind", ["component", "groups", "transactions", "compaction", "disk"])
+@pytest.mark.parametrize("kind", ["component", "groups", "transactions", "compaction", "quotas", "disk"])
 def test_planted_bugs_and_the_seeds_that_catch_them_are_those_of_the_file(kind: str) -> None:
     page = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
     row = re.search(rf"^\| `{kind}` \| [^|]+ \| (\d+) \| (\d+) \| (\d+) \| (.*) ?\|$", page, re.MULTILINE)

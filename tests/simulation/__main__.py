@@ -2,7 +2,8 @@
 
 KIND=disk: one disk whose power is cut everywhere. KIND=component: the replication of one partition. KIND=groups: one consumer
 group and its coordinator. KIND=transactions: two transactional ids, their coordinators and partitions. KIND=compaction: compacted
-topics that are made anew on a small cluster. KIND=cluster: a whole cluster. Without it all of these, one after the other.
+topics that are made anew on a small cluster. KIND=quotas: client quotas at gateways, and their managers. KIND=cluster: a whole
+cluster. Without it all of these, one after the other.
 KIND=planted: do KIND=component, KIND=groups and KIND=transactions catch the bugs that they should? KIND=failed: the seeds that
 ever found something. KIND=properties: the property tests with other examples, for each seed.
 """
@@ -18,6 +19,7 @@ from tests.simulation.groups import seeds as groups
 from tests.simulation.hunt import properties
 from tests.simulation.hunt.replays import replay_failed
 from tests.simulation.planted import print_seeds_to_catch
+from tests.simulation.quotas import seeds as quotas
 from tests.simulation.replication import seeds as component
 from tests.simulation.run import STEPS
 from tests.simulation.seeds import run_many, run_one, story_of
@@ -39,6 +41,7 @@ def main() -> int:
     parser.add_argument("--groups", action="store_true", help="one consumer group and its coordinator only")
     parser.add_argument("--transactions", action="store_true", help="transactions, their coordinators and partitions only")
     parser.add_argument("--compaction", action="store_true", help="compacted topics that are made anew only")
+    parser.add_argument("--quotas", action="store_true", help="client quotas only")
     parser.add_argument("--planted", action="store_true", help="only bugs planted into replication, groups and transactions")
     parser.add_argument("--disk", action="store_true", help="one disk only")
     parser.add_argument("--failed", action="store_true", help="only the seeds that ever found something")
@@ -52,7 +55,7 @@ def main() -> int:
     if chosen.properties:
         return try_properties(chosen)
     failed = 0
-    kinds = chosen.disk, chosen.component, chosen.groups, chosen.transactions, chosen.compaction, chosen.cluster
+    kinds = chosen.disk, chosen.component, chosen.groups, chosen.transactions, chosen.compaction, chosen.quotas, chosen.cluster
     all_kinds = not any(kinds)
     if chosen.disk or all_kinds:
         failed |= simulate_disks(chosen)
@@ -64,6 +67,8 @@ def main() -> int:
         failed |= simulate_transactions(chosen)
     if chosen.compaction or all_kinds:
         failed |= simulate_compaction(chosen)
+    if chosen.quotas or all_kinds:
+        failed |= simulate_quotas(chosen)
     if chosen.cluster or all_kinds:
         failed |= simulate_clusters(chosen)
     return failed
@@ -91,6 +96,12 @@ def simulate_compaction(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
         return compaction.RUNS.replay(chosen.seed, everything=chosen.story)
     return compaction.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
+
+
+def simulate_quotas(chosen: argparse.Namespace) -> int:
+    if chosen.seed is not None:
+        return quotas.RUNS.replay(chosen.seed, everything=chosen.story)
+    return quotas.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
 
 
 def simulate_clusters(chosen: argparse.Namespace) -> int:

@@ -32,6 +32,7 @@ KINDS = {
     "groups": "tests.simulation.groups.mutants",
     "transactions": "tests.simulation.transactions.mutants",
     "compaction": "tests.simulation.compaction.mutants",
+    "quotas": "tests.simulation.quotas.mutants",
     "cluster": "tests.simulation.cluster.mutants",
     "repairs": "tests.simulation.cluster.repair_mutants",
 }

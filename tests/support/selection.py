@@ -29,6 +29,7 @@ SLOW = (
     "tests/system/",
     "tests/simulation/cluster/",
     "tests/simulation/compaction/",
+    "tests/simulation/quotas/",
     "tests/simulation/test_crash_points.py",
     "tests/simulation/test_planted_bugs.py",
     "tests/harness/test_cluster_harness.py",

@@ -12,6 +12,7 @@ from tests.simulation.cluster import seeds as cluster
 from tests.simulation.compaction import run as compaction
 from tests.simulation.groups import run as groups
 from tests.simulation.hunt import properties
+from tests.simulation.quotas import run as quotas
 from tests.simulation.replication import run as component
 from tests.simulation.transactions import run as transactions
 
@@ -48,6 +49,7 @@ KINDS: Final = {
     "groups": Kind(lambda seed: _first(groups.run_one(seed).violations), 100),
     "transactions": Kind(lambda seed: _first(transactions.run_one(seed).violations), 250),
     "compaction": Kind(lambda seed: _first(compaction.run_one(seed).violations), 3),
+    "quotas": Kind(lambda seed: _first(quotas.run_one(seed).violations), 8),
     "cluster": Kind(lambda seed: _first(cluster.run_one(seed).violations), 1),
     "properties": Kind(properties.violation_of, 1),
 }

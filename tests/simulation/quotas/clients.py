@@ -74,8 +74,8 @@ class Client:
 
     @property
     def in_flight(self) -> int:
-        """The most bytes that it has sent and was not answered for. A client that moves leaves as many unpaid behind."""
-        return 2 * self._window * (self.crowd.sizes[1] + FRAME_BYTES)
+        """The most bytes that it has sent and was not answered for."""
+        return self._window * (self.crowd.sizes[1] + FRAME_BYTES)
 
     async def run(self) -> None:
         await asyncio.sleep(self._random.uniform(0.0, 0.1))
@@ -131,7 +131,9 @@ class Client:
         crowd = self.crowd
         size = self._random.randint(*crowd.sizes)
         if self._fetches:
-            body = fetch_body(FETCH_VERSION, [(TOPIC, [(crowd.index, 0)])], max_wait_ms=500, max_bytes=size, partition_max_bytes=size)
+            body = fetch_body(
+                FETCH_VERSION, [(TOPIC, [(crowd.index, 0)])], max_wait_ms=500, max_bytes=size, partition_max_bytes=size
+            )
             return link.begin(ApiKey.FETCH, FETCH_VERSION, body), b""
         batch = bytes(build_batch([Record(None, self._random.randbytes(8) + bytes(size))]))
         body = produce_body(PRODUCE_VERSION, [(TOPIC, [(crowd.index, batch)])])

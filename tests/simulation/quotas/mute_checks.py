@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from libs.cluster.client_quotas import rate_of
 from services.gateway.net.connection import Connection
 from services.gateway.service import Gateway
 from tests.simulation.cluster.loop import Life
@@ -23,8 +24,11 @@ class MuteChecks:
     def broken(self) -> str:
         quotas = self._gateway._quotas
         same, self._generation = quotas.generation == self._generation, quotas.generation
-        if not same and not quotas.configured and any(each.is_muted for each in self._gateway.connections):
-            return "a connection is muted, and there is no quota any more"
+        if not same:
+            for connection in self._gateway.connections:
+                entity = connection._muted_for
+                if connection.is_muted and entity is not None and rate_of(self._gateway.image, entity) is None:
+                    return f"the connection of {connection.peer} stays muted, and its limit was removed"
         for stream in self._world.network.touched:
             connection = stream.settled_receiver
             if stream.life is not self._life or not isinstance(connection, Connection):

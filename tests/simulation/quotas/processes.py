@@ -34,6 +34,8 @@ from tests.simulation.quotas.promise import Admitted
 
 TOPIC, TOPIC_ID = "load", b"load".ljust(16, b".")
 STORAGE_HOST = "storage-1"
+PRODUCE_BYTES, FETCH_BYTES = 43, 67
+"""What a Produce and the answer to a Fetch have around the records: it counts, too."""
 STORED_S = 0.001
 """The longest time that the stand-in takes for a batch."""
 
@@ -56,7 +58,8 @@ class LimitingGateway(GatewayProcess):
     async def serve(self, lifecycle: Lifecycle) -> None:
         await super().serve(lifecycle)
         gateway, life = self.what, self.life
-        assert isinstance(gateway, Gateway) and life is not None
+        assert isinstance(gateway, Gateway)
+        assert life is not None
         mutes, connections = MuteChecks(self.world, life, gateway), partial(broken_in_gateway, self.world, life)
         life.after_turn = TurnInvariants(self.world, life, lambda: mutes.broken() or connections()).check
 
@@ -93,7 +96,9 @@ class StorageStandIn:
         for part in request.partitions:
             batch = call.payload[start : start + part.length]
             start += part.length
-            self.produced[self._client_ids[part.partition]].note(self._world.seconds, part.length, call.peer.node_id)
+            self.produced[self._client_ids[part.partition]].note(
+                self._world.seconds, part.length + PRODUCE_BYTES, call.peer.node_id
+            )
             self.stored.add(bytes(batch[CRC_START - 4 : CRC_START]))
         reply = AppendReply(tuple(Appended(0, len(self.stored), -1, 0) for _ in request.partitions))
         self._world.loop.call_later(self._random.uniform(0.0, STORED_S), call.reply, reply)
@@ -102,7 +107,9 @@ class StorageStandIn:
         request, found, payload = unpack(Fetch, call.body), [], []
         for part in request.partitions:
             records = bytes(min(part.max_bytes, self._random.randint(*self._fetch_sizes)))
-            self.fetched[self._client_ids[part.partition]].note(self._world.seconds, len(records), call.peer.node_id)
+            self.fetched[self._client_ids[part.partition]].note(
+                self._world.seconds, len(records) + FETCH_BYTES, call.peer.node_id
+            )
             found.append(Fetched(0, 1 << 40, 1 << 40, 0, inline_length=len(records)))
             payload.append(records)
         call.reply(FetchReply(tuple(found)), payload)
@@ -113,4 +120,3 @@ def set_quota(world: World, client_id: str, name: str, rate: float | None) -> No
     key = keys.client_quotas(QuotaEntity(client_id=client_id))
     world.log_event(f"{name} of {client_id} is {rate}")
     world.keyspace.write([Delete(key) if rate is None else Put(key, encode(ClientQuotas({name: rate})))])
-

@@ -8,7 +8,12 @@ from typing import Final
 BURST_S: Final = 0.5
 IN_HAND_S: Final = 0.2
 """The slice and the credit of one gateway. Written down here anew: a check that asks the code would follow its faults."""
+CREDIT_S: Final = 0.1
+"""A time may begin with so much debt."""
 GRANT_S: Final = 1.0
+USED_MIN: Final = 0.98
+QUIET_S_MIN: Final = 4.0
+"""A shorter time tells little of what is used."""
 
 
 @dataclass
@@ -108,7 +113,7 @@ class Promise:
         found = []
         for each in self.limited:
             for start, end in _quiet(each, self.troubled):
-                wanted = 0.98 * each.rate * (end - start) - self.in_flight
+                wanted = each.rate * (USED_MIN * (end - start) - CREDIT_S)
                 used = self.admitted.between(start, end)
                 if end - start > QUIET_S_MIN and used < wanted:
                     found.append(
@@ -116,9 +121,6 @@ class Promise:
                         f"{start:.1f} and {end:.1f} s"
                     )
         return found
-
-
-QUIET_S_MIN: Final = 2.0
 
 
 def _quiet(limited: Limited, troubled: list[tuple[float, float]]) -> list[tuple[float, float]]:

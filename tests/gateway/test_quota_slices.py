@@ -59,6 +59,14 @@ def test_what_is_owed_elsewhere_is_waited_for_too() -> None:
     assert those.wait_s(TENANT, 0.0) == pytest.approx(0.4 - CREDIT_S)
 
 
+def test_what_an_entity_owes_is_told_in_seconds_of_its_rate() -> None:
+    those = slices()
+    assert those.owed_s(TENANT) == 0.0
+    those.spend(TENANT, RATE, 50.0, 0.0)
+    granted(those, 20.0, 0.0, owed_elsewhere=40.0)
+    assert those.owed_s(TENANT) == pytest.approx(0.7)
+
+
 def test_tokens_that_nobody_uses_go_back_and_are_gone_here() -> None:
     those = slices()
     those.spend(TENANT, RATE, 0.0, 0.0)

@@ -60,6 +60,11 @@ class QuotaSlices:
         found.fill_alone(self.gateways, self._heard_until, now)
         return found.wait_s(now)
 
+    def owed_s(self, entity: Entity) -> float:
+        """The debt of an entity, here and as far as known elsewhere, in seconds of its rate. 0.0: nothing is owed here."""
+        found = self._slices.get(entity)
+        return (found.owed_elsewhere - found.tokens) / found.rate if found is not None and found.tokens < 0.0 else 0.0
+
     def is_alone(self, now: float) -> bool:
         return now > self._heard_until
 

@@ -417,6 +417,11 @@ class Connection:
         return self._mute is not None and self._mute.holds
 
     @property
+    def muted_for(self) -> Entity | None:
+        """Whose debt a mute waits for. None: nobody's, or it is not muted."""
+        return self._muted_for
+
+    @property
     def queued_bytes(self) -> int:
         return self._session.bytes
 

@@ -112,7 +112,7 @@ class Client:
                 while len(sent) < self._window:
                     sent.append(self._begin(link))
                 if self._hangs_up_every_s:
-                    await asyncio.sleep(self._random.uniform(0.004, 0.02))
+                    await asyncio.sleep(self._random.uniform(0.0005, 0.004))
                     self._let_go()
                     await asyncio.sleep(self._hangs_up_every_s)
                     return

@@ -1,14 +1,17 @@
 """Bugs planted into gateways and the quota manager, to see whether a limit that is exceeded or wasted is noticed."""
 
+import asyncio
 from functools import partial
 from typing import Any
 
-from libs.cluster.client_quotas import PRODUCE, Entity
+from libs.cluster.client_quotas import PRODUCE, Limit
 from libs.wire.api_keys import ApiKey
 from services.gateway.core.quota_slice import QuotaSlice
 from services.gateway.core.quota_slices import QuotaSlices
-from services.gateway.exchange.exchange import Exchange
+from services.gateway.exchange.exchange import Answer, Exchange
+from services.gateway.exchange.quota_use import Throttle
 from services.gateway.net.connection import Connection
+from services.gateway.net.connections import Connections
 from services.gateway.peers.quota_manager import QuotaManager
 from services.gateway.requests.client_quotas import ClientQuotas
 from services.gateway.requests.gate import Gate
@@ -19,18 +22,18 @@ from tests.simulation.planted import Bug, Mutant, PlantedBugs, Replace, lines, r
 from tests.simulation.quotas.run import run_one
 
 SEEDS = range(200)
+GRANTS = Ledger._grant
 
 MUTANTS = {
     "a manager that takes over begins with full buckets": Mutant(
-        Ledger._grant,
+        GRANTS,
         "bucket.fill(filled_s)",
         "bucket.fill(filled_s); bucket.give_back(0.0 if account.granted else rate * BURST_S)",
     ),
     "the manager grants the part of a silent gateway": Mutant(RegisteredGateways.filled_s, "heard_s / count", "(now - start)"),
-    "an account keeps its former rate": Mutant(Ledger._grant, "bucket.rate != rate", "bucket.rate < 0.0"),
+    "an account keeps its former rate": Mutant(GRANTS, "bucket.rate != rate", "bucket.rate < 0.0"),
     "a gateway alone spends the whole limit": Mutant(QuotaSlice.fill_alone, "self.rate / gateways", "self.rate"),
     "the number of gateways is not followed": Mutant(QuotaManager.follow, "max(1, len(image.members(GATEWAY)))", "1"),
-    "a slice that nobody uses is not returned": Mutant(QuotaSlice.take_need, "now - self.used_at > RETURN_S", "not self.rate"),
     "a gateway that was alone stays so": Mutant(QuotaSlices.answered, "self._heard_until = self._asked_at + GRANT_S", "pass"),
     "a shortcut goes around the gate": Mutant(
         Gate.begin, "if began_at and not quotas.begin(", "if began_at and match is None and not quotas.begin("
@@ -51,11 +54,11 @@ MUTANTS = {
 }
 
 GUARDED = {
+    "a slice that nobody uses is not returned": Mutant(QuotaSlice.take_need, "now - self.used_at > RETURN_S", "not self.rate"),
     "an ask counts as heard before its answer is confirmed": Mutant(
         RegisteredGateways.asked, "if each <= confirmed", "if each <= number"
     ),
-    "what is owed elsewhere is not spared": Mutant(Ledger._grant, "spared=owed", "spared=0.0"),
-    "old tokens may be spent": Mutant(QuotaSlice._drop_old, "now > self._granted_until", "not self.rate"),
+    "what is owed elsewhere is not spared": Mutant(GRANTS, "spared=owed", "spared=0.0"),
     "requests that come together mute after their answers only": Mutant(
         ClientQuotas.begin, "if owed_s >= MUTED_S_MIN:", "if owed_s < 0.0:"
     ),
@@ -63,56 +66,60 @@ GUARDED = {
         ClientQuotas.begin, "self.slices.wait_s(fetch.entity, self._now()) < MUTED_S_MIN", "True"
     ),
 }
-"""What each drops is small, or another line makes up for it: a grant that a silent gateway cannot hear is lost."""
+"""What each drops is small, or another line makes up for it: a grant that a silent gateway cannot hear is lost, and a gateway
+whose clients leave is in debt."""
 
 CAUGHT: dict[str, Bug] = lines(MUTANTS, SEEDS)
 mutant = partial(replacing, CAUGHT)
+REPLACED: dict[str, Bug] = {}
+"""More that another line makes up for: whoever is muted is not read, so a hang-up is noticed once the debt is paid."""
 
 
-def _forgive(connection: Connection, entity: Entity, tokens: float) -> None:
-    """Gives tokens back to an entity in debt."""
-    found = connection._connections.quotas.slices._slices.get(entity)
-    if found is not None and found.tokens < 0.0:
-        found.tokens = min(0.0, found.tokens + tokens)
+def _forgiving(replace: Replace, *, everything: bool) -> None:
+    """Gives back what a connection's requests have spent when it ends: `everything` that its entity owes, or a Produce that is
+    not answered."""
+    begin: Any = ClientQuotas.begin
+    throttle: Any = ClientQuotas.throttle
+    lost: Any = Connections.lost
+    unanswered: dict[int, dict[int, tuple[Limit, float]]] = {}
+
+    def beginning(self: ClientQuotas, exchange: Exchange, size: int, since: float) -> bool:
+        begins: bool = begin(self, exchange, size, since)
+        limit = exchange.connection.kept_limits.limits[PRODUCE]
+        if limit is not None and exchange.api_key == ApiKey.PRODUCE:
+            unanswered.setdefault(id(exchange.connection), {})[exchange.correlation_id] = limit, float(size)
+        return begins
+
+    def throttling(self: ClientQuotas, exchange: Exchange, answer: Answer) -> Throttle | None:
+        if not everything:
+            unanswered.get(id(exchange.connection), {}).pop(exchange.correlation_id, None)
+        found: Throttle | None = throttle(self, exchange, answer)
+        return found
+
+    def losing(self: Connections, connection: Connection) -> None:
+        for limit, size in unanswered.pop(id(connection), {}).values():
+            owed = self.quotas.slices.owed_s(limit.entity) * limit.rate
+            back = min(owed, limit.rate if everything else size)
+            self.quotas.slices.spend(limit.entity, limit.rate, -back, asyncio.get_running_loop().time())
+        lost(self, connection)
+
+    replace(ClientQuotas, "begin", beginning)
+    replace(ClientQuotas, "throttle", throttling)
+    replace(Connections, "lost", losing)
 
 
 @mutant("a debt is lost with its connection", seeds=len(SEEDS))
 def _(replace: Replace) -> None:
-    release: Any = Connection._release
-
-    def wrong(self: Connection, reason: str) -> None:
-        release(self, reason)
-        limit = self.kept_limits.limits[PRODUCE]
-        if limit is not None:
-            _forgive(self, limit.entity, limit.rate)
-
-    replace(Connection, "_release", wrong)
+    _forgiving(replace, everything=True)
 
 
-@mutant("who hangs up before the answer owes nothing", seeds=len(SEEDS))
+@partial(replacing, REPLACED)("who hangs up before the answer owes nothing", seeds=len(SEEDS))
 def _(replace: Replace) -> None:
-    begin: Any = ClientQuotas.begin
-    release: Any = Connection._release
-    sizes: dict[int, int] = {}
-
-    def beginning(self: ClientQuotas, exchange: Exchange, size: int, since: float) -> bool:
-        sizes[id(exchange)] = size
-        begins: bool = begin(self, exchange, size, since)
-        return begins
-
-    def releasing(self: Connection, reason: str) -> None:
-        limit = self.kept_limits.limits[PRODUCE]
-        for exchange in self._session.outstanding():
-            if limit is not None and exchange.api_key == ApiKey.PRODUCE and not exchange.answered:
-                _forgive(self, limit.entity, sizes.get(id(exchange), 0))
-        release(self, reason)
-
-    replace(ClientQuotas, "begin", beginning)
-    replace(Connection, "_release", releasing)
+    _forgiving(replace, everything=False)
 
 
 def violations_of(seed: int) -> list[str]:
     return run_one(seed, until_caught=True).violations
 
 
-BUGS = PlantedBugs("quotas", violations_of, CAUGHT, lines(GUARDED, SEEDS))
+BUGS = PlantedBugs("quotas", violations_of, CAUGHT, lines(GUARDED, SEEDS) | REPLACED)

@@ -22,11 +22,11 @@ class MuteChecks:
         self._generation = -1
 
     def broken(self) -> str:
-        quotas = self._gateway._quotas
-        same, self._generation = quotas.generation == self._generation, quotas.generation
+        connections = self._gateway.connections
+        same, self._generation = connections.quotas.generation == self._generation, connections.quotas.generation
         if not same:
-            for connection in self._gateway.connections:
-                entity = connection._muted_for
+            for connection in connections:
+                entity = connection.muted_for
                 if connection.is_muted and entity is not None and rate_of(self._gateway.image, entity) is None:
                     return f"the connection of {connection.peer} stays muted, and its limit was removed"
         for stream in self._world.network.touched:
@@ -37,16 +37,11 @@ class MuteChecks:
                 self._muted.add(connection)
             elif connection in self._muted:
                 self._muted.discard(connection)
-                if same and not connection._phase.ended and (owed_s := self._owed_s(connection)) > CREDIT_S + SLACK_S:
+                if same and not stream.closing and (owed_s := self._owed_s(connection)) > CREDIT_S + SLACK_S:
                     return f"the connection of {connection.peer} is read again, and its entity owes {owed_s:.3f} s"
         return ""
 
     def _owed_s(self, connection: Connection) -> float:
-        """By the slices, in seconds of the rate, of the entity that owes most."""
-        slices = self._gateway._quotas.slices._slices
-        owed = 0.0
-        for limit in connection.kept_limits.limits:
-            found = slices.get(limit.entity) if limit is not None else None
-            if found is not None and found.tokens < 0.0:
-                owed = max(owed, (found.owed_elsewhere - found.tokens) / found.rate)
-        return owed
+        """In seconds of the rate, of the entity that owes most."""
+        slices = self._gateway.connections.quotas.slices
+        return max((slices.owed_s(limit.entity) for limit in connection.kept_limits.limits if limit is not None), default=0.0)

@@ -36,7 +36,7 @@ TOPIC, TOPIC_ID = "load", b"load".ljust(16, b".")
 STORAGE_HOST = "storage-1"
 PRODUCE_BYTES, FETCH_BYTES = 43, 67
 """What a Produce and the answer to a Fetch have around the records: it counts, too."""
-STORED_S = 0.001
+STORED_S = 0.004
 """The longest time that the stand-in takes for a batch."""
 
 

@@ -77,7 +77,10 @@ class Promise:
     """Gateways that were killed: what was owed there is forgotten, no more than what was in flight."""
 
     def broken(self) -> list[str]:
-        return [*self._beyond(), *self._beyond_alone(), *self._unused()]
+        return [*self.exceeded(), *self._unused()]
+
+    def exceeded(self) -> list[str]:
+        return [*self._beyond(), *self._beyond_alone()]
 
     def _beyond(self) -> list[str]:
         """Over any time T: limit x T, the burst, what gateways have in hand, and requests received already."""

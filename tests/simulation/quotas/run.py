@@ -25,6 +25,7 @@ SETTLED_S = 1.5
 LOAD_S = 12.0
 QUIET_S = 2.5
 """So long is the load after the last change and fault, at least."""
+WINDOW_S = 2.0
 PAID_S = 30.0
 """All debts are paid in this time, once nobody sends any more."""
 SERVED_S = 12.0
@@ -137,10 +138,10 @@ class QuotasRun:
         for process in self.processes:
             process.start()
         await self._until(self._unready, BIRTH_S, "the processes are not ready")
-        keepers = [loop.create_task(self._supervise()), loop.create_task(self._move())]
         world.log_event("clients begin")
         began = world.seconds
         self.known_at = dict.fromkeys(QUOTA_OF, began + SETTLED_S)
+        keepers = [loop.create_task(work()) for work in (self._supervise, self._move, self._watch)]
         working = [loop.create_task(client.run()) for client in self.clients]
         plan: Callable[[], Awaitable[None]] = {FAULTLESS: self._nothing, FAULTY: self._trouble, CHANGED: self._change}[self.kind]
         await asyncio.sleep(SETTLED_S)
@@ -188,25 +189,29 @@ class QuotasRun:
 
     # --- judgement
 
-    def _judge(self) -> None:
-        admitted = {PRODUCER: self.storage.produced, CONSUMER: self.storage.fetched}
+    def _promises(self) -> list[Promise]:
+        """One for each entity that has clients, up to now."""
+        found, world = [], self.world
+        admitted = {PRODUCER: self.storage.produced[PRODUCER], CONSUMER: self.storage.fetched[CONSUMER]}
         for name, crowd in self.crowds.items():
-            clients = [client for client in self.clients if client.crowd is crowd]
-            if not clients:
-                continue
-            self._limit_ends(name)
-            promise = Promise(
-                name,
-                admitted[name][name],
-                len(self.gateways),
-                sum(client.in_flight for client in clients),
-                self.limited[name],
-                self.faults.cuts,
-                self.faults.troubled,
-                self.faults.killed_gateways,
-            )
-            for violation in promise.broken():
+            in_flight = sum(client.in_flight for client in self.clients if client.crowd is crowd)
+            if in_flight:
+                limited = [*self.limited[name], Limited(self.known_at[name], world.seconds, self.rates[name])]
+                gateways, faults = len(self.gateways), self.faults
+                killed = faults.killed_gateways
+                found.append(Promise(name, admitted[name], gateways, in_flight, limited, faults.cuts, faults.troubled, killed))
+        return found
+
+    async def _watch(self) -> None:
+        """The limits hold in each window, too."""
+        while not self.world.violations:
+            await asyncio.sleep(WINDOW_S)
+            for violation in [each for promise in self._promises() for each in promise.exceeded()]:
                 self.world.violation(violation)
+
+    def _judge(self) -> None:
+        for violation in [each for promise in self._promises() for each in promise.broken()]:
+            self.world.violation(violation)
 
     def _check_ends(self, working: "list[asyncio.Task[None]]") -> None:
         for client, task in zip(self.clients, working, strict=True):

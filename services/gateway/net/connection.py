@@ -13,6 +13,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
+from libs.cluster.client_quotas import Entity
 from libs.rpc.transport.transport import Stream
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
@@ -419,7 +420,7 @@ class Connection:
     @property
     def muted_for(self) -> Entity | None:
         """Whose debt a mute waits for. None: nobody's, or it is not muted."""
-        return self._muted_for
+        return self._mute.entity if self._mute is not None else None
 
     @property
     def queued_bytes(self) -> int:

@@ -11,14 +11,15 @@ from services.gateway.requests.client_quotas import ClientQuotas
 class Mute:
     """`on_end` is called when the debt is paid, unless `end` comes first."""
 
-    __slots__ = ("_entity", "_loop", "_on_end", "_quotas", "_since", "_timer", "until")
+    __slots__ = ("_loop", "_on_end", "_quotas", "_since", "_timer", "entity", "until")
 
     def __init__(self, quotas: ClientQuotas, on_end: Callable[[], None]) -> None:
         self._quotas = quotas
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._entity: Entity | None = None
+        self.entity: Entity | None = None
+        """Whose debt it waits for. None: nobody's, or it has ended."""
         self._since = 0.0
         self.until = 0.0
         """Loop time."""
@@ -31,7 +32,7 @@ class Mute:
         """Begins it, or makes it longer. Returns whether it began."""
         now = self._loop.time()
         if now + throttle.seconds > self.until:
-            self.until, self._entity = now + throttle.seconds, throttle.entity
+            self.until, self.entity = now + throttle.seconds, throttle.entity
         if self._timer is not None:
             return False
         self._since = now
@@ -43,14 +44,14 @@ class Mute:
         if self._timer is None:
             return False
         self._timer.cancel()
-        self._quotas.note_muted(self._entity, self._loop.time() - self._since)
-        self._timer, self._entity, self.until = None, None, 0.0
+        self._quotas.note_muted(self.entity, self._loop.time() - self._since)
+        self._timer, self.entity, self.until = None, None, 0.0
         return True
 
     def _look(self) -> None:
         now = self._loop.time()
         if now >= self.until:
-            longer = self._quotas.longer(self._entity) if self._entity is not None else None
+            longer = self._quotas.longer(self.entity) if self.entity is not None else None
             if longer is None:
                 self._on_end()
                 return

@@ -12,6 +12,7 @@ from services.gateway.exchange.exchange import Answer, Exchange
 from services.gateway.exchange.quota_use import Throttle
 from services.gateway.net.connection import Connection
 from services.gateway.net.connections import Connections
+from services.gateway.net.mute import Mute
 from services.gateway.peers.quota_manager import QuotaManager
 from services.gateway.requests.client_quotas import ClientQuotas
 from services.gateway.requests.gate import Gate
@@ -43,9 +44,9 @@ MUTANTS = {
     ),
     "an answer tells its throttle time and does not mute": Mutant(Connection.finish, "self.mute(throttle)", "pass"),
     "a mute ends before the debt is paid": Mutant(
-        Connection._mute_ends, "self._connections.quotas.longer(entity) if entity is not None else None", "None"
+        Mute._look, "self._quotas.longer(self.entity) if self.entity is not None else None", "None"
     ),
-    "a mute has no end": Mutant(Connection.mute, "self._loop.call_at(self._muted_until, self._mute_ends)", "None"),
+    "a mute has no end": Mutant(Mute.begin, "self._loop.call_at(self.until, self._look)", "self._loop.call_at(self.until, int)"),
     "a quota that is removed still mutes": Mutant(Gateway._follow, "self.connections.unmute_all()", "pass"),
     "the connection of a mute that ended is not read": Mutant(
         Connection.unmute, "self._carry_out(self._phase.free(MUTED))", "self._phase.held &= ~MUTED"

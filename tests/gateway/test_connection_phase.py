@@ -294,7 +294,7 @@ def test_a_phase_says_what_the_flags_say(acts: list[tuple[str, bool]]) -> None:
         ([], Moment(reads=False), "its stream is read exactly"),
         ([Fact.HELD], Moment(running=True), "its stream is read exactly"),
         ([], Moment(waits_for_room=True), "the budget admits"),
-        ([], Moment(waiting=True), "a request waits for another one"),
+        ([], Moment(waiting=True), "a request waits for another one, for answers to be read, or for a mute to end"),
         ([Fact.HELD], Moment(reads=False), "an answer ends congestion"),
         ([Fact.LEAVE], Moment(), "it looks"),
         ([Fact.LEAVE, Fact.NOTHING_CAME], Moment(unsent=9), "it leaves"),

@@ -89,9 +89,10 @@ async def test_who_sends_several_requests_at_a_time_is_muted_by_the_second(rig: 
     assert muted(gateway) == [False]
     client.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
     await until(lambda: muted(gateway) == [True])
-    rig.nodes[1].holding = False
-    rig.nodes[1].release(0)
-    await client.answer()
+    await until(lambda: len(rig.nodes[1].held) == 2)
+    for _ in range(2):
+        rig.nodes[1].release(0)
+        await client.answer()
 
 
 async def test_a_produce_without_an_answer_mutes_too(rig: Rig) -> None:
@@ -132,19 +133,54 @@ async def test_a_mute_lasts_until_the_debt_is_paid(rig: Rig, monkeypatch: pytest
         return longer(entity)
 
     monkeypatch.setattr(gateway.connections.quotas, "longer", noted)
-    await produced(await rig.client(1))
     await until(lambda: len(ends) >= 3)
     assert all(ends), "it goes on being muted"
     assert connection.broken_invariant() == ""
 
 
-async def test_a_debt_outlives_its_connection(rig: Rig) -> None:
+async def test_the_first_produce_of_a_connection_waits_for_a_debt_that_outlived_another_one(rig: Rig) -> None:
     gateway = await rig.start()
     await limit(rig, gateway, PRODUCED)
     first = await rig.client(1)
     await produced(first)
     await first.close()
-    assert await produced(await rig.client(1)) == LONGEST_MS
+    second = await rig.client(1)
+    for number in (1, 2):
+        second.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED, correlation_id=number)
+    await until(lambda: sum(connection.queued_bytes > 2 * len(PRODUCE_ONE) for connection in connections(gateway)) == 1)
+    (waiting,) = (connection for connection in connections(gateway) if connection.queued_bytes)
+    assert (waiting.is_muted, waiting.broken_invariant(), len(rig.nodes[1].stored)) == (True, "", 1)
+    await unlimit(rig, gateway)
+    assert [(await second.answer())[0] for _ in range(2)] == [1, 2]
+    assert len(rig.nodes[1].stored) == 3
+
+
+async def test_a_request_that_waits_for_a_debt_begins_when_its_gateway_stops(rig: Rig) -> None:
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED)
+    await produced(await rig.client(1))
+    second = await rig.client(1)
+    second.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
+    await until(lambda: any(connection.queued_bytes for connection in connections(gateway)))
+    async with asyncio.timeout(MUTED_S_MAX / 2):
+        await gateway.stop()
+    await second.answer()
+    assert len(rig.nodes[1].stored) == 2
+    rig.gateway = None
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["answered", "waits"])
+async def test_a_muted_client_that_goes_away_is_noticed_while_it_is_muted(rig: Rig, waits: bool) -> None:
+    gateway = await rig.start(half_frame_s_max=0.2)  # the sweep is as often
+    await limit(rig, gateway, PRODUCED)
+    first, second = await rig.client(1), await rig.client(1)
+    await produced(first)
+    second.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
+    await until(lambda: muted(gateway) == [True, True])
+    await (second if waits else first).close()
+    await until(lambda: len(connections(gateway)) == 1)
+    assert sum(connection.queued_bytes > 0 for connection in connections(gateway)) == (not waits)
+    assert len(rig.nodes[1].stored) == 1
 
 
 async def test_who_hangs_up_before_the_answer_owes_all_the_same(rig: Rig) -> None:
@@ -161,7 +197,9 @@ async def test_who_hangs_up_before_the_answer_owes_all_the_same(rig: Rig) -> Non
     second.ask(int(ApiKey.API_VERSIONS), 0, b"", client_id=LIMITED)
     await second.answer()
     assert muted(gateway) == [False], "it is a debt of Produces"
-    assert await produced(second) == LONGEST_MS
+    second.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
+    await until(lambda: muted(gateway) == [True])
+    assert len(rig.nodes[1].stored) == 1
 
 
 async def test_other_clients_and_other_kinds_of_requests_are_not_muted(rig: Rig) -> None:

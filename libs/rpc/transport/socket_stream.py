@@ -43,6 +43,10 @@ STILL_CACHED_S = 1.0
 """How long what was in the page cache is taken to be there still: each look costs a system call for every 128 KiB."""
 
 
+TCP_CLOSE, TCP_CLOSE_WAIT = 7, 8
+"""States of a connection in Linux's `tcp_info`: it was reset, and its other end has ended."""
+
+
 class _FileRange:
     __slots__ = ("cached_at", "cached_to", "fd", "on_sent", "position", "stop")
 
@@ -191,6 +195,13 @@ class SocketStream:
             self.flush()
 
     # Writing
+
+    @property
+    def peer_ended(self) -> bool:
+        if self._lost or self.is_unix:
+            return self._lost
+        state = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        return state in (TCP_CLOSE, TCP_CLOSE_WAIT)
 
     def write(self, *buffers: Buffer) -> None:
         if self.closing:

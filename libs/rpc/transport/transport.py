@@ -80,6 +80,11 @@ class Stream(Protocol):
         ...
 
     @property
+    def peer_ended(self) -> bool:
+        """Whether the other end of a TCP connection has ended its side. It is known also while nothing is read here."""
+        ...
+
+    @property
     def closing(self) -> bool:
         """Whether `close` or `abort` was called, or the connection is lost."""
         ...

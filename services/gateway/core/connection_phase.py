@@ -291,7 +291,10 @@ def broken_invariant(state: ConnectionPhase, now: Moment) -> str:
             "an answer ends congestion": not held & CONGESTED or outstanding or now.unsent > 0,
             "a timer ends a mute": now.mute_ends is (held & MUTED != 0),
             "a muted connection has no room for a frame": not held & MUTED or (not now.room and not now.waits_for_room),
-            "a request waits for another one, or for answers to be read": not now.waiting or now.running or now.unsent > 0,
+            "a request waits for another one, for answers to be read, or for a mute to end": not now.waiting
+            or now.running
+            or now.unsent > 0
+            or held & MUTED != 0,
             "it looks while it catches up": now.looks or phase is not Phase.CATCHING_UP,
             "it leaves once it is idle": outstanding or now.half_frame > 0 or phase is not Phase.LEAVING,
             "it drains until it is idle": outstanding or phase is not Phase.DRAINING,

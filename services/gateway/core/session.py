@@ -4,7 +4,7 @@ A connection executes one request at a time, as in Kafka, except that consecutiv
 order of the requests, whatever the order in which they become known.
 
 The calls for each request, in order: `arrive` (begin it if True), later `answer` (send the turns that it returns, in order), then
-`begin_next` until it returns None.
+`begin_next` until it returns None. A request that must not begin yet is given back by `postpone`.
 """
 
 from collections import deque
@@ -49,7 +49,7 @@ class Session(Generic[T]):
     All sessions share the `budget`. `end` is the last call, and takes what is outstanding out of it.
     """
 
-    __slots__ = ("_budget", "_limits", "_running", "_waiting", "bytes", "output_blocked")
+    __slots__ = ("_budget", "_limits", "_running", "_waiting", "bytes", "held", "output_blocked")
 
     def __init__(self, limits: SessionLimits, budget: RequestBudget[Any]) -> None:
         self._limits = limits
@@ -59,6 +59,8 @@ class Session(Generic[T]):
         self.bytes = 0
         """Bytes of the outstanding requests."""
         self.output_blocked = False
+        self.held = False
+        """A quota keeps further requests from beginning."""
 
     def arrive(self, turn: T) -> bool:
         """Adds a request. True: begin it now. False: it waits, and `begin_next` will return it."""
@@ -100,6 +102,11 @@ class Session(Generic[T]):
         self._running.append(turn)
         return turn
 
+    def postpone(self, turn: T) -> None:
+        """The request that was to begin last waits again, before all others. Set `held`, and call `begin_next` after it."""
+        assert self._running[-1] is turn, "only the last one has not begun"
+        self._waiting.appendleft(self._running.pop())
+
     def is_only_request(self, turn: T) -> bool:
         """Whether no other request runs, so that doing it again overtakes nothing."""
         return len(self._running) == 1 and self._running[0] is turn
@@ -134,7 +141,7 @@ class Session(Generic[T]):
         return not self._running and not self._waiting
 
     def _may_begin(self, turn: T) -> bool:
-        if self.output_blocked:
+        if self.output_blocked or self.held:
             return False
         running = self._running
         # Either one request of any kind runs, or only Produces do. The last one tells which.

@@ -68,12 +68,18 @@ class ClientConnection(Protocol):
     """The number of answers that could have carried endpoint hints and did not."""
     shortcuts: "ConnectionShortcuts"
     kept_limits: KeptLimits
+    has_produced: bool
+    """A Produce of a limited client has begun on it."""
 
     def finish(self, exchange: "Exchange", answer: Answer) -> None: ...
 
     def close(self, reason: str, detail: str = "") -> None: ...
 
     def mute(self, throttle: Throttle) -> None: ...
+
+    def postpone(self, exchange: "Exchange", throttle: Throttle) -> None:
+        """Begins a request after a mute, and no other before it."""
+        ...
 
     def is_only_request(self, exchange: "Exchange") -> bool:
         """Whether no other request of this connection, earlier or later, has begun without its answer having left."""

@@ -120,6 +120,7 @@ class Connection:
         "broker_id",
         "client_host",
         "client_id",
+        "has_produced",
         "kept_limits",
         "known_addresses",
         "last_active",
@@ -152,6 +153,7 @@ class Connection:
         self.client_host = host_of(stream.peer)
         self.client_id = ""
         self.kept_limits = NO_LIMITS
+        self.has_produced = False
         self.listener = listener
         self.software_name = ""
         self.software_version = ""
@@ -226,8 +228,13 @@ class Connection:
         exchange = Exchange(self, frame, api_key, now, api_key == PRODUCE)
         if self._session.arrive(exchange):
             self._gate.begin(exchange)
-        elif len(frame) <= COPIED_BYTES_MAX:
-            exchange.frame = memoryview(bytes(frame))
+        else:
+            self._keep_frame(exchange)
+
+    def _keep_frame(self, exchange: Exchange) -> None:
+        """Its request waits: a small one is copied out of the receive chunk."""
+        if exchange.frame is not None and len(exchange.frame) <= COPIED_BYTES_MAX:
+            exchange.frame = memoryview(bytes(exchange.frame))
 
     def finish(self, exchange: Exchange, answer: Answer) -> None:
         if exchange.quota_use is not None:
@@ -347,11 +354,21 @@ class Connection:
             self._carry_out(self._phase.free(NO_ROOM))
             self._connections.room_freed()
 
+    def postpone(self, exchange: Exchange, throttle: Throttle) -> None:
+        """Begins a request after a mute, and no other before it."""
+        self._keep_frame(exchange)
+        self._session.postpone(exchange)
+        self._session.held = True
+        self.mute(throttle)
+
     def unmute(self) -> None:
-        """Reads on, if a quota has muted the connection."""
+        """Reads on, and begins what waits, if a quota has muted the connection."""
         if self._mute is not None and self._mute.end() and not self._phase.ended:
             self._ask_for_room(self._loop.time())
             self._carry_out(self._phase.free(MUTED))
+            if self._session.held:
+                self._session.held = False
+                self._resume_output()
 
     def leave(self) -> None:
         """Closes the connection as soon as no request is outstanding. Until then requests are read as usual."""
@@ -364,6 +381,7 @@ class Connection:
 
     def drain(self) -> None:
         """Reads no further request, and closes the connection once the outstanding ones are answered."""
+        self.unmute()
         self._carry_out(self._phase.turn(Fact.DRAIN))
         self._end_if_idle()
 
@@ -407,7 +425,10 @@ class Connection:
         verdict = self._timeouts.verdict(
             now, self._phase.is_paused, self._stream.pending_bytes, reader.pending, idle_since, is_muted=self.is_muted
         )
-        if verdict is not None:
+        if self.is_muted and self._stream.peer_ended:
+            self.close("client")  # nothing is read that would tell
+            self._stream.close()
+        elif verdict is not None:
             self.close(*verdict)
         elif (session.idle and not reader.pending) or reader.is_unused:
             reader.rest()  # a long poll may take minutes

@@ -68,33 +68,50 @@ class ClientQuotas:
         return True
 
     def begin(self, exchange: Exchange, size: int, since: float) -> bool:
-        """Counts a request of `size` bytes that begins, and that the loop works for `since` then. False: it is a Fetch over its
-        quota, and `refuse` answers it."""
+        """Counts a request of `size` bytes that begins, and that the loop works for `since` then.
+
+        False: it does not begin. A Fetch over its quota is answered without records. The first Produce of a connection waits
+        while its entity owes something: whoever connects anew for each request gains nothing. Both clients are muted.
+        """
         connection = exchange.connection
         kept = connection.kept_limits
         if kept.generation != self.generation or kept.client_id != exchange.client_id:
-            assert self._image is not None
-            limits = client_limits(self._image, ANONYMOUS, exchange.client_id)
-            if limits == UNLIMITED:
-                limits = UNLIMITED
-            kept = connection.kept_limits = KeptLimits(self.generation, exchange.client_id, limits)
+            kept = connection.kept_limits = self._limits_of(exchange.client_id)
         limits = kept.limits
         if limits is UNLIMITED:
             return True
-        use = exchange.quota_use = QuotaUse(limits)
-        if limits[REQUEST] is not None:
-            use.working_since = since
+        before, use = exchange.quota_use, QuotaUse(limits)
+        exchange.quota_use = use
         if exchange.api_key == ApiKey.PRODUCE and (produce := limits[PRODUCE]) is not None:
             now = self._now()
             owed_s = self.slices.wait_s(produce.entity, now)
+            if owed_s >= MUTED_S_MIN:
+                throttle = Throttle(min(owed_s, MUTED_S_MAX), produce.entity)
+                if before is None and not connection.has_produced:
+                    connection.postpone(exchange, throttle)
+                    return False
+                connection.mute(throttle)  # it has sent more requests before its answers
+            connection.has_produced = True
             self._spend(produce, size, now)
-            if owed_s >= MUTED_S_MIN:  # it has sent more requests before its answers
-                connection.mute(Throttle(min(owed_s, MUTED_S_MAX), produce.entity))
-        elif exchange.api_key == ApiKey.FETCH and (fetch := limits[FETCH]) is not None:
-            return self.slices.wait_s(fetch.entity, self._now()) < MUTED_S_MIN
+            if before is not None and (longer := self.longer(produce.entity)) is not None:
+                connection.mute(longer)  # it has waited, and owes something again
+        elif (
+            exchange.api_key == ApiKey.FETCH
+            and (fetch := limits[FETCH]) is not None
+            and self.slices.wait_s(fetch.entity, self._now()) >= MUTED_S_MIN
+        ):
+            self._refuse(exchange)
+            return False
+        if limits[REQUEST] is not None:
+            use.working_since = since
         return True
 
-    def refuse(self, exchange: Exchange) -> None:
+    def _limits_of(self, client_id: str) -> KeptLimits:
+        assert self._image is not None, "`follow` comes first"
+        limits = client_limits(self._image, ANONYMOUS, client_id)
+        return KeptLimits(self.generation, client_id, UNLIMITED if limits == UNLIMITED else limits)
+
+    def _refuse(self, exchange: Exchange) -> None:
         """Answers a Fetch without records, at once. Its client is muted as after any other answer."""
         writer: FetchResponseWriter[Any] = FetchResponseWriter(exchange.api_version, exchange.correlation_id, 0)
         exchange.finish(writer.finish().pieces)

@@ -65,9 +65,11 @@ class Gate:
             elif (parsed := self._read_header(exchange, frame)) is None:
                 return
             # The gate: API, version and client are known, and nothing has begun. Refusals stand here.
-            if began_at and not quotas.begin(exchange, len(frame), began_at):
-                quotas.refuse(exchange)
-                return
+            if began_at:
+                exchange.frame = frame
+                if not quotas.begin(exchange, len(frame), began_at):
+                    return
+                exchange.frame = None
             if shortcut is not None:
                 if match is not None:
                     if shortcut.begin(exchange, match):

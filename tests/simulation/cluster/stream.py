@@ -213,6 +213,10 @@ class SimulatedStream:
         self.pending_file_bytes += length
         self._queued(length)
 
+    @property
+    def peer_ended(self) -> bool:
+        return self.lost or self._ending is not None
+
     def read_ahead(self, fd: int, position: int, length: int, on_end: Callable[[Exception | None], None]) -> None:
         """All is in the page cache."""
 

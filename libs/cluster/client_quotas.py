@@ -74,6 +74,12 @@ def client_limits(image: ClusterImage, user: str, client_id: str) -> Limits:
     return produce, fetch, request, mutation
 
 
+def has_shared_limits(image: ClusterImage) -> bool:
+    """Whether any quota of a kind exists that gateways share: PRODUCE, FETCH or REQUEST."""
+    shared = CLIENT_KEYS[: REQUEST + 1]
+    return any(key in values for values in image.client_quotas.values() for key in shared)
+
+
 def rate_of(image: ClusterImage, entity: Entity) -> float | None:
     """The rate that an entity's clients share, by `client_limits`. None: no client has it as its entity now."""
     kind, user, client_id = entity

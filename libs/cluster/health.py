@@ -10,6 +10,7 @@ from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
+from libs.cluster.client_quotas import has_shared_limits
 from libs.cluster.configs.resolve import MIN_IN_SYNC, default_min_in_sync, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.cluster.lost_directories import way_out
@@ -233,7 +234,13 @@ def _faults(image: ClusterImage) -> Faults:
                 under_replicated.append(name)
                 in_sync = {member.node_id for member in state.isr}
                 behind.update(replica.node_id for replica in state.replicas if replica.node_id not in in_sync.union(state.adding))
-    roles = (CONTROLLER, GATEWAY, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, *((QUOTA_MANAGER,) if image.client_quotas else ()))
+    roles = (
+        CONTROLLER,
+        GATEWAY,
+        GROUP_COORDINATOR,
+        TRANSACTION_COORDINATOR,
+        *((QUOTA_MANAGER,) if has_shared_limits(image) else ()),
+    )
     return Faults(
         tuple(offline),
         tuple(under_min_isr),

@@ -134,7 +134,7 @@ class Gateway:
         limits = ConnectionLimits(shares.connections, ConnectionConfigs(config.connection_configs, config.listener_name))
         slices = QuotaSlices(now())
         self._quotas = ClientQuotas(slices, self.meters, now)
-        self._quota_manager = QuotaManager(slices, hello, identity.host_id, transport)
+        self._quota_manager = QuotaManager(slices, hello, identity.host_id, transport, die)
         self._quotas.on_need = self._quota_manager.wake
         self.connections = Connections(config, self, self.data_path, self.meters, limits, self._quotas)
         self.connection_views = ConnectionViews(self.connections)
@@ -285,7 +285,7 @@ class Gateway:
         self._coordinators.follow(new)
         self._transaction_coordinators.follow(new)
         if self._quotas.follow(new):
-            self.connections.unmute_all()
+            self.connections.look_at_mutes()
         self._quota_manager.follow(new)
         self.data_path.delayed_requests.retry_all()
         if self._started:

@@ -4,7 +4,15 @@ import pytest
 
 from libs.rpc.contracts.quotas import GRANT_S, Ask, Entity, Grant, Need
 from services.gateway.core.quota_slice import CREDIT_S
-from services.gateway.core.quota_slices import ANSWER_S_MAX, ASK_EVERY_S, CALL_EVERY_S, LOOKED_AT_MAX, UNUSED_S, QuotaSlices
+from services.gateway.core.quota_slices import (
+    ANSWER_S_MAX,
+    ASK_EVERY_S,
+    CALL_EVERY_S,
+    LOOKED_AT_MAX,
+    SLICES_MAX,
+    UNUSED_S,
+    QuotaSlices,
+)
 
 RATE = 100.0
 TENANT: Entity = (0, "tenant", "")
@@ -80,7 +88,8 @@ def test_tokens_are_gone_a_grant_s_life_after_they_were_asked_for() -> None:
     those.spend(TENANT, RATE, 0.0, 0.0)
     granted(those, 10.0, 0.0)
     assert those.spend(TENANT, RATE, 1.0, GRANT_S) == 0.0
-    assert those.spend(TENANT, RATE, 20.0, GRANT_S + 0.01) == pytest.approx(0.2 - CREDIT_S, rel=0.01)
+    those.spend(TENANT, RATE, 20.0, GRANT_S + 0.01)
+    assert those.owed_s(TENANT) == pytest.approx(0.2, rel=0.01)
 
 
 def test_asks_are_apart_and_one_at_a_time() -> None:
@@ -99,7 +108,7 @@ def test_an_answer_that_comes_late_counts_for_nothing() -> None:
     second = asked(those, ANSWER_S_MAX)
     assert (second.number, second.confirmed) == (late.number + 1, 0)
     those.answered(late, [Grant(50.0, 0.0)], ANSWER_S_MAX)
-    assert those.wait_s(TENANT, ANSWER_S_MAX) == pytest.approx(0.5 - CREDIT_S, rel=0.01)
+    assert those.owed_s(TENANT) == pytest.approx(0.5, rel=0.01)
 
 
 def test_an_ask_that_failed_is_asked_again_soon() -> None:
@@ -124,7 +133,7 @@ def test_alone_a_gateway_spends_its_part_of_the_limit() -> None:
     assert not those.is_alone(GRANT_S)
     assert those.wait_s(TENANT, GRANT_S) == pytest.approx(0.3 - CREDIT_S)
     assert those.is_alone(GRANT_S + 0.4)
-    assert those.wait_s(TENANT, GRANT_S + 0.4) == pytest.approx(0.2 - CREDIT_S)  # 25 a second repaid 10 of 30
+    assert those.wait_s(TENANT, GRANT_S + 0.4) == pytest.approx(4 * 0.2 - CREDIT_S)  # 25 a second repaid 10 of 30
     assert those.wait_s(TENANT, GRANT_S + 9.0) == 0.0
     assert those.spend(TENANT, RATE, 2.5, GRANT_S + 9.0) == 0.0  # a tenth of a second of its part is in hand
     assert those.spend(TENANT, RATE, 10.0, GRANT_S + 9.0) == 0.0  # and the credit
@@ -157,7 +166,7 @@ def test_entities_without_a_limit_are_forgotten_and_those_with_another_one_take_
     those = slices()
     for entity in (TENANT, OWES):
         those.spend(entity, RATE, 50.0, 0.0)
-    those.keep_limited({OWES: RATE / 10}.get)
+    those.follow({OWES: RATE / 10}.get)
     assert those.wait_s(TENANT, 0.0) == 0.0
     assert those.wait_s(OWES, 0.0) == pytest.approx(5.0 - CREDIT_S)
 
@@ -168,7 +177,7 @@ def test_a_debt_within_the_credit_is_paid_and_not_waited_for() -> None:
     assert asked(those, 0.0).needs == (Need(TENANT, 10.0, 10.0, 0.0),)
 
 
-def test_one_ask_looks_at_so_many_slices_and_the_next_at_others() -> None:
+def test_one_ask_tells_of_so_many_in_need_and_the_next_of_others() -> None:
     those = slices()
     names = [str(number) for number in range(LOOKED_AT_MAX + 1)]
     for name in names:
@@ -177,3 +186,29 @@ def test_one_ask_looks_at_so_many_slices_and_the_next_at_others() -> None:
     assert [need.entity[1] for need in first.needs] == names[:-1]
     those.failed(first)
     assert [need.entity[1] for need in asked(those, ASK_EVERY_S).needs] == [names[-1], *names[:-2]]
+
+
+def test_who_is_in_need_is_told_in_each_ask_however_many_are_not() -> None:
+    those = slices()
+    for number in range(3 * LOOKED_AT_MAX):
+        those.spend((0, str(number), ""), RATE, 0.0, 0.0)
+    for round_ in range(3):
+        ask = asked(those, round_ * ASK_EVERY_S)
+        those.answered(ask, [Grant(need.wanted) for need in ask.needs], round_ * ASK_EVERY_S)
+    those.spend(TENANT, RATE, 50.0, 3 * ASK_EVERY_S)
+    for round_ in range(3, 8):
+        ask = asked(those, round_ * ASK_EVERY_S)
+        assert TENANT in [need.entity for need in ask.needs]
+        those.failed(ask)
+
+
+def test_no_more_entities_are_known_than_may_be() -> None:
+    those = slices()
+    for number in range(SLICES_MAX + 10):
+        those.spend((0, str(number), ""), RATE, 1e6, 0.0)
+    assert len(those) == SLICES_MAX
+
+
+def test_alone_a_debt_takes_as_long_as_this_gateways_part_pays_it() -> None:
+    those = slices(gateways=4)
+    assert those.spend(TENANT, RATE, 30.0, GRANT_S) == pytest.approx(4 * 0.3 - CREDIT_S)

@@ -57,7 +57,7 @@ long is closed as `no-room`."""
 
 MUTED: Final = 4
 """A hold on the input: the client is over a quota. A timer ends it, or a change of quotas. No timeout of the client's runs
-meanwhile, and it has no part of the budget for requests but those that it has read."""
+meanwhile, and it waits for no room. What it has sent of a frame takes its part of the budget."""
 
 
 class Fact(Enum):
@@ -290,7 +290,7 @@ def broken_invariant(state: ConnectionPhase, now: Moment) -> str:
             "the budget admits what it holds back": now.waits_for_room is (held & NO_ROOM != 0),
             "an answer ends congestion": not held & CONGESTED or outstanding or now.unsent > 0,
             "a timer ends a mute": now.mute_ends is (held & MUTED != 0),
-            "a muted connection has no room for a frame": not held & MUTED or (not now.room and not now.waits_for_room),
+            "a muted connection waits for no room": not held & MUTED or not now.waits_for_room,
             "a request waits for another one, for answers to be read, or for a mute to end": not now.waiting
             or now.running
             or now.unsent > 0

@@ -53,11 +53,13 @@ class ConnectionTimeouts:
             return found
         if self.no_room_since:
             return self._check_room(now)
-        if self.half_frame_since and not is_paused and not is_muted:
+        if is_muted:
+            return None
+        if self.half_frame_since and not is_paused:
             return self._check_half_frame(now, half_frame)
         return ("idle", "") if now - idle_since > self._limits.idle_s_max else None
 
-    def overdue_since(self, half_frame: int, waiting_since: float, running_since: float, *, is_muted: bool = False) -> float:
+    def overdue_since(self, half_frame: int, waiting_since: float, running_since: float) -> float:
         """The earliest time from which this connection may be closed for the room that others wait for. Infinite: never.
 
         `half_frame`: the bytes of the incomplete frame that have arrived. Times 0.0: no request waits behind another one, or none
@@ -65,7 +67,7 @@ class ConnectionTimeouts:
         """
         crowded_s_max = self._limits.crowded_s_max
         times = []
-        if self.half_frame_since and not self.no_room_since and not is_muted:
+        if self.half_frame_since and not self.no_room_since:
             times.append(self.half_frame_since + crowded_s_max + half_frame / CROWDED_BYTES_PER_SECOND)
         if waiting_since:
             times.append(waiting_since + crowded_s_max)

@@ -19,12 +19,14 @@ RETURN_S: Final = 0.2
 class QuotaSlice:
     """The slice of one entity at this gateway. Times are seconds of one clock that never goes back."""
 
-    __slots__ = ("_entity", "_filled_at", "_granted_until", "owed_elsewhere", "rate", "tokens", "used_at")
+    __slots__ = ("_entity", "_filled_at", "_granted_until", "generation", "owed_elsewhere", "rate", "tokens", "used_at")
 
     def __init__(self, entity: Entity, rate: float, now: float) -> None:
         """`rate`: the entity's limit in the whole cluster, in tokens a second."""
         self._entity = entity
         self.rate = rate
+        self.generation = 0
+        """The limits by which `rate` is right."""
         self.tokens = 0.0
         self.owed_elsewhere = 0.0
         """What the entity owes at other gateways, by the manager's last answer."""
@@ -32,19 +34,22 @@ class QuotaSlice:
         self._granted_until = now
         self._filled_at = now
 
-    def spend(self, tokens: float, now: float) -> float:
-        """Takes tokens, into debt if need be. Returns `wait_s`."""
+    def spend(self, tokens: float, now: float) -> None:
+        """Takes tokens, into debt if need be."""
         self._drop_old(now)
         self.used_at = now
         self.tokens -= tokens
-        return self.wait_s(now)
 
-    def wait_s(self, now: float) -> float:
-        """The seconds until the debt will be paid down to the credit, if nobody spends meanwhile. 0.0: it is."""
+    def wait_s(self, now: float, gateways_alone: int = 1) -> float:
+        """The seconds until the debt will be paid down to the credit, if nobody spends meanwhile. 0.0: it is.
+
+        `gateways_alone`: the number of gateways, while each pays its own debt at rate / N, and nobody knows of the others'.
+        """
         self._drop_old(now)
         if self.tokens >= 0.0:
             return 0.0
-        return max(0.0, (self.owed_elsewhere - self.tokens) / self.rate - CREDIT_S)
+        owed = self.owed_elsewhere - self.tokens if gateways_alone == 1 else -self.tokens * gateways_alone
+        return max(0.0, owed / self.rate - CREDIT_S)
 
     @property
     def is_in_need(self) -> bool:

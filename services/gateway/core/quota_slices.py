@@ -20,6 +20,8 @@ ANSWER_S_MAX: Final = 0.3
 LOOKED_AT_MAX: Final = 1_000
 """The slices that one ask looks at, those first that were not looked at for longest. Clients choose their ids, and so their
 number."""
+SLICES_MAX: Final = 100_000
+"""The entities that are known at a time. Beyond them the one that was not looked at for longest is forgotten, with its debt."""
 UNUSED_S: Final = 10.0
 """The time after which the slice of an entity that nobody used is forgotten, unless it is in debt."""
 
@@ -31,8 +33,10 @@ class QuotaSlices:
         self.gateways = gateways
         self._slices: OrderedDict[Entity, QuotaSlice] = OrderedDict()
         self._number = self._confirmed = 0
-        self.in_need = False
-        """An entity has spent below half of its slice since the last ask."""
+        self._in_need: OrderedDict[Entity, None] = OrderedDict()
+        """In the order in which they are asked for."""
+        self._generation = 0
+        self._rate_of: Callable[[Entity], float | None] = lambda _: None
         self._asked: Ask | None = None
         self._asked_at = now - CALL_EVERY_S
         self._heard_until = now
@@ -43,22 +47,45 @@ class QuotaSlices:
 
     def spend(self, entity: Entity, rate: float, tokens: float, now: float) -> float:
         """Takes tokens of an entity with that limit. Returns the seconds that its clients must wait."""
-        found = self._slices.get(entity)
+        found = self._current(entity)
         if found is None:
             found = self._slices[entity] = QuotaSlice(entity, rate, now)
+            found.generation = self._generation
+            if len(self._slices) > SLICES_MAX:
+                self._slices.popitem(last=False)
         found.rate = rate
         found.fill_alone(self.gateways, self._heard_until, now)
-        wait_s = found.spend(tokens, now)
-        self.in_need = self.in_need or found.is_in_need
-        return wait_s
+        found.spend(tokens, now)
+        if found.is_in_need:
+            self._in_need[entity] = None
+        return self._wait_s(found, now)
 
     def wait_s(self, entity: Entity, now: float) -> float:
         """The seconds that an entity's clients must wait, for its debt to be paid."""
-        found = self._slices.get(entity)
+        found = self._current(entity)
         if found is None:
             return 0.0
         found.fill_alone(self.gateways, self._heard_until, now)
-        return found.wait_s(now)
+        return self._wait_s(found, now)
+
+    def _wait_s(self, found: QuotaSlice, now: float) -> float:
+        return found.wait_s(now, self.gateways if now > self._heard_until else 1)
+
+    def _current(self, entity: Entity) -> QuotaSlice | None:
+        """The slice of an entity, with its limit of today. None: it has none."""
+        found = self._slices.get(entity)
+        if found is not None and found.generation != self._generation:
+            rate = self._rate_of(entity)
+            if rate is None:
+                self._slices.pop(entity, None)
+                return None
+            found.rate, found.generation = rate, self._generation
+        return found
+
+    @property
+    def in_need(self) -> bool:
+        """An entity has less than half of its slice, and the next ask will tell so."""
+        return bool(self._in_need)
 
     def owed_s(self, entity: Entity) -> float:
         """The debt of an entity, here and as far as known elsewhere, in seconds of its rate. 0.0: nothing is owed here."""
@@ -77,7 +104,6 @@ class QuotaSlices:
         needs = tuple(self._needs(now))
         if not needs and now - self._asked_at < CALL_EVERY_S:
             return None
-        self.in_need = False
         self._number += 1
         self._asked_at = now
         self._asked = Ask(self._number, self._confirmed, needs)
@@ -97,6 +123,8 @@ class QuotaSlices:
             found = self._slices.get(need.entity)
             if found is not None and grant.limited:
                 found.granted(grant.tokens, grant.owed_elsewhere, self._asked_at)
+                if not found.is_in_need:
+                    self._in_need.pop(need.entity, None)
 
     def failed(self, ask: Ask) -> None:
         """No answer will come."""
@@ -107,21 +135,33 @@ class QuotaSlices:
         """How many entities have a slice, and whether this gateway hears the quota manager."""
         return {"entities": len(self._slices), "gateways": self.gateways, "alone": bool(self._slices) and self.is_alone(now)}
 
-    def keep_limited(self, rate_of: Callable[[Entity], float | None]) -> None:
-        """Forgets entities that have no limit any more, and takes the new limits of the others."""
-        for entity, found in list(self._slices.items()):
-            rate = rate_of(entity)
-            if rate is None:
-                del self._slices[entity]
-            else:
-                found.rate = rate
+    def follow(self, rate_of: Callable[[Entity], float | None]) -> None:
+        """The limits have changed: entities without one are forgotten, and the others take theirs, when they are looked at."""
+        self._rate_of = rate_of
+        self._generation += 1
 
     def _needs(self, now: float) -> Iterator[Need]:
-        for _ in range(min(LOOKED_AT_MAX, len(self._slices))):
-            entity, found = self._slices.popitem(last=False)
+        """Those of entities in need, in turn. Then other slices are looked at, in turn, for what goes back or is forgotten."""
+        asked: set[Entity] = set()
+        for _ in range(min(LOOKED_AT_MAX, len(self._in_need))):
+            entity, _none = self._in_need.popitem(last=False)
+            found = self._current(entity)
+            if found is None:
+                continue
             need = found.take_need(now)
             if need is not None:
+                asked.add(entity)
+                yield need
+                self._in_need[entity] = None
+        for _ in range(min(LOOKED_AT_MAX - len(asked), len(self._slices))):
+            entity, found = next(iter(self._slices.items()))
+            self._slices.move_to_end(entity)
+            if entity in asked or self._current(entity) is None:
+                continue
+            need = found.take_need(now)
+            if need is not None:
+                if found.is_in_need:
+                    self._in_need[entity] = None
                 yield need
             elif now - found.used_at > UNUSED_S:
-                continue
-            self._slices[entity] = found
+                del self._slices[entity]

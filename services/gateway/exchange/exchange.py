@@ -4,6 +4,7 @@ connection."""
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from libs.cluster.client_quotas import FETCH
 from libs.lean_dataclass import dataclass
 from services.gateway.core.addresses import Addresses
 from services.gateway.core.produced_partitions import ProducedPartitions
@@ -123,6 +124,12 @@ class Exchange(Turn):
         self.sent_at = 0.0
         self.on_hang_up: Callable[[], object] | None = None
         self.quota_use: QuotaUse | None = None
+
+    def fetch_bytes_max(self, bytes_max: int) -> int:
+        """The bytes that an answer to a Fetch may have: `bytes_max`, and a second of the client's quota at most. So no client
+        gets more at once than it can pay for soon. KIP-74's first batch comes whole."""
+        limit = self.quota_use.limits[FETCH] if self.quota_use is not None else None
+        return bytes_max if limit is None or limit.rate >= bytes_max else max(1, int(limit.rate))
 
     def context(self) -> RequestContext:
         connection = self.connection

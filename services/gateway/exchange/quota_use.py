@@ -27,10 +27,11 @@ class Throttle(NamedTuple):
 class QuotaUse:
     """Exists for a request whose client has a limit, or whose answer tells it to wait."""
 
-    __slots__ = ("limits", "throttle_time_ms", "working_since")
+    __slots__ = ("generation", "limits", "throttle_time_ms", "working_since")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, generation: int = -1) -> None:
         self.limits = limits
+        self.generation = generation
         self.working_since = 0.0
         """Since when, by `perf_counter`, the event loop works for it, where that is a quota. 0.0: it does not."""
         self.throttle_time_ms = 0

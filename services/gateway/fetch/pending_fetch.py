@@ -114,13 +114,13 @@ class PendingFetch:
         # Kafka answers at once when any partition has an error.
         wait = len(requested) == len(self._plan.results)
         max_wait_ms = self._left_ms() if wait else 0
-        max_bytes = min(request.max_bytes, self._data_path.config.fetch_bytes_max)
+        max_bytes = min(request.max_bytes, self._exchange.fetch_bytes_max(self._data_path.config.fetch_bytes_max))
         inline = self._inline or not node.same_host
         if inline:
             max_bytes = min(max_bytes, self._data_path.answers.inline_bytes_max())
         body = [
             max_wait_ms,
-            request.min_bytes,
+            min(request.min_bytes, max_bytes),
             max_bytes,
             request.isolation_level,
             [of_partition for _, of_partition in requested],

@@ -341,18 +341,24 @@ class Connection:
         self._carry_out(self._phase.free(NO_ROOM))
 
     def mute(self, throttle: Throttle) -> None:
-        """Reads no further request for so long, and longer if its entity owes something then. An incomplete one gives its room in
-        the budget back."""
+        """Reads no further request for so long, and longer if its entity owes something then. It waits for no room meanwhile. An
+        incomplete request keeps the room that it has, since its bytes take memory."""
         if self._phase.ended:
             return
         if self._mute is None:
             self._mute = Mute(self._connections.quotas, self.unmute)
         if self._mute.begin(throttle):
             self._carry_out(self._phase.hold(MUTED))
-            self._requests.withdraw(self)
-            self._timeouts.no_room_since = 0.0
-            self._carry_out(self._phase.free(NO_ROOM))
-            self._connections.room_freed()
+            if self._phase.held & NO_ROOM:
+                self._requests.withdraw(self)
+                self._timeouts.no_room_since = 0.0
+                self._carry_out(self._phase.free(NO_ROOM))
+                self._connections.room_freed()
+
+    def look_at_mute(self) -> None:
+        """Reads on, if limits have changed and its entity owes nothing any more."""
+        if self._mute is not None:
+            self._mute.look()
 
     def postpone(self, exchange: Exchange, throttle: Throttle) -> None:
         """Begins a request after a mute, and no other before it."""
@@ -478,7 +484,6 @@ class Connection:
             self._reader.pending,
             waiting.received_at if waiting is not None else 0.0,
             running.received_at if running is not None else 0.0,
-            is_muted=self.is_muted,
         )
 
     def is_unused(self, since: float) -> bool:

@@ -112,10 +112,10 @@ class Connections:
     def __iter__(self) -> Iterator[Connection]:
         return iter(self._open)
 
-    def unmute_all(self) -> None:
-        """Reads on all muted connections: quotas have changed. Who is still over one is muted after the next answer."""
+    def look_at_mutes(self) -> None:
+        """Reads on muted connections that owe nothing any more: quotas have changed."""
         for connection in list(self._open):
-            connection.unmute()
+            connection.look_at_mute()
 
     def follow(self, image: ClusterImage) -> None:
         """Brings the limits of a new image. Connections beyond a lowered one are closed by the next sweeps."""

@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from libs.cluster.client_quotas import Entity
 from services.gateway.exchange.quota_use import Throttle
 from services.gateway.requests.client_quotas import ClientQuotas
+
+FIRST_LOOK_S: Final = 0.1
+"""A client that was silent may find its debt paid so soon: the manager has kept tokens for it."""
 
 
 class Mute:
@@ -36,8 +40,17 @@ class Mute:
         if self._timer is not None:
             return False
         self._since = now
-        self._timer = self._loop.call_at(self.until, self._look)
+        self._timer = self._loop.call_at(min(self.until, now + FIRST_LOOK_S), self._look_early)
         return True
+
+    def look(self) -> None:
+        """Ends it if nothing is owed any more: limits have changed, or tokens have come."""
+        if self._timer is not None and self.entity is not None and self._quotas.longer(self.entity) is None:
+            self._on_end()
+
+    def _look_early(self) -> None:
+        self._timer = self._loop.call_at(self.until, self._look)
+        self.look()
 
     def end(self) -> bool:
         """Ends it. Returns whether there was one."""

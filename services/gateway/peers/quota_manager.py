@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from libs.cluster.client_quotas import has_shared_limits
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GATEWAY, QUOTA_MANAGER
 from libs.cluster.shard_owners import Owner
@@ -32,7 +33,16 @@ ROUNDING: Final = 1.000001
 class QuotaManager:
     """The asks of one gateway. Call `follow` with each image, and `close` at the end."""
 
-    def __init__(self, slices: QuotaSlices, hello: Callable[[], Hello], host_id: str, transport: Transport) -> None:
+    def __init__(
+        self,
+        slices: QuotaSlices,
+        hello: Callable[[], Hello],
+        host_id: str,
+        transport: Transport,
+        die: Callable[[BaseException], None],
+    ) -> None:
+        """`die` ends the process, after an unexpected failure."""
+        self._die = die
         self._slices = slices
         self._clients = MemberClients(QUOTA_MANAGER, hello, host_id, transport)
         self._loop = asyncio.get_running_loop()
@@ -50,11 +60,17 @@ class QuotaManager:
         elected = image.quota_manager
         self._elected = Owner(elected.node_id, elected.incarnation) if elected is not None else None
         self._slices.gateways = max(1, len(image.members(GATEWAY)))
-        if image.client_quotas and self._task is None:
+        is_limited = has_shared_limits(image)
+        if is_limited and self._task is None:
             self._task = self._loop.create_task(self._ask_on(), name="asks for quotas")
-        elif not image.client_quotas and self._task is not None:
+            self._task.add_done_callback(self._ended)
+        elif not is_limited and self._task is not None:
             self._task.cancel()
             self._task = None
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._die(error)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -75,7 +91,7 @@ class QuotaManager:
                 else:
                     slices.answered(ask, granted.grants, self._loop.time())
             await asyncio.sleep(ASK_EVERY_S)
-            if ask is None or not ask.needs:
+            if not self._slices.in_need:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CALL_EVERY_S - ASK_EVERY_S):
                         await in_need.wait()

@@ -21,6 +21,7 @@ from libs.cluster.client_quotas import (
     Entity,
     Limit,
     client_limits,
+    has_shared_limits,
     rate_of,
 )
 from libs.cluster.image import ClusterImage
@@ -62,9 +63,9 @@ class ClientQuotas:
         before, self._image = self._image, image
         if before is not None and before.client_quotas is image.client_quotas:
             return False
-        self.configured = bool(image.client_quotas)
+        self.configured = has_shared_limits(image)
         self.generation += 1
-        self.slices.keep_limited(lambda entity: rate_of(image, entity))
+        self.slices.follow(lambda entity: rate_of(image, entity))
         return True
 
     def begin(self, exchange: Exchange, size: int, since: float) -> bool:
@@ -80,7 +81,7 @@ class ClientQuotas:
         limits = kept.limits
         if limits is UNLIMITED:
             return True
-        before, use = exchange.quota_use, QuotaUse(limits)
+        before, use = exchange.quota_use, QuotaUse(limits, self.generation)
         exchange.quota_use = use
         if exchange.api_key == ApiKey.PRODUCE and (produce := limits[PRODUCE]) is not None:
             now = self._now()
@@ -142,7 +143,10 @@ class ClientQuotas:
         """Counts an answer. Returns how long its connection is muted after it. None: it is not."""
         use, now = exchange.quota_use, self._now()
         assert use is not None, "only limited requests are throttled"
+        if use.generation != self.generation and use.limits is not UNLIMITED:
+            use.limits, use.generation = self._limits_of(exchange.client_id).limits, self.generation
         self._count_time(use, now)
+        use.working_since = 0.0  # sending is not counted, and those that begin then count their own time
         if exchange.api_key == ApiKey.FETCH and (fetch := use.limits[FETCH]) is not None:
             self._spend(fetch, size_of(answer), now)
         wait_s, entity = use.throttle_time_ms / 1000, None
@@ -207,9 +211,9 @@ def telling(exchange: Exchange, answer: Answer, throttle_time_ms: int) -> Answer
     return told if isinstance(answer, (bytes, bytearray)) else [told, *answer[1:]]
 
 
-async def timed(coroutine: Coroutine[Any, Any, None], quotas: ClientQuotas, exchange: Exchange) -> None:
+async def timed(handling: Callable[[], Coroutine[Any, Any, None]], quotas: ClientQuotas, exchange: Exchange) -> None:
     """Awaits the handler of a request, and counts the time of each of its steps."""
-    await _Steps(coroutine, quotas, exchange)
+    await _Steps(handling(), quotas, exchange)
 
 
 class _Steps:

@@ -121,9 +121,10 @@ class Gate:
         reader.expect_end()
 
         def by_handler() -> None:
-            handling = self._handle(served, exchange, request)
             if self._quotas.counts_time(exchange):
-                handling = timed(handling, self._quotas, exchange)
+                handling = timed(lambda: self._handle(served, exchange, request), self._quotas, exchange)
+            else:
+                handling = self._handle(served, exchange, request)
             task = self._loop.create_task(handling)
             exchange.on_hang_up = task.cancel
 

@@ -49,7 +49,7 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, topi
     batch = find_batch(_files(known_layout, slot, opened), offset)
     _release(opened[1:])
     if batch is not None:
-        limit = min(request.max_bytes, partition.max_bytes, config.fetch_bytes_max)
+        limit = min(request.max_bytes, partition.max_bytes, exchange.fetch_bytes_max(config.fetch_bytes_max))
         length = min(limit, segment.readable_to - batch.position)
         # The answer needs one whole batch, and as many bytes as the client waits for.
         if length >= max(batch.size, min(request.min_bytes, limit)):

@@ -75,8 +75,8 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, topi
         return False
     request = template.request
     config = data_path.config
-    limit = min(request.max_bytes, request.topics[0].partitions[0].max_bytes, config.fetch_bytes_max)
-    length = readable_bytes(sequential_read, limit, request.min_bytes)
+    limit = min(request.max_bytes, request.topics[0].partitions[0].max_bytes, exchange.fetch_bytes_max(config.fetch_bytes_max))
+    length = readable_bytes(sequential_read, limit, min(request.min_bytes, limit))
     file = data_path.files.pinned((sequential_read.route.leader, sequential_read.incarnation, sequential_read.file_id))
     if file is None:
         return False

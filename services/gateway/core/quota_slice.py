@@ -43,12 +43,12 @@ class QuotaSlice:
     def wait_s(self, now: float, gateways_alone: int = 1) -> float:
         """The seconds until the debt will be paid down to the credit, if nobody spends meanwhile. 0.0: it is.
 
-        `gateways_alone`: the number of gateways, while each pays its own debt at rate / N, and nobody knows of the others'.
+        `gateways_alone`: the number of gateways, while this one pays its debt at rate / N.
         """
         self._drop_old(now)
         if self.tokens >= 0.0:
             return 0.0
-        owed = self.owed_elsewhere - self.tokens if gateways_alone == 1 else -self.tokens * gateways_alone
+        owed = max(self.owed_elsewhere - self.tokens, -self.tokens * gateways_alone)
         return max(0.0, owed / self.rate - CREDIT_S)
 
     @property

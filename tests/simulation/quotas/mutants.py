@@ -36,9 +36,7 @@ MUTANTS = {
     "a gateway alone spends the whole limit": Mutant(QuotaSlice.fill_alone, "self.rate / gateways", "self.rate"),
     "the number of gateways is not followed": Mutant(QuotaManager.follow, "max(1, len(image.members(GATEWAY)))", "1"),
     "a gateway that was alone stays so": Mutant(QuotaSlices.answered, "self._heard_until = self._asked_at + GRANT_S", "pass"),
-    "a shortcut goes around the gate": Mutant(
-        Gate.begin, "if began_at and not quotas.begin(", "if began_at and match is None and not quotas.begin("
-    ),
+    "a shortcut goes around the gate": Mutant(Gate.begin, "if not quotas.begin(", "if match is None and not quotas.begin("),
     "the bytes of a Fetch do not count": Mutant(
         ClientQuotas.throttle, "exchange.api_key == ApiKey.FETCH", "exchange.api_key < 0"
     ),
@@ -46,8 +44,10 @@ MUTANTS = {
     "a mute ends before the debt is paid": Mutant(
         Mute._look, "self._quotas.longer(self.entity) if self.entity is not None else None", "None"
     ),
-    "a mute has no end": Mutant(Mute.begin, "self._loop.call_at(self.until, self._look)", "self._loop.call_at(self.until, int)"),
-    "a quota that is removed still mutes": Mutant(Gateway._follow, "self.connections.unmute_all()", "pass"),
+    "a mute has no end": Mutant(
+        Mute._look_early, "self._loop.call_at(self.until, self._look)", "self._loop.call_at(self.until, int)"
+    ),
+    "a quota that is removed still mutes": Mutant(Gateway._follow, "self.connections.look_at_mutes()", "pass"),
     "the connection of a mute that ended is not read": Mutant(
         Connection.unmute, "self._carry_out(self._phase.free(MUTED))", "self._phase.held &= ~MUTED"
     ),

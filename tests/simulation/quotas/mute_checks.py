@@ -1,8 +1,12 @@
-"""Who is muted at one gateway: nobody is read again while his entity owes something, and nobody stays muted without a quota."""
+"""Who is muted at one gateway: nobody is read again while his entity owes something, and nobody stays muted without a quota.
+
+Requests that waited for a debt begin when it is paid, in the same turn in which others are read again. So a debt counts that was
+there before the turn, too.
+"""
 
 from typing import Final
 
-from libs.cluster.client_quotas import rate_of
+from libs.cluster.client_quotas import Entity, rate_of
 from services.gateway.net.connection import Connection
 from services.gateway.service import Gateway
 from tests.simulation.cluster.loop import Life
@@ -19,6 +23,7 @@ class MuteChecks:
     def __init__(self, world: World, life: Life, gateway: Gateway) -> None:
         self._world, self._life, self._gateway = world, life, gateway
         self._muted: set[Connection] = set()
+        self._owed_before: dict[Entity, float] = {}
         self._generation = -1
 
     def broken(self) -> str:
@@ -39,9 +44,12 @@ class MuteChecks:
                 self._muted.discard(connection)
                 if same and not stream.closing and (owed_s := self._owed_s(connection)) > CREDIT_S + SLACK_S:
                     return f"the connection of {connection.peer} is read again, and its entity owes {owed_s:.3f} s"
+        entities = {connection.muted_for for connection in self._muted}
+        self._owed_before = {entity: connections.quotas.slices.owed_s(entity) for entity in entities if entity is not None}
         return ""
 
     def _owed_s(self, connection: Connection) -> float:
-        """In seconds of the rate, of the entity that owes most."""
-        slices = self._gateway.connections.quotas.slices
-        return max((slices.owed_s(limit.entity) for limit in connection.kept_limits.limits if limit is not None), default=0.0)
+        """In seconds of the rate, now and before this turn, of the entity that owes most."""
+        slices, before = self._gateway.connections.quotas.slices, self._owed_before
+        entities = [limit.entity for limit in connection.kept_limits.limits if limit is not None]
+        return max((min(slices.owed_s(entity), before.get(entity, 0.0)) for entity in entities), default=0.0)

@@ -44,9 +44,7 @@ MUTANTS = {
     "a mute ends before the debt is paid": Mutant(
         Mute._look, "self._quotas.longer(self.entity) if self.entity is not None else None", "None"
     ),
-    "a mute has no end": Mutant(
-        Mute._look_early, "self._loop.call_at(self.until, self._look)", "self._loop.call_at(self.until, int)"
-    ),
+    "a mute has no end": Mutant(Mute.begin, "self._look_early)", "int)"),
     "a quota that is removed still mutes": Mutant(Gateway._follow, "self.connections.look_at_mutes()", "pass"),
     "the connection of a mute that ended is not read": Mutant(
         Connection.unmute, "self._carry_out(self._phase.free(MUTED))", "self._phase.held &= ~MUTED"

@@ -5,12 +5,16 @@ user is shared by all of that user's clients, and one of a client id by all user
 name by itself.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from libs.cluster.image import ClusterImage
 
 PRODUCE, FETCH, REQUEST, CONTROLLER_MUTATION, CONNECTION_CREATION = range(5)
 """The kinds of quotas."""
+
+SHARED: Final = (PRODUCE, FETCH, REQUEST)
+"""Those whose limits gateways share, by way of the quota manager."""
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 """Kafka's names of the parts of an entity."""
@@ -74,10 +78,10 @@ def client_limits(image: ClusterImage, user: str, client_id: str) -> Limits:
     return produce, fetch, request, mutation
 
 
-def has_shared_limits(image: ClusterImage) -> bool:
-    """Whether any quota of a kind exists that gateways share: PRODUCE, FETCH or REQUEST."""
-    shared = CLIENT_KEYS[: REQUEST + 1]
-    return any(key in values for values in image.client_quotas.values() for key in shared)
+def has_limits(image: ClusterImage, kinds: Sequence[int]) -> bool:
+    """Whether there is a quota of one of these kinds."""
+    keys = [CLIENT_KEYS[kind] for kind in kinds]
+    return any(key in values for values in image.client_quotas.values() for key in keys)
 
 
 def rate_of(image: ClusterImage, entity: Entity) -> float | None:

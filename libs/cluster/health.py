@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
-from libs.cluster.client_quotas import has_shared_limits
+from libs.cluster.client_quotas import SHARED, has_limits
 from libs.cluster.configs.resolve import MIN_IN_SYNC, default_min_in_sync, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.cluster.lost_directories import way_out
@@ -239,7 +239,7 @@ def _faults(image: ClusterImage) -> Faults:
         GATEWAY,
         GROUP_COORDINATOR,
         TRANSACTION_COORDINATOR,
-        *((QUOTA_MANAGER,) if has_shared_limits(image) else ()),
+        *((QUOTA_MANAGER,) if has_limits(image, SHARED) else ()),
     )
     return Faults(
         tuple(offline),

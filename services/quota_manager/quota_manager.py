@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from libs.cluster.client_quotas import has_shared_limits, rate_of
+from libs.cluster.client_quotas import SHARED, has_limits, rate_of
 from libs.cluster.election import Election, Leadership
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
@@ -125,7 +125,7 @@ class QuotaManager:
         if term is None:
             return {"registered": 0, "silent": 0}
         term.gateways.filled_s(self._now())
-        silent = term.gateways.silent if has_shared_limits(self.image) else 0
+        silent = term.gateways.silent if has_limits(self.image, SHARED) else 0
         return {"registered": len(term.gateways), "silent": silent}
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:

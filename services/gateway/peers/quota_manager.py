@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from libs.cluster.client_quotas import has_shared_limits
+from libs.cluster.client_quotas import SHARED, has_limits
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GATEWAY, QUOTA_MANAGER
 from libs.cluster.shard_owners import Owner
@@ -60,7 +60,7 @@ class QuotaManager:
         elected = image.quota_manager
         self._elected = Owner(elected.node_id, elected.incarnation) if elected is not None else None
         self._slices.gateways = max(1, len(image.members(GATEWAY)))
-        is_limited = has_shared_limits(image)
+        is_limited = has_limits(image, SHARED)
         if is_limited and self._task is None:
             self._task = self._loop.create_task(self._ask_on(), name="asks for quotas")
             self._task.add_done_callback(self._ended)

@@ -17,11 +17,12 @@ from libs.cluster.client_quotas import (
     FETCH,
     PRODUCE,
     REQUEST,
+    SHARED,
     UNLIMITED,
     Entity,
     Limit,
     client_limits,
-    has_shared_limits,
+    has_limits,
     rate_of,
 )
 from libs.cluster.image import ClusterImage
@@ -51,6 +52,8 @@ class ClientQuotas:
         self.slices = slices
         self.configured = False
         """Whether any client has a limit."""
+        self.limits_time = False
+        """Whether the time of any client's requests is limited."""
         self.generation = 0
         self._image: ClusterImage | None = None
         self.on_need: Callable[[], None] = lambda: None
@@ -63,13 +66,14 @@ class ClientQuotas:
         before, self._image = self._image, image
         if before is not None and before.client_quotas is image.client_quotas:
             return False
-        self.configured = has_shared_limits(image)
+        self.configured = has_limits(image, SHARED)
+        self.limits_time = has_limits(image, (REQUEST,))
         self.generation += 1
         self.slices.follow(lambda entity: rate_of(image, entity))
         return True
 
-    def begin(self, exchange: Exchange, size: int, since: float) -> bool:
-        """Counts a request of `size` bytes that begins, and that the loop works for `since` then.
+    def begin(self, exchange: Exchange, frame: memoryview, since: float) -> bool:
+        """Counts a request that begins, and that the loop works for `since` then.
 
         False: it does not begin. A Fetch over its quota is answered without records. The first Produce of a connection waits
         while its entity owes something: whoever connects anew for each request gains nothing. Both clients are muted.
@@ -89,11 +93,12 @@ class ClientQuotas:
             if owed_s >= MUTED_S_MIN:
                 throttle = Throttle(min(owed_s, MUTED_S_MAX), produce.entity)
                 if before is None and not connection.has_produced:
+                    exchange.frame = frame
                     connection.postpone(exchange, throttle)
                     return False
                 connection.mute(throttle)  # it has sent more requests before its answers
             connection.has_produced = True
-            self._spend(produce, size, now)
+            self._spend(produce, len(frame), now)
             if before is not None and (longer := self.longer(produce.entity)) is not None:
                 connection.mute(longer)  # it has waited, and owes something again
         elif (

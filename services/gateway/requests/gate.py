@@ -50,7 +50,7 @@ class Gate:
         frame, exchange.frame = exchange.frame, None
         assert frame is not None, "a request begins once"
         quotas = self._quotas
-        began_at = perf_counter() if quotas.configured else 0.0
+        began_at = perf_counter() if quotas.limits_time else 0.0
         try:
             shortcut, match = exchange.connection.shortcuts.by_api.get(exchange.api_key), None
             if shortcut is not None:
@@ -65,11 +65,11 @@ class Gate:
             elif (parsed := self._read_header(exchange, frame)) is None:
                 return
             # The gate: API, version and client are known, and nothing has begun. Refusals stand here.
-            if began_at:
-                exchange.frame = frame
-                if not quotas.begin(exchange, len(frame), began_at):
+            if quotas.configured:
+                kept = exchange.connection.kept_limits
+                is_current = kept.generation == quotas.generation and kept.client_id == exchange.client_id
+                if not (is_current and kept.limits is UNLIMITED) and not quotas.begin(exchange, frame, began_at):
                     return
-                exchange.frame = None
             if shortcut is not None:
                 if match is not None:
                     if shortcut.begin(exchange, match):

@@ -36,7 +36,7 @@ MUTANTS = {
     "a gateway alone spends the whole limit": Mutant(QuotaSlice.fill_alone, "self.rate / gateways", "self.rate"),
     "the number of gateways is not followed": Mutant(QuotaManager.follow, "max(1, len(image.members(GATEWAY)))", "1"),
     "a gateway that was alone stays so": Mutant(QuotaSlices.answered, "self._heard_until = self._asked_at + GRANT_S", "pass"),
-    "a shortcut goes around the gate": Mutant(Gate.begin, "if not quotas.begin(", "if match is None and not quotas.begin("),
+    "a shortcut goes around the gate": Mutant(Gate.begin, "if quotas.configured:", "if quotas.configured and match is None:"),
     "the bytes of a Fetch do not count": Mutant(
         ClientQuotas.throttle, "exchange.api_key == ApiKey.FETCH", "exchange.api_key < 0"
     ),

@@ -8,6 +8,7 @@ from services.gateway.core.quota_slices import (
     ANSWER_S_MAX,
     ASK_EVERY_S,
     CALL_EVERY_S,
+    LOCAL,
     LOOKED_AT_MAX,
     SLICES_MAX,
     UNUSED_S,
@@ -200,6 +201,21 @@ def test_who_is_in_need_is_told_in_each_ask_however_many_are_not() -> None:
         ask = asked(those, now)
         assert TENANT in [need.entity for need in ask.needs]
         those.failed(ask)
+
+
+def test_the_more_are_in_need_the_more_each_asks_for() -> None:
+    those = slices()
+    for number in range(4 * LOOKED_AT_MAX):
+        those.spend((0, str(number), ""), RATE, 20.0, 0.0)
+    assert {need.wanted for need in asked(those, 0.0).needs} == {5 * 10.0}
+
+
+def test_nobody_is_asked_about_an_entity_that_only_this_gateway_knows() -> None:
+    those, local = slices(gateways=4), (0, "", LOCAL + "long")
+    assert those.spend(local, RATE, 30.0, 0.0) == pytest.approx(4 * 0.3 - CREDIT_S)
+    those.answered(asked(those, 0.0), [], 0.0)
+    assert asked(those, 0.4).needs == ()
+    assert those.wait_s(local, 0.4) == pytest.approx(4 * 0.2 - CREDIT_S)
 
 
 def test_no_more_entities_are_known_than_may_be() -> None:

@@ -223,6 +223,30 @@ async def test_one_connection_may_speak_for_several_clients(rig: Rig) -> None:
     assert await produced(client) == LONGEST_MS
 
 
+async def test_a_limit_of_time_mutes_for_a_second_at_most(rig: Rig) -> None:
+    """Members of groups send heartbeats, and whoever set it too low can remove it."""
+    gateway = await rig.start()
+    await limit(rig, gateway, WORKED)
+    client = await rig.client(1)
+    for _ in range(2):
+        client.ask(int(ApiKey.METADATA), 3, b"\0\0\0\0", client_id=LIMITED)
+        _, reader = await client.answer()
+        assert reader.int32() == 1000
+        assert muted(gateway) == [True]
+
+
+async def test_a_client_id_that_is_too_long_is_limited_here_alone(rig: Rig) -> None:
+    gateway = await rig.start()
+    name = b"x" * 300
+    await limit(rig, gateway, PRODUCED, client_id=name)
+    assert await produced(await rig.client(1), client_id=name) == LONGEST_MS
+    slices = gateway.connections.quotas.slices
+    ask = slices.next_ask(gateway.data_path.now() + 1.0)
+    assert (len(slices), ask is None or ask.needs) == (1, ())
+    await unlimit(rig, gateway, name)
+    assert (muted(gateway), len(slices)) == ([False], 0)
+
+
 @pytest.mark.parametrize("other", [False, True], ids=["the only quota", "one of two"])
 async def test_a_fetch_whose_quota_is_removed_meanwhile_mutes_nobody(rig: Rig, other: bool) -> None:
     gateway = await rig.start()

@@ -19,10 +19,21 @@ RETURN_S: Final = 0.2
 class QuotaSlice:
     """The slice of one entity at this gateway. Times are seconds of one clock that never goes back."""
 
-    __slots__ = ("_entity", "_filled_at", "_granted_until", "generation", "owed_elsewhere", "rate", "tokens", "used_at")
+    __slots__ = (
+        "_entity",
+        "_filled_at",
+        "_granted_until",
+        "generation",
+        "is_local",
+        "owed_elsewhere",
+        "rate",
+        "tokens",
+        "used_at",
+    )
 
-    def __init__(self, entity: Entity, rate: float, now: float) -> None:
-        """`rate`: the entity's limit in the whole cluster, in tokens a second."""
+    def __init__(self, entity: Entity, rate: float, now: float, *, is_local: bool = False) -> None:
+        """`rate`: the entity's limit in the whole cluster, in tokens a second. `is_local`: the manager does not know it."""
+        self.is_local = is_local
         self._entity = entity
         self.rate = rate
         self.generation = 0
@@ -62,18 +73,18 @@ class QuotaSlice:
         self.owed_elsewhere = owed_elsewhere
         self._granted_until = max(self._granted_until, asked_at + GRANT_S)
 
-    def take_need(self, now: float) -> Need | None:
-        """What to tell the manager now. Tokens that go back are taken from the slice. None: it has enough."""
+    def take_need(self, now: float, slices: int = 1) -> Need | None:
+        """What to tell the manager now: that it wants so many slices. Tokens that go back are taken. None: it has enough."""
         self._drop_old(now)
         whole = SLICE_S * self.rate
         if self.tokens < 0.0:
-            return Need(self._entity, whole, -self.tokens)
+            return Need(self._entity, slices * whole, -self.tokens)
         if now - self.used_at > RETURN_S:
             if not self.tokens:
                 return None
             returned, self.tokens = self.tokens, 0.0
             return Need(self._entity, returned=returned)
-        return Need(self._entity, whole - self.tokens) if self.is_in_need else None
+        return Need(self._entity, slices * whole - self.tokens) if self.is_in_need else None
 
     def fill_alone(self, gateways: int, since: float, now: float) -> None:
         """Fills it at rate / `gateways` for the time from `since` to `now`, if there is any: the manager was silent."""

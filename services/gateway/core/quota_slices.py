@@ -18,10 +18,15 @@ CALL_EVERY_S: Final = 0.3
 ANSWER_S_MAX: Final = 0.3
 """How long an ask is waited for. Its answer counts for nothing then."""
 LOOKED_AT_MAX: Final = 1_000
-"""The slices that one ask looks at, those first that were not looked at for longest. Clients choose their ids, and so their
-number."""
-SLICES_MAX: Final = 100_000
-"""The entities that are known at a time. Beyond them the one that was not looked at for longest is forgotten, with its debt."""
+"""The slices that one ask looks at, in turn. Clients choose their ids, and so their number. If more are in need, each asks for as
+much more as it waits longer for its turn."""
+SLICES_MAX: Final = 10_000
+"""The entities that are known at a time. Beyond them the one that was not used for longest is forgotten, with its debt."""
+LOCAL: Final = "\0"
+"""The first character of a client id that only this gateway knows: it stands for one that is too long to be told. Such an entity
+has limit / N at each gateway, and nobody is asked for it."""
+ROUNDS_MAX: Final = 5
+"""The most slices that an entity asks for at once: half a second of its rate, which is all that the manager keeps."""
 UNUSED_S: Final = 10.0
 """The time after which the slice of an entity that nobody used is forgotten, unless it is in debt."""
 
@@ -49,14 +54,15 @@ class QuotaSlices:
         """Takes tokens of an entity with that limit. Returns the seconds that its clients must wait."""
         found = self._current(entity)
         if found is None:
-            found = self._slices[entity] = QuotaSlice(entity, rate, now)
+            found = self._slices[entity] = QuotaSlice(entity, rate, now, is_local=entity[2].startswith(LOCAL))
             found.generation = self._generation
             if len(self._slices) > SLICES_MAX:
                 self._slices.popitem(last=False)
+        self._slices.move_to_end(entity)
         found.rate = rate
-        found.fill_alone(self.gateways, self._heard_until, now)
+        self._fill(found, now)
         found.spend(tokens, now)
-        if found.is_in_need:
+        if found.is_in_need and not found.is_local:
             self._in_need[entity] = None
         return self._wait_s(found, now)
 
@@ -65,11 +71,14 @@ class QuotaSlices:
         found = self._current(entity)
         if found is None:
             return 0.0
-        found.fill_alone(self.gateways, self._heard_until, now)
+        self._fill(found, now)
         return self._wait_s(found, now)
 
+    def _fill(self, found: QuotaSlice, now: float) -> None:
+        found.fill_alone(self.gateways, 0.0 if found.is_local else self._heard_until, now)
+
     def _wait_s(self, found: QuotaSlice, now: float) -> float:
-        return found.wait_s(now, self.gateways if now > self._heard_until else 1)
+        return found.wait_s(now, self.gateways if found.is_local or now > self._heard_until else 1)
 
     def _current(self, entity: Entity) -> QuotaSlice | None:
         """The slice of an entity, with its limit of today. None: it has none."""
@@ -116,7 +125,7 @@ class QuotaSlices:
         self._asked = None
         if self.is_alone(now):
             for each in self._slices.values():
-                each.fill_alone(self.gateways, self._heard_until, now)
+                self._fill(each, now)
         self._confirmed = ask.number
         self._heard_until = self._asked_at + GRANT_S
         for need, grant in zip(ask.needs, grants, strict=True):
@@ -143,12 +152,13 @@ class QuotaSlices:
     def _needs(self, now: float) -> Iterator[Need]:
         """Those of entities in need, in turn. Then other slices are looked at, in turn, for what goes back or is forgotten."""
         asked: set[Entity] = set()
+        rounds = min(ROUNDS_MAX, 1 + len(self._in_need) // LOOKED_AT_MAX)
         for _ in range(min(LOOKED_AT_MAX, len(self._in_need))):
             entity, _none = self._in_need.popitem(last=False)
             found = self._current(entity)
             if found is None:
                 continue
-            need = found.take_need(now)
+            need = found.take_need(now, rounds)
             if need is not None:
                 asked.add(entity)
                 yield need
@@ -158,7 +168,7 @@ class QuotaSlices:
             self._slices.move_to_end(entity)
             if entity in asked or self._current(entity) is None:
                 continue
-            need = found.take_need(now)
+            need = found.take_need(now) if not found.is_local else None
             if need is not None:
                 if found.is_in_need:
                     self._in_need[entity] = None

@@ -45,7 +45,7 @@ class Mute:
 
     def look(self) -> None:
         """Ends it if nothing is owed any more: limits have changed, or tokens have come."""
-        if self._timer is not None and self.entity is not None and self._quotas.longer(self.entity) is None:
+        if self._timer is not None and self.entity is not None and not self._quotas.owes(self.entity):
             self._on_end()
 
     def _look_early(self) -> None:

@@ -8,6 +8,7 @@ A request over a quota is carried out, and the connection is muted after its ans
 at once, since its records are what the quota is about. The debt is the entity's, wherever its connections are.
 """
 
+import hashlib
 from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter
 from typing import Any, Final
@@ -29,7 +30,7 @@ from libs.cluster.image import ClusterImage
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages.fetch import FetchResponseWriter
 from libs.wire.throttle_time import throttle_time_at, with_throttle_time
-from services.gateway.core.quota_slices import QuotaSlices
+from services.gateway.core.quota_slices import LOCAL, QuotaSlices
 from services.gateway.exchange.exchange import Answer, Exchange, FilePart
 from services.gateway.exchange.quota_use import KeptLimits, QuotaUse, Throttle
 from services.gateway.gateway_meters import GatewayMeters
@@ -38,6 +39,11 @@ ANONYMOUS: Final = "ANONYMOUS"
 """The user of a connection that has not authenticated."""
 MUTED_S_MAX: Final = 10.0
 """The longest time that a client is told to wait. A connection stays muted for longer if its entity still owes something."""
+BUSY_MUTED_S_MAX: Final = 1.0
+"""The longest mute for a limit of time, as in Kafka: who is far beyond it must still be able to send heartbeats, and to remove
+it."""
+CLIENT_ID_MAX: Final = 255
+"""A longer client id is not told to the quota manager: its limit is shared out evenly among gateways."""
 MUTED_S_MIN: Final = 0.001
 """A shorter wait is none: `throttle_time_ms` could not tell it."""
 PERCENT: Final = 100.0
@@ -115,7 +121,13 @@ class ClientQuotas:
     def _limits_of(self, client_id: str) -> KeptLimits:
         assert self._image is not None, "`follow` comes first"
         limits = client_limits(self._image, ANONYMOUS, client_id)
-        return KeptLimits(self.generation, client_id, UNLIMITED if limits == UNLIMITED else limits)
+        if limits == UNLIMITED:
+            limits = UNLIMITED
+        elif len(client_id) > CLIENT_ID_MAX:
+            local = LOCAL + hashlib.sha256(client_id.encode()).hexdigest()
+            produce, fetch, request, mutation = (_renamed(limit, client_id, local) for limit in limits)
+            limits = produce, fetch, request, mutation
+        return KeptLimits(self.generation, client_id, limits)
 
     def _refuse(self, exchange: Exchange) -> None:
         """Answers a Fetch without records, at once. Its client is muted as after any other answer."""
@@ -157,6 +169,8 @@ class ClientQuotas:
         wait_s, entity = use.throttle_time_ms / 1000, None
         for limit in use.limits[: REQUEST + 1]:
             limit_s = self._wait_s(limit, exchange, now)
+            if limit is not None and limit.entity[0] == REQUEST:
+                limit_s = min(limit_s, BUSY_MUTED_S_MAX)
             if limit is not None and limit_s > wait_s:
                 wait_s, entity = limit_s, limit.entity
         if wait_s < MUTED_S_MIN:
@@ -167,8 +181,11 @@ class ClientQuotas:
 
     def longer(self, entity: Entity) -> Throttle | None:
         """How much longer a connection is muted, since its entity still owes something. None: it is not."""
-        wait_s = self.slices.wait_s(entity, self._now())
+        wait_s = self.slices.wait_s(entity, self._now()) if entity[0] != REQUEST else 0.0
         return Throttle(min(wait_s, MUTED_S_MAX), entity) if wait_s >= MUTED_S_MIN else None
+
+    def owes(self, entity: Entity) -> bool:
+        return self.slices.wait_s(entity, self._now()) >= MUTED_S_MIN
 
     def note_muted(self, entity: Entity | None, seconds: float) -> None:
         """Counts the time for which a connection was muted."""
@@ -188,6 +205,14 @@ class ClientQuotas:
 
 QUOTA_NAMES: Final = {PRODUCE: "produce", FETCH: "fetch", REQUEST: "request", CONTROLLER_MUTATION: "controller_mutation"}
 """The label of each kind in the gateway's metrics."""
+
+
+def _renamed(limit: Limit | None, client_id: str, local: str) -> Limit | None:
+    """The limit under another name of its client id, if that is a part of its entity."""
+    if limit is None or limit.entity[2] != client_id:
+        return limit
+    kind, user, _ = limit.entity
+    return Limit((kind, user, local), limit.rate)
 
 
 def _name_of(entity: Entity | None) -> str:

@@ -104,6 +104,10 @@ class Ledger:
             )
         return rows
 
+    def clear(self) -> None:
+        """No entity has a limit any more."""
+        self._accounts.clear()
+
     def forget_unused(self, now: float, looked_at_max: int) -> None:
         """Looks at so many accounts, the longest unlooked-at first, and drops those that nobody has used for `UNUSED_S`."""
         for _ in range(min(looked_at_max, len(self._accounts))):

@@ -2,7 +2,7 @@
 
 import random
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from crc32c import crc32c
@@ -115,26 +115,31 @@ def test_a_time_outside_of_int64_is_that_of_no_record(codec: Codec, base_timesta
 def test_it_decompresses_no_more_than_it_needs(codec: Codec) -> None:
     """The first record qualifies, and 32 MiB stand behind its head."""
     batch = build_batch([Record(b"key", bytes(32 << 20), START), Record(b"key", b"", START + 1)], codec=codec)
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        assert walked(batch, START)[:4] == (0, START, -1, True)
-        assert tracemalloc.get_traced_memory()[1] - before < 2 << 20, "a prefix, and the buffers of its codec"
-    finally:
-        tracemalloc.stop()
+    peak = lowest_peak(lambda: walked(batch, START)[:4] == (0, START, -1, True))
+    assert peak < 2 << 20, "a prefix, and the buffers of its codec"
     assert walked(batch, START).bytes <= 1 << 20
     assert walked(batch, START + 1)[:4] == (1, START + 1, -1, True)
 
 
 def test_keys_and_values_are_not_copied() -> None:
     batch = bytes(build_batch([Record(bytes(1 << 20), bytes(1 << 20), START + number) for number in range(8)]))
+    peak = lowest_peak(lambda: walk_batch(TimestampWalk(batch, START + 7, 0, MANY, MANY))[:2] == (7, START + 7))
+    assert peak < 512 << 10
+
+
+def lowest_peak(walk: Callable[[], bool]) -> int:
+    """The bytes that a walk takes at most. Other threads of the process allocate, too, but not during each of several walks."""
+    peaks = []
     tracemalloc.start()
     try:
-        before = tracemalloc.get_traced_memory()[0]
-        assert walk_batch(TimestampWalk(batch, START + 7, 0, MANY, MANY))[:2] == (7, START + 7)
-        assert tracemalloc.get_traced_memory()[1] - before < 512 << 10
+        for _ in range(5):
+            before = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            assert walk()
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
     finally:
         tracemalloc.stop()
+    return min(peaks)
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -4,8 +4,9 @@ The bytes of a Produce count when it begins: a client that hangs up owes them al
 when it is sent. The time of a request counts while the event loop works for it: until it has begun, and in each step of its
 handler. Reading and sending bytes do not count, and neither do other processes.
 
-A request over a quota is carried out, and the connection is muted after its answer. Only a Fetch over its quota is answered empty
-at once, since its records are what the quota is about. The debt is the entity's, wherever its connections are.
+A request over a quota is carried out, and the connection is muted after its answer. The debt is the entity's, wherever its
+connections are. Two kinds of requests are not carried out while it lasts: a Fetch is answered without records at once, and the
+first Produce of a connection waits.
 """
 
 import hashlib
@@ -47,6 +48,9 @@ CLIENT_ID_MAX: Final = 255
 MUTED_S_MIN: Final = 0.001
 """A shorter wait is none: `throttle_time_ms` could not tell it."""
 PERCENT: Final = 100.0
+
+QUOTA_NAMES: Final = {PRODUCE: "produce", FETCH: "fetch", REQUEST: "request", CONTROLLER_MUTATION: "controller_mutation"}
+"""The label of each kind in the gateway's metrics."""
 
 _API_OF: Final = {PRODUCE: ApiKey.PRODUCE, FETCH: ApiKey.FETCH}
 
@@ -201,10 +205,6 @@ class ClientQuotas:
         if limit is None or _API_OF.get(limit.entity[0], exchange.api_key) != exchange.api_key:
             return 0.0
         return self.slices.wait_s(limit.entity, now)
-
-
-QUOTA_NAMES: Final = {PRODUCE: "produce", FETCH: "fetch", REQUEST: "request", CONTROLLER_MUTATION: "controller_mutation"}
-"""The label of each kind in the gateway's metrics."""
 
 
 def _renamed(limit: Limit | None, client_id: str, local: str) -> Limit | None:

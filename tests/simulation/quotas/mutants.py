@@ -62,7 +62,7 @@ GUARDED = {
         ClientQuotas.begin, "if owed_s >= MUTED_S_MIN:", "if owed_s < 0.0:"
     ),
     "a Fetch over its quota is answered in full": Mutant(
-        ClientQuotas.begin, "self.slices.wait_s(fetch.entity, self._now()) < MUTED_S_MIN", "True"
+        ClientQuotas.begin, "self.slices.wait_s(fetch.entity, self._now()) >= MUTED_S_MIN", "False"
     ),
 }
 """What each drops is small, or another line makes up for it: a grant that a silent gateway cannot hear is lost, and a gateway

@@ -39,9 +39,19 @@ def kill(project: ComposeProject, service: str) -> None:
     eventually(lambda: project.pid(service) not in (0, before))
 
 
-def is_in_sync(project: ComposeProject) -> bool:
-    """Whether the cluster says that it is healthy: all processes are there, and all replicas in sync."""
-    return project.attempt("exec", "--no-TTY", "controller-1", "get", "/health").returncode == 0
+def until_in_sync(project: ComposeProject) -> None:
+    """Returns once the cluster says that it is healthy: all processes are there, and all replicas in sync."""
+    said: list[str] = []
+
+    def is_in_sync() -> bool:
+        health = project.attempt("exec", "--no-TTY", "controller-1", "get", "/health")
+        said[:] = [health.stdout, health.stderr]
+        return health.returncode == 0
+
+    try:
+        eventually(is_in_sync, WITHIN_S)
+    except AssertionError as error:
+        raise AssertionError("\n".join([str(error), *said])) from None
 
 
 def test_nothing_acknowledged_is_lost_when_containers_die(healed: ComposeProject, topic: str) -> None:
@@ -79,7 +89,7 @@ def test_containers_are_upgraded_one_by_one_under_load(
         run.advance(within_s=WITHIN_S)
         for service in UPGRADE_ORDER:
             healed.run("up", "--detach", "--no-deps", "--wait", service, environment={"PENSTOCK_TAG": next_tag})
-            eventually(lambda: is_in_sync(healed), WITHIN_S)
+            until_in_sync(healed)
             assert f'version="{next_tag}"' in healed.get(service, "/metrics")
         run.advance(within_s=WITHIN_S)
         run.finish()

@@ -49,7 +49,8 @@ def user_of(principal: str) -> str:
 
 
 def client_limits(image: ClusterImage, user: str, client_id: str) -> Limits:
-    """The limits of a user's client. Costs eight probes where quotas are configured, and none where there are none.
+    """The limits of a user's client; `UNLIMITED` itself if there is none. Costs eight probes where quotas are configured, and
+    none where there are none.
 
     A client without an id has the id "", for which only defaults are configured.
     """
@@ -74,6 +75,8 @@ def client_limits(image: ClusterImage, user: str, client_id: str) -> Limits:
         for kind, key in enumerate(CLIENT_KEYS):
             if found[kind] is None and key in values:
                 found[kind] = Limit((kind, of_user, of_client), values[key])
+    if not any(found):
+        return UNLIMITED
     produce, fetch, request, mutation = found
     return produce, fetch, request, mutation
 

@@ -286,7 +286,7 @@ class Gateway:
         self._transaction_coordinators.follow(new)
         if self._quotas.follow(new):
             self.connections.look_at_mutes()
-        self._quota_manager.follow(new)
+        self._quota_manager.follow(new, is_limited=self._quotas.configured)
         self.data_path.delayed_requests.retry_all()
         if self._started:
             self._listeners.follow(broker_ids(new))

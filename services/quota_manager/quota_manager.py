@@ -129,7 +129,7 @@ class QuotaManager:
         return {"registered": len(term.gateways), "silent": silent}
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
-        if self._term is not None and not has_limits(new, SHARED):
+        if self._term is not None and old.client_quotas is not new.client_quotas and not has_limits(new, SHARED):
             self._term.ledger.clear()  # nobody asks any more
         if self._term is not None and old.members(GATEWAY) is not new.members(GATEWAY):
             self._register(self._term, self._now())

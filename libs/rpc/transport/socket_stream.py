@@ -194,14 +194,14 @@ class SocketStream:
         if self._queue and not self._blocked and not self._warming:
             self.flush()
 
-    # Writing
-
     @property
     def peer_ended(self) -> bool:
         if self._lost or self.is_unix:
             return self._lost
         state = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
         return state in (TCP_CLOSE, TCP_CLOSE_WAIT)
+
+    # Writing
 
     def write(self, *buffers: Buffer) -> None:
         if self.closing:

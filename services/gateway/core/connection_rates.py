@@ -5,6 +5,8 @@ Kafka averages over ten seconds (`quota.window.num`), so a burst passes that is 
 
 from typing import Final
 
+from libs.token_bucket import TokenBucket
+
 BURST_S: Final = 10.0
 """The depth of a bucket, in seconds of its rate. It is one connection at least."""
 DELAY_S_MAX: Final = 1.0
@@ -16,39 +18,37 @@ ADDRESSES_MAX: Final = 10_000
 class RateBucket:
     """The connections that may be made now. Times are seconds of one clock that never goes back."""
 
-    __slots__ = ("_filled_at", "_tokens", "rate")
+    __slots__ = ("_bucket",)
 
     def __init__(self, rate: float, now: float) -> None:
         """`rate`: connections a second, 0 included. A new bucket is full."""
-        self.rate = rate
-        self._tokens = self.depth
-        self._filled_at = now
+        self._bucket = TokenBucket(rate, _depth(rate), now, level=_depth(rate))
 
-    @property
-    def depth(self) -> float:
-        return max(1.0, BURST_S * self.rate)
-
-    def tokens(self, now: float) -> float:
-        self._tokens = min(self.depth, self._tokens + self.rate * (now - self._filled_at))
-        self._filled_at = now
-        return self._tokens
+    def is_full(self, now: float) -> bool:
+        self._bucket.fill(now)
+        return self._bucket.level >= self._bucket.depth
 
     def change(self, rate: float, now: float) -> None:
         """Goes on at another rate, with the tokens that it has."""
-        self.tokens(now)
-        self.rate = rate
-        self._tokens = min(self._tokens, self.depth)
+        self._bucket.change(rate, _depth(rate), now)
 
     def take(self, now: float) -> None:
         """Takes a token for a connection that was made, whether there is one or not. There is never a debt."""
-        self._tokens = max(0.0, self.tokens(now) - 1.0)
+        self._bucket.fill(now)
+        self._bucket.take(1.0)
 
     def wait_s(self, now: float) -> float:
         """The seconds until there is a token, `DELAY_S_MAX` at most. 0.0: there is one."""
-        lacking = 1.0 - self.tokens(now)
+        bucket = self._bucket
+        bucket.fill(now)
+        lacking = 1.0 - bucket.level
         if lacking <= 0.0:
             return 0.0
-        return min(DELAY_S_MAX, lacking / self.rate) if self.rate else DELAY_S_MAX
+        return min(DELAY_S_MAX, lacking / bucket.rate) if bucket.rate else DELAY_S_MAX
+
+
+def _depth(rate: float) -> float:
+    return max(1.0, BURST_S * rate)
 
 
 class AddressRates:
@@ -83,6 +83,6 @@ class AddressRates:
         """Forgets addresses whose buckets are full again. It costs little: it stops at the first whose bucket is not."""
         while self._buckets:
             address, (_, bucket) = next(iter(self._buckets.items()))
-            if bucket.tokens(now) < bucket.depth:
+            if not bucket.is_full(now):
                 return
             del self._buckets[address]

@@ -5,7 +5,7 @@ Handlers see nothing else. Their tests use a fake `GatewayState` over a real `Cl
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from libs.clock import Clock
 from libs.cluster.image import ClusterImage
@@ -31,6 +31,10 @@ class NodeUnavailable(Exception):
         self.late = late
 
 
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a connection that has not authenticated."""
+
+
 @dataclass(slots=True)
 class RequestContext:
     """The client, the addressed broker id and the API version of one request."""
@@ -42,7 +46,7 @@ class RequestContext:
     client_host: str
     listener: str
     peer: str = ""  # the client's end of the connection: host and port
-    principal: str = "User:ANONYMOUS"
+    principal: str = ANONYMOUS
     software_name: str = ""
     software_version: str = ""
     produced: ProducedPartitions | None = None  # None: no connection is known

@@ -8,12 +8,10 @@ Differences from Kafka: too many partitions answer POLICY_VIOLATION.
 from collections.abc import Sequence
 from typing import Final
 
-from libs.cluster.client_quotas import user_of
 from libs.rpc.contracts.controller import (
     CREATE_PARTITIONS,
     CreatePartitions,
     MorePartitions,
-    MutatingClient,
     TopicResult,
     TopicsReply,
 )
@@ -27,13 +25,13 @@ from libs.wire.messages.create_partitions import (
 )
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.peers.controller_requests import RequestFailed, ask
+from services.gateway.peers.controller_requests import RequestFailed, ask, mutating_client
 
 FIRST_STRICT = 3
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    client = MutatingClient(user_of(context.principal), context.client_id, context.api_version >= FIRST_STRICT)
+    client = mutating_client(context, strict=context.api_version >= FIRST_STRICT)
     wanted = CreatePartitions(tuple(_more(topic) for topic in request.topics), request.validate_only, client=client)
     results: Sequence[TopicResult]
     throttle_ms = 0

@@ -10,11 +10,10 @@ ignored. Of two new topics in one request whose names collide, the second is ref
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from libs.cluster.client_quotas import user_of
 from libs.cluster.configs.describe import describe_topic
 from libs.cluster.image import ClusterImage
 from libs.lean_dataclass import dataclass
-from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, MutatingClient, NewTopic, TopicResult, TopicsReply
+from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, NewTopic, TopicResult, TopicsReply
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
@@ -27,13 +26,13 @@ from libs.wire.messages.create_topics import (
 )
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.peers.controller_requests import RequestFailed, ask
+from services.gateway.peers.controller_requests import RequestFailed, ask, mutating_client
 
 FIRST_STRICT = 6
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    client = MutatingClient(user_of(context.principal), context.client_id, context.api_version >= FIRST_STRICT)
+    client = mutating_client(context, strict=context.api_version >= FIRST_STRICT)
     wanted = CreateTopics(tuple(_new_topic(topic) for topic in request.topics), request.validate_only, client=client)
     results: Sequence[TopicResult]
     throttle_ms = 0

@@ -8,16 +8,15 @@ Differences from Kafka: a topic that is named by its id and once more by its nam
 
 from typing import Final
 
-from libs.cluster.client_quotas import user_of
 from libs.cluster.configs.resolve import effective_broker_bool
-from libs.rpc.contracts.controller import DELETE_TOPICS, DeleteTopics, MutatingClient, TopicRef, TopicResult, TopicsReply
+from libs.rpc.contracts.controller import DELETE_TOPICS, DeleteTopics, TopicRef, TopicResult, TopicsReply
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.peers.controller_requests import RequestFailed, ask
+from services.gateway.peers.controller_requests import RequestFailed, ask, mutating_client
 
 FIRST_WITH_DELETION_DISABLED = 3
 FIRST_STRICT = 5
@@ -35,7 +34,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
         # These versions do not know TOPIC_DELETION_DISABLED.
         refused = [DeletableTopicResult(ref.name, ref.topic_id, ErrorCode.INVALID_REQUEST) for ref in refs]
         return DeleteTopicsResponse(responses=refused)
-    client = MutatingClient(user_of(context.principal), context.client_id, context.api_version >= FIRST_STRICT)
+    client = mutating_client(context, strict=context.api_version >= FIRST_STRICT)
     try:
         reply = await ask(gateway, context, DELETE_TOPICS, DeleteTopics(refs, client=client), TopicsReply, request.timeout_ms)
     except RequestFailed as failure:

@@ -17,7 +17,6 @@ client ignores such an answer. A busy idempotent producer is told of a former le
 import asyncio
 from typing import Final
 
-from libs.cluster.client_quotas import user_of
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Topic
@@ -27,7 +26,6 @@ from libs.rpc.contracts.controller import (
     CREATE_TOPICS,
     CreateInternalTopic,
     CreateTopics,
-    MutatingClient,
     NewTopic,
     TopicsReply,
 )
@@ -48,6 +46,7 @@ from services.gateway.core.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATI
 from services.gateway.core.produced_partitions import ProducedPartitions
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
+from services.gateway.peers.controller_requests import mutating_client
 
 CREATION_S_MAX = 1.0
 
@@ -128,7 +127,7 @@ async def _create_missing(
     errors: dict[str, ErrorCode] = {}
     ordinary = tuple(NewTopic(name, partitions=-1, replication_factor=-1) for name in missing if name not in INTERNAL_TOPICS)
     if ordinary:
-        client = MutatingClient(user_of(context.principal), context.client_id, strict=True)
+        client = mutating_client(context, strict=True)
         errors |= await _create(gateway, CREATE_TOPICS, CreateTopics(ordinary, asked_by=context.asker, client=client))
     for name in (GROUP_TOPIC, TRANSACTION_TOPIC):
         if name in missing:

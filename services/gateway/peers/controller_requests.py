@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Protocol, TypeVar
 
+from libs.cluster.client_quotas import user_of
+from libs.rpc.contracts.controller import MutatingClient
 from libs.rpc.messages.errors import RpcError, RpcFailure
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
@@ -18,6 +20,11 @@ class HasRevision(Protocol):
 R = TypeVar("R", bound=HasRevision)
 
 _CODES = frozenset(int(code) for code in ErrorCode)
+
+
+def mutating_client(context: RequestContext, *, strict: bool) -> MutatingClient:
+    """Whose `controller_mutation_rate` limits a change of topics (KIP-599). `strict`: it is refused what is beyond that."""
+    return MutatingClient(user_of(context.principal), context.client_id, strict)
 
 
 class RequestFailed(Exception):

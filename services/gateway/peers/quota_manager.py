@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from libs.cluster.client_quotas import SHARED, has_limits
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GATEWAY, QUOTA_MANAGER
 from libs.cluster.shard_owners import Owner
-from libs.rpc.client.rpc_client import Hello, RpcClient
+from libs.rpc.client.rpc_client import Hello
 from libs.rpc.contracts.quotas import ASK, Ask, Grant, Granted, Need
 from libs.rpc.messages.errors import ContractError, RpcError, RpcFailure
 from libs.rpc.messages.schema import unpack
@@ -55,12 +54,12 @@ class QuotaManager:
         """Asks as soon as it may: an entity is in need."""
         self._in_need.set()
 
-    def follow(self, image: ClusterImage) -> None:
+    def follow(self, image: ClusterImage, *, is_limited: bool) -> None:
+        """`is_limited`: some client has a limit that gateways share."""
         self._clients.follow(image)
         elected = image.quota_manager
         self._elected = Owner(elected.node_id, elected.incarnation) if elected is not None else None
         self._slices.gateways = max(1, len(image.members(GATEWAY)))
-        is_limited = has_limits(image, SHARED)
         if is_limited and self._task is None:
             self._task = self._loop.create_task(self._ask_on(), name="asks for quotas")
             self._task.add_done_callback(self._ended)
@@ -91,7 +90,7 @@ class QuotaManager:
                 else:
                     slices.answered(ask, granted.grants, self._loop.time())
             await asyncio.sleep(ASK_EVERY_S)
-            if not self._slices.in_need:
+            if not slices.in_need:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CALL_EVERY_S - ASK_EVERY_S):
                         await in_need.wait()
@@ -107,13 +106,13 @@ class QuotaManager:
                 return None
             _expect_sane(ask, granted)
         except ContractError as error:
-            self._note_nonsense(client, str(error))
+            self._note_nonsense(str(error))
             return None
         except (RpcError, RpcFailure):
             return None
         return granted
 
-    def _note_nonsense(self, client: RpcClient, detail: str) -> None:
+    def _note_nonsense(self, detail: str) -> None:
         node_id = self._elected.node_id if self._elected is not None else None
         self._lines.write(node_id, logging.WARNING, "quota manager's answer ignored", node=node_id, detail=detail)
 

@@ -26,6 +26,7 @@ from libs.cluster.client_quotas import (
     client_limits,
     has_limits,
     rate_of,
+    user_of,
 )
 from libs.cluster.image import ClusterImage
 from libs.wire.api_keys import ApiKey
@@ -34,10 +35,9 @@ from libs.wire.throttle_time import throttle_time_at, with_throttle_time
 from services.gateway.core.quota_slices import LOCAL, QuotaSlices
 from services.gateway.exchange.exchange import Answer, Exchange, FilePart
 from services.gateway.exchange.quota_use import KeptLimits, QuotaUse, Throttle
+from services.gateway.exchange.request_context import ANONYMOUS
 from services.gateway.gateway_meters import GatewayMeters
 
-ANONYMOUS: Final = "ANONYMOUS"
-"""The user of a connection that has not authenticated."""
 MUTED_S_MAX: Final = 10.0
 """The longest time that a client is told to wait. A connection stays muted for longer if its entity still owes something."""
 BUSY_MUTED_S_MAX: Final = 1.0
@@ -124,10 +124,8 @@ class ClientQuotas:
 
     def _limits_of(self, client_id: str) -> KeptLimits:
         assert self._image is not None, "`follow` comes first"
-        limits = client_limits(self._image, ANONYMOUS, client_id)
-        if limits == UNLIMITED:
-            limits = UNLIMITED
-        elif len(client_id) > CLIENT_ID_MAX:
+        limits = client_limits(self._image, user_of(ANONYMOUS), client_id)
+        if limits is not UNLIMITED and len(client_id) > CLIENT_ID_MAX:
             local = LOCAL + hashlib.sha256(client_id.encode()).hexdigest()
             produce, fetch, request, mutation = (_renamed(limit, client_id, local) for limit in limits)
             limits = produce, fetch, request, mutation

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv6Address, ip_address
 from math import inf
 from typing import Final
 
 from libs.cluster.client_quotas import CLIENT_ID, CLIENT_KEYS, CONTROLLER_MUTATION, IP, IP_KEY, REQUEST, USER
+from libs.cluster.configs.connection_table import usual_address
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import QuotaEntity
 from libs.lean_dataclass import dataclass
@@ -81,11 +81,9 @@ def _checked(parts: QuotaEntityParts) -> QuotaEntity:
 def _check_address(ip: str) -> None:
     if not ip:
         return  # the default
-    try:
-        address = ip_address(ip)
-    except ValueError:
-        raise _refused(f"{shown(ip)} is not a valid IP address. Names of hosts are not resolved.") from None
-    spelling = str(address.ipv4_mapped or address if isinstance(address, IPv6Address) else address)
+    spelling = usual_address(ip)
+    if spelling is None:
+        raise _refused(f"{shown(ip)} is not a valid IP address. Names of hosts are not resolved.")
     if spelling != ip:
         # One address has one entity. Clients' addresses are looked up in this spelling.
         raise _refused(f"{shown(ip)} is an IP address, and quotas are looked up by its usual spelling {spelling}.")

@@ -25,6 +25,7 @@ class RunPhases:
     processes: Sequence[Process]
     invariants: Invariants
     logs: ServiceLogs
+    starts_again_every_s = 0.5
 
     async def _run(self) -> None:
         raise NotImplementedError
@@ -86,7 +87,7 @@ class RunPhases:
     async def _supervise(self) -> None:
         """Starts again what ended by itself."""
         while True:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(self.starts_again_every_s)
             for process in self.processes:
                 if process.startable:
                     process.start()

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.simulation.cluster.loop import Deadlock, Spinning
 from tests.simulation.cluster.processes import Process
+from tests.simulation.cluster.run_phases import RunPhases
 from tests.simulation.cluster.service_logs import ServiceLogs
 from tests.simulation.cluster.world import World
 from tests.simulation.quotas.clients import Client, Crowd
@@ -47,7 +47,9 @@ class Report:
     story: list[str] = field(default_factory=list)
 
 
-class QuotasRun:
+class QuotasRun(RunPhases):
+    starts_again_every_s = 0.25
+
     def __init__(self, seed: int, *, verbose: bool = False) -> None:
         self.world = world = World(seed)
         self.random = random = world.stream("plan")
@@ -89,14 +91,8 @@ class QuotasRun:
 
     def run(self, *, until_caught: bool = False) -> Report:
         """`until_caught`: it ends with the first violation."""
+        self.play(until_caught=until_caught)
         world = self.world
-        self.logs.begin()
-        try:
-            world.loop.run(self._until_caught() if until_caught else self._run())
-        except (Deadlock, Spinning, TimeoutError) as error:
-            world.violation(f"{type(error).__name__}: {error}")
-        finally:
-            self.logs.end()
         crowds = self.crowds.values()
         return Report(
             world.seed,
@@ -112,23 +108,7 @@ class QuotasRun:
             world.story,
         )
 
-    def discard(self) -> None:
-        """Lets go of all that half-ran."""
-        loop = self.world.loop
-        with loop.discarding():
-            for process in self.processes:
-                process.__dict__.clear()
-            self.__dict__.clear()
-            loop.close()
-
     # --- the phases
-
-    async def _until_caught(self) -> None:
-        running = asyncio.get_running_loop().create_task(self._run())
-        while not running.done() and not self.world.violations:
-            await asyncio.wait([running], timeout=1.0)
-        if running.done():
-            await running
 
     async def _run(self) -> None:
         world, loop = self.world, asyncio.get_running_loop()
@@ -254,23 +234,7 @@ class QuotasRun:
             for connection in gateway.what.connections
         )
 
-    async def _until(self, missing: Callable[[], str], bound_s: float, complaint: str) -> None:
-        deadline = self.world.seconds + bound_s
-        while said := missing():
-            if self.world.seconds > deadline:
-                self.world.violation(f"{complaint}: {said}")
-                return
-            await asyncio.sleep(0.1)
-
     # --- what goes on beside
-
-    async def _supervise(self) -> None:
-        """Starts again what ended by itself."""
-        while True:
-            await asyncio.sleep(0.25)
-            for process in self.processes:
-                if process.startable:
-                    process.start()
 
     async def _move(self) -> None:
         """Clients go to other gateways, most of them to one."""

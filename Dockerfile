@@ -12,7 +12,23 @@ COPY pyproject.toml constraints.txt ./
 RUN sed -i -E '/^\[(project\.(scripts|entry-points)|tool)/,$d' pyproject.toml && touch README.md \
     && pip wheel --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/penstock \
-    && pip --python /opt/penstock/bin/python install --constraint constraints.txt "$(echo /wheels/*.whl)[metadata]"
+    && pip --python /opt/penstock/bin/python install --constraint constraints.txt "$(echo /wheels/*.whl)[metadata,tracing]"
+
+# The source, compiled once for all images. A read-only root cannot keep bytecode, and the base image has none of the standard
+# library: what the services use of it is compiled by their import, and laid aside below /compiled.
+FROM dependencies AS source
+COPY libs /opt/penstock/lib/python3.11/site-packages/libs
+COPY services /opt/penstock/lib/python3.11/site-packages/services
+COPY services/dev/package/penstock /opt/penstock/lib/python3.11/site-packages/penstock
+RUN cd /opt/penstock/lib/python3.11/site-packages && python -m compileall -q libs services penstock \
+    && mains=$(ls services/*/__main__.py | grep -Ev '/(local|pipeline)/' | sed 's|/|.|g; s|.py$||' | paste -sd ,) \
+    && mkdir /compiled /code && printf '%s\n' "import sys, aiohttp.web, $mains" \
+        'for each in {str(getattr(module, "__cached__", None)) for module in sys.modules.values()}: print(each)' \
+        | /opt/penstock/bin/python | grep '^/usr/' | xargs cp --parents --target-directory=/compiled \
+    && mv libs services penstock /code
+
+# What one service needs beyond that: the pipeline has packages of its own.
+FROM dependencies AS packages
 ARG SERVICE
 ARG EXTRA=${SERVICE}
 RUN pip --python /opt/penstock/bin/python install --constraint constraints.txt "$(echo /wheels/*.whl)[${EXTRA}]"
@@ -55,14 +71,11 @@ RUN --mount=type=bind,source=services,target=/services module=$(echo "${SERVICE:
     fi \
     && printf '#!/bin/sh\nexec /opt/penstock/bin/python -m penstock "$@"\n' > /usr/local/bin/penstock \
     && chmod 755 /usr/local/bin/service /usr/local/bin/is-ready /usr/local/bin/penstock
-COPY --from=dependencies /opt/penstock /opt/penstock
-COPY libs /opt/penstock/lib/python3.11/site-packages/libs
-COPY services /opt/penstock/lib/python3.11/site-packages/services
-COPY services/dev/package/penstock /opt/penstock/lib/python3.11/site-packages/penstock
-# A read-only root cannot keep bytecode, and the base image has none of the standard library. The import compiles what is used of it.
-RUN python -m compileall -q /opt/penstock/lib/python3.11/site-packages/libs /opt/penstock/lib/python3.11/site-packages/services \
-        /opt/penstock/lib/python3.11/site-packages/penstock \
-    && python -c "import aiohttp.web, services.$(echo "${SERVICE}" | tr - _).__main__"
+COPY --from=packages /opt/penstock /opt/penstock
+COPY --from=source /compiled /
+COPY --from=source /code /opt/penstock/lib/python3.11/site-packages
+# Compiles what this service imports and no other does.
+RUN python -c "import aiohttp.web, services.$(echo "${SERVICE}" | tr - _).__main__"
 # The Java packages of the pipeline, so that its pods start without Maven.
 RUN if [ "${SERVICE}" = pipeline ]; then \
         python -m services.pipeline.spark.resolving \

@@ -3,6 +3,7 @@
 # make backup FILE=metadata.backup   while it runs; make restore FILE=metadata.backup   while it is down; make rebuild
 # make up HOST=192.168.1.5   lets other machines connect: the address by which they reach this one (some shells export a HOST,
 # so it counts on the command line only)
+# make up TRACES=zipkin   a trace UI beside it (needs Java 17 and Maven; docs/operate/tracing.md)
 # RUN=.run                                               names the folder it lives in, so that several can coexist
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -13,26 +14,27 @@ PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink
 RUN ?= .run
 TESTS ?=
 
-KNOWN := AGAINST CONTEXT CONTROLLERS COORDINATORS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON QUOTA_MANAGERS RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TESTS TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := ADD_SCRAM_FILE AGAINST CONTEXT CONTROLLERS COORDINATORS CREDENTIALS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON QUOTA_MANAGERS RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TARGET TESTS TRACES TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
 # Where bytecode files are forbidden, each process of each cluster of the tests would compile all that it imports.
-test test-all deploy-test pipeline-test pipeline-chaos simulate hunt chaos clients bench: export PYTHONDONTWRITEBYTECODE :=
+test test-all deploy-test pipeline-test pipeline-chaos simulate hunt fuzz chaos clients bench: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate hunt chaos clients bench docs upgrade
+.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate hunt fuzz chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= QUOTA_MANAGERS= HOST= RUN=)
+up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= QUOTA_MANAGERS= HOST= ADD_SCRAM_FILE= TRACES=zipkin RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
 		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS)) \
 		$(if $(COORDINATORS),--coordinators $(COORDINATORS)) \
 		$(if $(TRANSACTION_COORDINATORS),--transaction-coordinators $(TRANSACTION_COORDINATORS)) \
-		$(if $(QUOTA_MANAGERS),--quota-managers $(QUOTA_MANAGERS)) \
+		$(if $(QUOTA_MANAGERS),--quota-managers $(QUOTA_MANAGERS)) $(if $(TRACES),--traces "$(TRACES)") \
+		$(if $(ADD_SCRAM_FILE),--add-scram-file "$(ADD_SCRAM_FILE)") \
 		$(if $(filter command,$(firstword $(origin HOST))),--host "$(HOST)")
 
 upgrade: ## restart what runs older code than this, one process at a time, each when the cluster is healthy; FORCE=1 also if it is not (docs/operate/upgrading.md)
@@ -47,14 +49,14 @@ wipe: ## stop everything, remove the data, also the lake of `make pipeline`
 status: ## say how the cluster is, and show each process: role, readiness, memory, addresses (JSON=1 for programs); fails unless it is healthy
 	@$(LOCAL) status --run "$(RUN)" $(if $(JSON),--json)
 
-backup: ## save the metadata that etcd holds in FILE=, while the cluster runs
-	@$(LOCAL) backup --run "$(RUN)" "$(or $(FILE),$(error give the file: make backup FILE=metadata.backup))"
+backup: ## save the metadata that etcd holds in FILE=, while the cluster runs (CREDENTIALS=1 with the SCRAM credentials of users)
+	@$(LOCAL) backup --run "$(RUN)" $(if $(CREDENTIALS),--with-credentials) "$(or $(FILE),$(error give the file: make backup FILE=metadata.backup))"
 
-restore: ## fill a new etcd from FILE=, while the cluster is down; the old etcd's data is kept
-	@$(LOCAL) restore --run "$(RUN)" "$(or $(FILE),$(error give the file: make restore FILE=metadata.backup))"
+restore: ## fill a new etcd from FILE=, while the cluster is down; the old etcd's data is kept (ADD_SCRAM_FILE= users to add)
+	@$(LOCAL) restore --run "$(RUN)" $(if $(ADD_SCRAM_FILE),--add-scram-file "$(ADD_SCRAM_FILE)") "$(or $(FILE),$(error give the file: make restore FILE=metadata.backup))"
 
-rebuild: ## fill a new etcd from what the storage nodes hold, while the cluster is down (DRY_RUN=1 only shows it; FILE= a backup, if there is one)
-	@$(LOCAL) rebuild --run "$(RUN)" $(if $(FILE),--backup "$(FILE)") $(if $(DRY_RUN),--dry-run)
+rebuild: ## fill a new etcd from what the storage nodes hold, while the cluster is down (DRY_RUN=1 only shows it; FILE= a backup, if there is one; ADD_SCRAM_FILE= users to add)
+	@$(LOCAL) rebuild --run "$(RUN)" $(if $(ADD_SCRAM_FILE),--add-scram-file "$(ADD_SCRAM_FILE)") $(if $(FILE),--backup "$(FILE)") $(if $(DRY_RUN),--dry-run)
 
 from-kafka: ## make a cluster of a stopped Kafka's log directories, in place (KAFKA="each broker's LOG_DIR,LOG_DIR or its server.properties"; DRY_RUN=1 only tells)
 	@$(LOCAL) from-kafka --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(DRY_RUN),--dry-run) $(or $(KAFKA),$(error give the log directories: make from-kafka KAFKA=/var/lib/kafka/data))
@@ -104,6 +106,7 @@ check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/python -m tests.docs.configs_page --check
 	$(VENV)/python -m tests.docs.metrics_page --check
 	$(VENV)/python -m tests.docs.chart_page --check
+	$(VENV)/python -m tests.monitoring.monitoring_files --check
 	$(VENV)/python -m tests.docs.log_events_page --check
 
 simulate: setup ## a disk, a partition's replicas, a consumer group, transactions, compacted topics, client quotas, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|transactions|compaction|quotas|cluster|planted|failed|properties FIRST= STORY=1)
@@ -112,6 +115,10 @@ simulate: setup ## a disk, a partition's replicas, a consumer group, transaction
 
 hunt: setup ## fresh seeds of every kind of simulation in turn, beside other work; goes on where the last hunt ended, and keeps what fails (MINUTES=30 KINDS=disk,groups)
 	@$(VENV)/python -m tests.simulation.hunt $(if $(MINUTES),--minutes $(MINUTES)) $(if $(KINDS),--kinds $(KINDS))
+
+fuzz: setup ## coverage-guided fuzzing of what reads bytes from outside: the short form of CI, or for SECONDS= or RUNS= inputs each (TARGET=batches SEED=)
+	@$(VENV)/python -m tests.fuzz.set_up
+	@$(VENV)/python -m tests.fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 TRANSFERS=100 (SEED=)
 	$(VENV)/python -m tests.system.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(TRANSFERS),--transfers $(TRANSFERS)) $(if $(SEED),--seed $(SEED))
@@ -122,11 +129,12 @@ clients: setup ## run only the tests with real clients (AGAINST=kafka: those wit
 bench: setup ## measure beside Apache Kafka; prints JSON lines
 	$(VENV)/python -m tests.bench
 
-docs: setup ## write the pages that are made from code: protocol, settings, configs, metrics and log events, and draw the tables of states in docs/
+docs: setup ## write what is made from code: pages (protocol, settings, configs, metrics, log events), dashboards and alerts, and draw the tables of states in docs/
 	$(VENV)/python -m services.gateway.protocol_docs.protocol_page
 	$(VENV)/python -m tests.docs.pictures
 	$(VENV)/python -m tests.docs.settings_page
 	$(VENV)/python -m tests.docs.configs_page
 	$(VENV)/python -m tests.docs.metrics_page
 	$(VENV)/python -m tests.docs.chart_page
+	$(VENV)/python -m tests.monitoring.monitoring_files
 	$(VENV)/python -m tests.docs.log_events_page

@@ -17,6 +17,10 @@ Monotonic = NewType("Monotonic", float)
 class Clock(Protocol):
     def wall_ms(self) -> WallMs: ...
 
+    def wall_ns(self) -> int:
+        """The same in nanoseconds, for spans."""
+        ...
+
     def monotonic(self) -> Monotonic: ...
 
 
@@ -25,6 +29,9 @@ class SystemClock:
 
     def wall_ms(self) -> WallMs:
         return WallMs(time.time_ns() // 1_000_000)
+
+    def wall_ns(self) -> int:
+        return time.time_ns()
 
     def monotonic(self) -> Monotonic:
         return Monotonic(time.monotonic())

@@ -25,7 +25,7 @@ from libs.cluster.store import (
     WatchGap,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("elections")
 
 RESIGNED = "resigned"
 

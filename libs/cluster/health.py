@@ -33,10 +33,14 @@ NAMED_MAX: Final = 3
 REBALANCE: Final = "rebalance"
 TRANSACTION: Final = "transaction"
 MARKERS: Final = "transaction markers"
+REFUSED_CLIENTS: Final = "refused clients"
+UNENFORCED_ACLS: Final = "unenforced acls"
 _TAKES_LONG: Final = {
     REBALANCE: ("group", "has been rebalancing"),
     TRANSACTION: ("transaction", "has been open past its timeout"),
     MARKERS: ("transaction", "has been waiting for its markers"),
+    REFUSED_CLIENTS: ("gateway", "has been refusing clients beyond max.connections"),
+    UNENFORCED_ACLS: ("gateway", "has no authorizer and has ignored the stored ACLs"),
 }
 
 
@@ -86,10 +90,11 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class LongRunning:
-    """A group or transaction that takes longer than it may. It is no fault of the cluster, and never changes the verdict."""
+    """What takes longer than it may, of a group, a transaction or a gateway. It is no fault of the cluster, and never changes the
+    verdict."""
 
     kind: str
-    """REBALANCE, TRANSACTION, MARKERS, or a word of a newer version."""
+    """REBALANCE, TRANSACTION, MARKERS, REFUSED_CLIENTS, UNENFORCED_ACLS, or a word of a newer version."""
     name: str
     since_ms: int
     """Wall time."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from libs.cluster import keys
+from libs.cluster.acl_index import NO_ACLS, AclIndex
 from libs.cluster.image_edit import ImageEdit
 from libs.cluster.partition_table import ABSENT, TopicPartitions, Versions
 from libs.cluster.records import (
@@ -57,6 +58,8 @@ class ClusterImage:
     overrides_by_resource: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     """The quotas of each entity by Kafka's names. `client_quotas.py` tells whom they limit."""
+    acls: AclIndex = NO_ACLS
+    """`standard_authorizer.py` decides by them."""
     partition_table: Mapping[bytes, TopicPartitions] = field(default_factory=dict)
     versions: Mapping[str, Versions] = field(default_factory=dict)
     """The revisions of every key below the prefix except partitions, which keep theirs in their table."""

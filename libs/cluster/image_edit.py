@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from libs.cluster import keys
+from libs.cluster.acl_index import AclEdit
 from libs.cluster.codec import RecordError, decode
 from libs.cluster.partition_table import TopicPartitions, TopicPartitionsEdit, Versions
 from libs.cluster.records import (
@@ -65,6 +66,7 @@ class ImageEdit:
         self._members = _Draft(image.members_by_role)
         self._overrides = _Draft(image.overrides_by_resource)
         self._client_quotas = _Draft(image.client_quotas)
+        self._acls = AclEdit(image.acls)
         self._partitions: dict[bytes, TopicPartitionsEdit] = {}
         self._versions = _Draft(image.versions)
         self._topics_revision = image.topics_revision
@@ -117,6 +119,7 @@ class ImageEdit:
             members_by_role=self._members.map,
             overrides_by_resource=self._overrides.map,
             client_quotas=self._client_quotas.map,
+            acls=self._acls.finish(),
             partition_table=table.map,
             versions=self._versions.map,
             topics_revision=self._topics_revision,
@@ -135,6 +138,10 @@ class ImageEdit:
                 entity = keys.quota_entity_of(keys.QUOTAS + place)
                 if entity is not None:
                     self._client_quotas.writable()[entity] = decode(ClientQuotas, value).values
+            case ("acls", place):
+                binding = keys.acl_of(keys.ACLS + place)
+                if binding is not None:
+                    self._acls.add(binding)
             case ("nodes", node_id):
                 self._nodes.writable()[int(node_id)] = decode(NodeRecord, value)
             case ("election", "controller"):
@@ -171,6 +178,10 @@ class ImageEdit:
                 entity = keys.quota_entity_of(keys.QUOTAS + place)
                 if entity is not None:
                     self._client_quotas.drop(entity)
+            case ("acls", place):
+                binding = keys.acl_of(keys.ACLS + place)
+                if binding is not None:
+                    self._acls.remove(binding)
             case ("nodes", node_id):
                 self._nodes.drop(int(node_id))
             case ("election", "controller"):

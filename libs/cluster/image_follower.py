@@ -19,7 +19,7 @@ from libs.cluster.metadata_history import lost_nonces, mark_of, went_back
 from libs.cluster.scoped_watch import scoped_watch
 from libs.cluster.store import MetadataStore, StoreUnavailable, WatchGap
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("metadata")
 
 Subscriber = Callable[[ClusterImage, ClusterImage], None]
 Borrow = Callable[[], Awaitable[ClusterImage | None]]
@@ -197,6 +197,8 @@ class ImageFollower:
 
     def _advance(self, new: ClusterImage, *, quiet: bool = False) -> None:
         old, self._image = self._image, new
+        if new is not old:
+            log.debug("image of another revision", extra={"fields": {"was": old.revision, "revision": new.revision}})
         if not quiet and new is not old:
             for subscriber in tuple(self._subscribers):
                 try:

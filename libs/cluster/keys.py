@@ -1,11 +1,12 @@
 """The keys of the metadata store. All that images show begin with `PREFIX`, so that one watch sees every change, in order.
 
 A name rarely needs escaping: topic names hold no slash, and a name that may hold one (a group's) comes last. Names of quota
-entities are escaped, as Kafka did in ZooKeeper: a user and a client id may hold any character.
+entities and of ACLs are escaped, as Kafka did in ZooKeeper: a user and a client id may hold any character.
 """
 
 from urllib.parse import quote, unquote
 
+from libs.cluster.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from libs.cluster.codec import RecordError
 from libs.cluster.records import QuotaEntity
 
@@ -23,6 +24,12 @@ DELETIONS = PREFIX + "deletions"
 VOLUME_STAMPS = "/penstock-volume-stamps/"
 """Outside of `PREFIX`: nobody watches them. Each storage node writes those of its own log directories."""
 
+SCRAM = "/penstock-scram/"
+"""Outside of `PREFIX`, so that no image, debug page or backup holds it: users' SCRAM credentials. The controller writes them."""
+SCRAM_CREDENTIALS = SCRAM + "credentials/"
+SCRAM_SECRET = SCRAM + "secret"
+"""What the invented salts of unknown users are derived from (`libs/cluster/scram_credentials.py`)."""
+
 MEMBERS = PREFIX + "members/"
 TOPICS = PREFIX + "topics/"
 PARTITIONS = PREFIX + "partitions/"
@@ -30,6 +37,7 @@ CONFIGS = PREFIX + "configs/"
 FEATURES = PREFIX + "features/"
 NODES = PREFIX + "nodes/"
 QUOTAS = PREFIX + "quotas/"
+ACLS = PREFIX + "acls/"
 DEFAULT_ENTITY = "<default>"
 """As in Kafka, the default stands where a name would. No escaped name has these characters."""
 
@@ -67,6 +75,20 @@ def volume_stamp(directory_id: str) -> str:
     return VOLUME_STAMPS + directory_id
 
 
+def scram_credential(mechanism: str, user: str) -> str:
+    """`mechanism` is Kafka's name: SCRAM-SHA-256 or SCRAM-SHA-512."""
+    return f"{SCRAM_CREDENTIALS}{mechanism}/{_escaped(user)}"
+
+
+def scram_user_of(key: str) -> tuple[str, str]:
+    """The mechanism and the user of a key below `SCRAM_CREDENTIALS`. Raises RecordError for any other spelling than ours."""
+    mechanism, _, user = key.removeprefix(SCRAM_CREDENTIALS).partition("/")
+    named = mechanism, _unescaped(user)
+    if scram_credential(*named) != key:
+        raise RecordError(f"{key}: not a credential's key")
+    return named
+
+
 def config(kind: str, name: str) -> str:
     """`kind` is "topic", "broker" or "group"; broker "" is the cluster-wide default."""
     return f"{CONFIGS}{kind}/{name}"
@@ -100,6 +122,30 @@ def quota_entity_of(key: str) -> QuotaEntity | None:
     if client_quotas(entity) != key:
         raise RecordError(f"{key}: not a quota entity's key")
     return entity
+
+
+def acl(binding: AclBinding) -> str:
+    """`acls/<type>/<pattern type>/<name>/<principal>/<host>/<operation>/<permission>`, escaped. The key is the whole ACL."""
+    kind, pattern_type, name, principal, host, operation, permission = binding
+    texts = f"{_escaped(name)}/{_escaped(principal)}/{_escaped(host)}"
+    return f"{ACLS}{kind.name}/{pattern_type.name}/{texts}/{operation.name}/{permission.name}"
+
+
+def acl_of(key: str) -> AclBinding | None:
+    """The ACL of a key below `ACLS`. None: a later version knows its type or its operation. Raises RecordError for any other
+    spelling than ours."""
+    try:
+        kind, pattern_type, name, principal, host, operation, permission = key.removeprefix(ACLS).split("/")
+    except ValueError:
+        raise RecordError(f"{key}: not an ACL's key") from None
+    try:
+        numbers = ResourceType[kind], PatternType[pattern_type], AclOperation[operation], AclPermission[permission]
+    except KeyError:
+        return None
+    binding = AclBinding(*numbers[:2], _unescaped(name), _unescaped(principal), _unescaped(host), *numbers[2:])
+    if acl(binding) != key:
+        raise RecordError(f"{key}: not an ACL's key")
+    return binding
 
 
 def feature(name: str) -> str:

@@ -33,6 +33,9 @@ RECENT_S: Final = 15.0
 """How long a lost lease, or the last slow call, counts as recent."""
 
 
+CALLS: Final = ("get", "range", "txn", "grant_lease", "keep_alive", "revoke_lease")
+
+
 class StoreTrouble:
     """What is wrong with the store now, in words for the health of the cluster."""
 
@@ -76,6 +79,7 @@ class MeasuredStore(MetricSet):
         name="penstock_metadata_store_failures",
         help="Calls to the metadata store (etcd) that had no answer in time, or one that does not say whether a write happened.",
         labels=("call",),
+        from_zero=tuple((call,) for call in CALLS),
         healthy="0",
         otherwise="etcd is away, or was: look at its members, and at the network to them.",
     ).kept()

@@ -16,7 +16,7 @@ from libs.cluster.lease import HeldLease, grant
 from libs.cluster.records import Member
 from libs.cluster.store import CreateRevisionIs, KeyValue, MetadataStore, ModRevisionIs, Outcome, Put, StoreUnavailable
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("metadata")
 
 
 class Superseded(Exception):

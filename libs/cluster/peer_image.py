@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ClientQuotas, ConfigOverrides
+from libs.cluster.records import AclRecord, ClientQuotas, ConfigOverrides
 from libs.cluster.store import KeyValue, RangeResult
 
 
@@ -32,6 +32,9 @@ def lasting_lines_of(image: ClusterImage) -> Iterator[bytes]:
 
 
 def line_of(item: KeyValue) -> bytes:
+    """Raises RecordError for a value that no line can hold."""
+    if b"\n" in item.value or b"\t" in item.value:
+        raise RecordError(f"{item.key}: its value is no line of text")
     head = f"{item.create_revision}\t{item.mod_revision}\t{json.dumps(item.key)}\t"
     return head.encode() + item.value + b"\n"
 
@@ -75,6 +78,8 @@ def _lasting_records(image: ClusterImage) -> Iterator[tuple[str, object]]:
         yield keys.config(kind, name), ConfigOverrides(dict(values))
     for entity, quotas in image.client_quotas.items():
         yield keys.client_quotas(entity), ClientQuotas(dict(quotas))
+    for binding in image.acls:
+        yield keys.acl(binding), AclRecord()
     for topic_id, partitions in image.partition_table.items():
         for index, state in enumerate(partitions.states):
             if state is not None:

@@ -7,11 +7,12 @@ nodes of neighbouring versions read each other. JSON keeps `etcdctl get --prefix
 from dataclasses import field
 from typing import NamedTuple
 
+from libs import roles
 from libs.lean_dataclass import dataclass
 
-STORAGE, GATEWAY, CONTROLLER = "storage", "gateway", "controller"
-GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group_coordinator", "transaction_coordinator"
-QUOTA_MANAGER = "quota_manager"
+STORAGE, GATEWAY, CONTROLLER = roles.STORAGE, roles.GATEWAY, roles.CONTROLLER
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR = roles.GROUP_COORDINATOR, roles.TRANSACTION_COORDINATOR
+QUOTA_MANAGER = roles.QUOTA_MANAGER
 """The roles of members. Readers pass over roles that they do not know, since later versions may add some."""
 
 
@@ -188,6 +189,11 @@ class ClientQuotas:
     """The quotas of one entity, by Kafka's names. Key: `keys.client_quotas`."""
 
     values: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AclRecord:
+    """Key: `keys.acl`, which says everything."""
 
 
 @dataclass(frozen=True, slots=True)

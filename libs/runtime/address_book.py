@@ -14,7 +14,7 @@ from libs.commitlog.files.filesystem import FileSystem
 from libs.lean_dataclass import dataclass
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("metadata")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,28 @@
 """The admin port that every service has: /healthz (alive), /readyz (serving), /health (the cluster's, JSON), /metrics
 (Prometheus), /debug (an index), /debug/NAME (JSON), and, where a service offers it, /debug/NAME/THING (JSON, also where it says
-why the thing cannot be shown). A storage node also has /readyz/in-sync: serving, and all of its replicas are in sync."""
+why the thing cannot be shown). Who asks for HTML, as browsers do, gets a page of those views that have one. /debug/profile is a
+profile (`profile_requests.py`), and /debug/log-levels has levels, which can be changed (`log_level_requests.py`). A storage node
+also has /readyz/in-sync: serving, and all of its replicas are in sync."""
 
-import json
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from libs.cluster.health import Health, Verdict
+from libs.runtime.json_answers import json_answer, json_text
+from libs.runtime.log_level_requests import change_level, show_levels
+from libs.runtime.profile_requests import ProfileRequests
+from libs.runtime.refused_requests import ServerLog, without_parameters
+from libs.telemetry.exposition import format_for
 from libs.telemetry.logs import fields
-from libs.telemetry.metrics import CONTENT_TYPE, Metrics
+from libs.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("process")
 
 
 class NotShown(NamedTuple):
@@ -24,6 +31,14 @@ class NotShown(NamedTuple):
     status: int
     """Of HTTP: 404 it is not there, 421 another process has it, if anybody does, 503 ask again."""
     body: Mapping[str, object]
+
+
+class WithPage(NamedTuple):
+    """A view with a page of its own, for those who ask for HTML. A thread writes it, so nothing of it changes any more."""
+
+    value: object
+    """What json can write."""
+    page: Callable[[], str]
 
 
 Lookup = Callable[[str], Awaitable["object | NotShown"]]
@@ -76,21 +91,27 @@ class AdminServer:
                 web.get("/readyz", self._readyz),
                 web.get("/health", self._cluster_health),
                 web.get("/metrics", self._render_metrics),
-                web.get("/debug", self._debug_index),
-                web.get("/debug/", self._debug_index),
-                web.get("/debug/{name}", self._debug_one),
-                web.get("/debug/{name}/{thing:.*}", self._debug_lookup),
+                web.get("/debug", without_parameters(self._debug_index)),
+                web.get("/debug/", without_parameters(self._debug_index)),
+                web.get("/debug/profile", ProfileRequests().answer),
+                web.get("/debug/log-levels", without_parameters(show_levels)),
+                web.put("/debug/log-levels", change_level),
+                web.delete("/debug/log-levels", change_level),
+                web.get("/debug/{name}", without_parameters(self._debug_one)),
+                web.get("/debug/{name}/{thing:.*}", without_parameters(self._debug_lookup)),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0, logger=ServerLog())
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, reuse_address=True)
         await site.start()
         addresses: list[Any] = self._runner.addresses
         self._port = addresses[0][1]
+        self._metrics.interruptions.start()
         log.info("admin port open", extra=fields(host=self._host, port=self._port))
 
     async def close(self) -> None:
+        self._metrics.interruptions.stop()
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()
@@ -110,32 +131,32 @@ class AdminServer:
 
     async def _cluster_health(self, request: "web.Request") -> "web.Response":
         health = self._health()
-        return _json(health.as_json(), 200 if health.verdict is Verdict.HEALTHY else 503)
+        return json_answer(health.as_json(), 200 if health.verdict is Verdict.HEALTHY else 503)
 
     async def _render_metrics(self, request: "web.Request") -> "web.Response":
         from aiohttp import web
 
-        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+        form = format_for(request.headers.get("Accept", ""))
+        return web.Response(body=await self._metrics.render_in_slices(form), headers={"Content-Type": form.value})
 
     async def _debug_index(self, request: "web.Request") -> "web.Response":
-        views = [f"/debug/{name}" for name in self._debug]
-        return _json(sorted(views + [f"/debug/{name}/NAME" for name in self._lookups]))
+        views = [f"/debug/{name}" for name in (*self._debug, "log-levels", "profile")]
+        return json_answer(sorted(views + [f"/debug/{name}/NAME" for name in self._lookups]))
 
     async def _debug_one(self, request: "web.Request") -> "web.Response":
         view = self._debug.get(request.match_info["name"])
         if view is None:
-            return _json({"error": "there is no such view", "views": sorted(self._debug)}, status=404)
+            return json_answer({"error": "there is no such view", "views": sorted(self._debug)}, status=404)
         seen = view()
-        return _json(await seen if isawaitable(seen) else seen)
+        return await _shown(request, await seen if isawaitable(seen) else seen)
 
     async def _debug_lookup(self, request: "web.Request") -> "web.Response":
         name = request.match_info["name"]
         lookup = self._lookups.get(name)
         if lookup is None:
             offered = sorted(self._lookups)
-            return _json({"error": f"single {name} cannot be looked up here", "can_be_looked_up": offered}, status=404)
-        found = await lookup(request.match_info["thing"])
-        return _json(found.body, found.status) if isinstance(found, NotShown) else _json(found)
+            return json_answer({"error": f"single {name} cannot be looked up here", "can_be_looked_up": offered}, status=404)
+        return await _shown(request, await lookup(request.match_info["thing"]))
 
 
 def _text(text: str, status: int = 200) -> "web.Response":
@@ -144,16 +165,14 @@ def _text(text: str, status: int = 200) -> "web.Response":
     return web.Response(text=text, status=status)
 
 
-def _json(value: object, status: int = 200) -> "web.Response":
+async def _shown(request: "web.Request", seen: object) -> "web.Response":
     from aiohttp import web
 
-    text = json.dumps(value, default=_plain, indent=2) + "\n"
-    return web.Response(text=text, status=status, content_type="application/json")
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value).hex()
-    return repr(value)
+    if isinstance(seen, NotShown):
+        return json_answer(seen.body, seen.status)
+    if not isinstance(seen, WithPage):
+        return json_answer(seen)
+    if "text/html" not in request.headers.get("Accept", ""):
+        return web.Response(text=await asyncio.to_thread(json_text, seen.value), content_type="application/json")
+    policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    return web.Response(text=await asyncio.to_thread(seen.page), content_type="text/html", charset="utf-8", headers=policy)

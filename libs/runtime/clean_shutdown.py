@@ -11,7 +11,7 @@ from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.model.errors import NO_ROOM
 from libs.commitlog.partition_log.directory import is_retired, stopped_cleanly
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("process")
 
 
 def survived_from(

@@ -19,7 +19,7 @@ from libs.rpc.messages.schema import pack, unpack
 from libs.rpc.transport.transport import Transport
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 HEARTBEAT_INTERVAL_S = 0.3
 HEARTBEAT_TIMEOUT_S = 3.0
@@ -113,6 +113,12 @@ class Controllers:
         """The client of the controller that the image names as elected."""
         elected = self._image.controller
         connection = self._connections.get(elected.node_id) if elected is not None else None
+        return connection.client if connection is not None else None
+
+    def client(self, node_id: int) -> RpcClient | None:
+        """The client of a controller, elected or not. None: no such controller has registered, or it cannot be reached from
+        here."""
+        connection = self._connections.get(node_id)
         return connection.client if connection is not None else None
 
     def denies(self, node_id: int) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from libs.rpc.transport.event_loop import EventLoop
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("process")
 
 DRAIN_S = 20.0
 ANEW_S = 5.0

@@ -16,7 +16,7 @@ from libs.commitlog.files.durable_files import begin_file, path_beside, read_fil
 from libs.commitlog.files.filesystem import FileSystem
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("metadata")
 
 WRITE_EVERY_S = 1.0
 

@@ -24,7 +24,7 @@ from libs.runtime.address_book import AddressBook, book_of
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("metadata")
 
 PEER_TIMEOUT_S = 1.0
 """A peer that has not answered by then is passed over: it may be stopped."""

@@ -4,14 +4,16 @@
 makes the real one, the simulator its own. `open_admin_port` serves metrics and health; `libs/runtime/registration.py` registers.
 """
 
+import asyncio
 import logging
 import os
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
 from functools import partial
 from random import Random
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from libs.clock import Clock, SystemClock
 from libs.cluster.features import FEATURE_LEVEL, unsupported_levels
@@ -24,7 +26,8 @@ from libs.commitlog.files.durable_files import make_directory
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.model.errors import DirectoryLocked
 from libs.lean_dataclass import dataclass
-from libs.rpc.server.rpc_server import Hello
+from libs.rpc.server.denied_calls import DeniedCalls
+from libs.rpc.server.rpc_server import Accept, Hello
 from libs.rpc.transport.socket_transport import SocketTransport
 from libs.rpc.transport.transport import Transport
 from libs.runtime.address_book import AddressBook
@@ -32,17 +35,27 @@ from libs.runtime.admin import AdminServer, Lookup
 from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import CannotRun, Lifecycle, run
+from libs.runtime.log_level_requests import METHODS as LOG_LEVEL_METHODS
 from libs.runtime.metadata_marks import MetadataMarks
-from libs.runtime.peers import Peers
+from libs.runtime.peer_tls import peer_tls
+from libs.runtime.peers import ImageLending, Peers
 from libs.runtime.service_config import ServiceConfig
 from libs.runtime.setting_names import unknown
+from libs.runtime.tracing.process_tracing import ProcessTracing, read_trace_settings, warn_of_variables
+from libs.runtime.tracing.trace_answers import TraceLending, TraceViews
+from libs.runtime.tracing.trace_settings import TraceSettings
 from libs.telemetry import logs
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.tracing.exporting.collector import Origin
+from libs.telemetry.tracing.ids import process_name
+from libs.telemetry.tracing.recorder import SpanRecorder, Tracing, default_tracing
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("process")
 
 C = TypeVar("C", bound=ServiceConfig)
+OF_TRACES = "PENSTOCK_TRACE_"
+"""A setting that begins with this and that no service has is refused: a trace that is missing would be noticed too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,11 @@ class Identity:
     incarnation: int
     host_id: str
     version: str
+
+    @property
+    def name(self) -> str:
+        """As in `make status`: `storage-1`."""
+        return f"{self.role}-{self.node_id}"
 
     def hello(self, image: ClusterImage) -> Hello:
         """The introduction on each RPC connection."""
@@ -77,26 +95,67 @@ class Environment:
     """Processes that lend their cluster image while the store is away. None: the start waits for the store."""
     marks: MetadataMarks | None = None
     """The file of how far this process has seen the metadata. None: it keeps none."""
+    tracing: Tracing = field(default_factory=default_tracing)
+    """Which requests have a trace, and who takes its spans."""
+    denied: DeniedCalls = field(default_factory=DeniedCalls)
+    """What callers of this process may not call, and called."""
 
 
-def read_config(config_type: type[C], role: str) -> C:
-    """The settings of this process; logging is set up by them. Ends the process if one is missing or wrong, and warns of
-    variables that no service knows."""
+class World(Protocol):
+    """What the environments of all services have."""
+
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def tracing(self) -> Tracing: ...
+
+
+def own_traces(world: World) -> TraceViews:
+    """What a process shows of its own traces at its admin port. A gateway asks others, too."""
+    return TraceViews(world.identity.name, world.tracing.ring)
+
+
+def lent_methods(world: World, image: Callable[[], ClusterImage]) -> dict[str, Accept]:
+    """The RPC methods that every process answers: for its cluster image, its traces and its log levels."""
+    traces = TraceLending(world.identity.name, world.tracing.ring)
+    return {**ImageLending(image).methods, **traces.methods, **LOG_LEVEL_METHODS}
+
+
+def span_recorder(identity: Identity, tracing: Tracing, clock: Clock) -> SpanRecorder:
+    """The recorder of a process, whose event loop runs."""
+    process = process_name(identity.role, identity.node_id, identity.incarnation)
+    return SpanRecorder(tracing, process, clock, asyncio.get_running_loop().time)
+
+
+Serve = Callable[[C, TraceSettings, Lifecycle], Awaitable[None]]
+"""What a service does from its start to the end of its process."""
+
+
+def read_config(config_type: type[C], role: str) -> tuple[C, TraceSettings]:
+    """The settings of this process, and of its traces; logging is set up by them. Ends the process if one is missing or wrong,
+    and warns of variables that no service knows."""
     config = load_or_exit(config_type, role)
     if problem := config.problem():
         sys.exit(f"{role}: {problem}")
     try:
+        trace_settings = read_trace_settings(config)
+    except ValueError as error:
+        sys.exit(f"{role}: {error}")
+    try:
         logs.configure(role, f"{role}-{config.node_id}", config.logging)
     except OSError as error:
         sys.exit(f"{role}: PENSTOCK_LOG_FILE {config.log_file} cannot be opened: {error.strerror}")
+    warn_of_variables(trace_settings)
     for variable, alike in unknown(os.environ):
+        if variable.startswith(OF_TRACES):
+            sys.exit(f"{role}: there is no setting {variable}" + (f"; did you mean {alike}?" if alike else " (docs/settings.md)"))
         log.warning("there is no such setting", extra=fields(variable=variable, did_you_mean=alike, see="docs/settings.md"))
-    return config
+    return config, trace_settings
 
 
-def run_service(config_type: type[C], role: str, serve: Callable[[C, Lifecycle], Awaitable[None]]) -> None:
+def run_service(config_type: type[C], role: str, serve: Serve[C]) -> None:
     """Never returns: reads the settings, runs `serve` until a signal or a failure ends the process, drains, and exits."""
-    run(partial(serve, read_config(config_type, role)))
+    run(partial(serve, *read_config(config_type, role)))
 
 
 def system_identity(config: ServiceConfig, role: str, fs: FileSystem, clock: Clock) -> Identity:
@@ -114,11 +173,14 @@ def lock_data_directory(config: ServiceConfig, fs: FileSystem) -> int:
     return fs.lock(f"{config.data_dir}/.lock")
 
 
-def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Environment:
+def system_environment(
+    config: ServiceConfig, traces: TraceSettings, role: str, fs: FileSystem, lifecycle: Lifecycle, metrics: Metrics
+) -> Environment:
     """The environment of a real process: sockets, etcd, the system's clock. Raises CannotRun if its data directory is no use."""
     from libs.cluster.etcd.etcd_store import EtcdStore  # gRPC is dear to import, and a cluster in one process has no etcd
 
-    clock, transport = SystemClock(), SocketTransport(silence_s=config.silence_s)
+    clock = SystemClock()
+    transport = SocketTransport(silence_s=config.silence_s, peer_tls=peer_tls(config, role, lifecycle))
     try:
         lock_data_directory(config, fs)
         identity = system_identity(config, role, fs, clock)
@@ -138,7 +200,10 @@ def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Envi
     )
     marks = MetadataMarks(fs, config.data_dir)
     store = MeasuredStore(EtcdStore(config.etcd), clock.monotonic)
-    return Environment(identity, clock, store, transport, Random(secrets.randbits(128)), peers, marks)
+    tracing = ProcessTracing(traces, lifecycle, metrics).of(Origin(role, config.node_id, own_version()))
+    denied = DeniedCalls()
+    metrics.registry.register(denied)
+    return Environment(identity, clock, store, transport, Random(secrets.randbits(128)), peers, marks, tracing, denied)
 
 
 def refuse_newer_cluster(image: ClusterImage, version: str) -> None:
@@ -179,6 +244,7 @@ async def open_admin_port(
     *,
     ready: Callable[[], tuple[bool, str]],
     health: Callable[[], Health],
+    traces: TraceViews,
     debug: Mapping[str, Callable[[], object]],
     lookups: Mapping[str, Lookup] | None = None,
     in_sync: Callable[[], tuple[bool, str]] | None = None,
@@ -196,8 +262,8 @@ async def open_admin_port(
         ready=ready_where_reached(ready, config.rpc_unix),
         health=health,
         metrics=metrics,
-        debug=debug,
-        lookups=lookups,
+        debug={**debug, "traces": traces.traces},
+        lookups={**(lookups or {}), "traces": traces.trace},
         in_sync=in_sync,
     )
     lifecycle.on_stop(admin.close)

@@ -14,7 +14,7 @@ from libs.rpc.contracts.controller import ProducerIdBlock
 from libs.runtime.unused_producer_ids import UnusedProducerIds
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("transactions")
 
 BLOCKS_AHEAD = 2
 RETRY_S = 1.0

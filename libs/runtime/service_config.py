@@ -30,6 +30,14 @@ class ServiceConfig:
     """`host:port` for callers from anywhere. Empty: none."""
     rpc_advertised_host: str = ""
     """The name or address of this host for callers of `rpc_tcp`. Empty: the address that it listens at."""
+    rpc_tls_certificate: str = ""
+    """PEM file of the certificate that this process shows on TCP connections to others, with its chain. It names the process by a
+    URI, `penstock://CLUSTER/ROLE/NODE` ([security](security.md#between-hosts)). With it, `rpc_tcp` and all calls over TCP speak
+    TLS, and demand a certificate. A change of the three files takes effect without a restart."""
+    rpc_tls_key: str = ""
+    """PEM file of the certificate's private key, without a password."""
+    rpc_tls_ca: str = ""
+    """PEM file of the authorities that sign the certificates of this cluster's processes, and nobody else's."""
     host_id: str = ""
     """Processes of one kernel share it, and so may share Unix sockets. Empty: the kernel's boot id."""
     admin_host: str = "127.0.0.1"
@@ -37,7 +45,7 @@ class ServiceConfig:
     admin_port: int = 0
     """0: any free port."""
     log_level: str = "info"
-    """`debug`, `info`, `warning` or `error`."""
+    """`trace`, `debug`, `info`, `warning` or `error`."""
     log_format: str = "text"
     """`text` (`key=value`) or `json`: one object a line."""
     log_file: str = ""
@@ -54,6 +62,19 @@ class ServiceConfig:
     connections to it. It stands for Kafka's `broker.session.timeout.ms`. Set it alike for all processes, higher where a busy
     host or a slow link stops processes for seconds. The partitions of a leader that hangs or is cut off then stand still for that
     much longer."""
+    trace_sample_ratio: float | None = None
+    """The fraction of requests that are traced whatever happens to them, from 0 to 1. Empty: as `OTEL_TRACES_SAMPLER` says, or
+    0.01. Slow and failed requests are traced besides."""
+    trace_slow_ms: tuple[str, ...] = ("100",)
+    """Milliseconds from which on a request is slow, and traced. `API=milliseconds` holds for one API, as in `100,JoinGroup=3000`.
+    A long poll is not slow while it waits as its client asked. Give gateways and storage nodes the same."""
+    trace_spans_per_second: int = 200
+    """The cap on the spans of this process. 0: it makes none."""
+    trace_exporter: str = ""
+    """`otlp`, `zipkin` or `none`. Empty: `otlp` where an endpoint is given; otherwise as `OTEL_TRACES_EXPORTER` says, or none."""
+    trace_endpoint: str = ""
+    """The URL that spans are sent to, such as `http://collector:4318`. OTLP's path is added where it has none. Empty: as
+    OpenTelemetry's variables say ([traces](operate/tracing.md))."""
     peers: tuple[str, ...] = ()
     """`host:port` of the RPC of other processes. They lend the metadata to a start with a new data directory while etcd is away.
     Storage nodes start with etcd only."""
@@ -69,7 +90,8 @@ class ServiceConfig:
         return LogSettings(self.log_level, self.log_format, self.log_file, self.log_file_bytes_max, self.log_former_files_max)
 
     def problem(self) -> str | None:
-        """What is wrong with the settings of a process, in a sentence. Services in tests and simulations have no such bounds."""
+        """What is wrong with the settings of a process, in a sentence. `trace_settings.py` checks those of traces. Services in
+        tests and simulations have no such bounds."""
         if self.node_id < 1:
             return f"PENSTOCK_NODE_ID is {self.node_id}; expected 1 or more"
         if not self.data_dir:
@@ -86,6 +108,9 @@ class ServiceConfig:
             return f"PENSTOCK_RPC_TCP is {self.rpc_tcp!r}, and nobody can connect to that; expected PENSTOCK_RPC_ADVERTISED_HOST"
         if len(os.fsencode(self.rpc_unix)) > SOCKET_PATH_MAX:
             return f"PENSTOCK_RPC_UNIX is longer than {SOCKET_PATH_MAX} bytes, which the address of a socket holds"
+        tls = {"CERTIFICATE": self.rpc_tls_certificate, "KEY": self.rpc_tls_key, "CA": self.rpc_tls_ca}
+        if any(tls.values()) and (missing := [f"PENSTOCK_RPC_TLS_{name}" for name, path in tls.items() if not path]):
+            return f"{missing[0]} is empty; expected all three of PENSTOCK_RPC_TLS_CERTIFICATE, _KEY and _CA, or none"
         if problem := host_problem("ADMIN_HOST", self.admin_host):
             return problem
         if not 0 <= self.admin_port <= PORT_MAX:

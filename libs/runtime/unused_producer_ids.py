@@ -14,7 +14,7 @@ from libs.commitlog.files.durable_files import begin_file, path_beside
 from libs.commitlog.files.filesystem import FileSystem
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("transactions")
 
 SIZE_MAX = 4096
 

@@ -12,9 +12,13 @@ only known at a scrape is a method with the definition as its decorator:
 
 Nothing of a declaration is left in the way of a count: `doors.opened += 1` adds to a plain attribute. docs/operate/metrics.md is
 written from the definitions (tests/docs/metrics_page.py).
+
+A scrape must not hold up the event loop (`exposition.py`). Rows may come one by one, and a method that looks at many things may
+be a generator: it yields None where a scrape may pause, and returns the value. What it looks at may be gone after a pause.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from inspect import isgeneratorfunction
 from typing import Any, ClassVar, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -26,7 +30,22 @@ from libs.telemetry.durations import Durations
 Labels = Sequence[str]
 Rows = Iterable[tuple[Labels, Any]]
 """Label values, and the value with them: a number, or the `Durations` of a histogram."""
-Read = TypeVar("Read", bound=Callable[[Any], float | Durations | Rows])
+Value = Any
+"""A number, `Durations`, or with labels `Rows`."""
+Family = tuple["Definition", Value]
+Read = TypeVar("Read", bound=Callable[[Any], float | Durations | Rows | Generator[None, None, Any]])
+
+T = TypeVar("T")
+LOOKED_AT_ONCE = 500
+"""The things that a scrape looks at between two pauses: about 0.2 ms."""
+
+
+def with_pauses(things: Sequence[T], take: Callable[[Sequence[T]], object], at_once: int = LOOKED_AT_ONCE) -> Iterator[None]:
+    """Calls `take` with each part of the things, and yields None between two of them."""
+    for start in range(0, len(things), at_once):
+        if start:
+            yield None
+        take(things[start : start + at_once])
 
 
 def label_values(key: Any) -> Labels:
@@ -61,21 +80,34 @@ class Definition:
     def _zero(self) -> float | Durations:
         return 0
 
-    def family(self, value: Any) -> Metric:
-        """The samples: of a single value, or of `Rows` where there are labels."""
+    def family(self, value: Value) -> Metric:
+        """All samples at once."""
         raise NotImplementedError
 
-    def _rows(self, value: Any) -> Rows:
+    def rows(self, value: Value) -> Rows:
+        """A single value is a row without labels."""
         return value if self.labels else [((), value)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterDefinition(Definition):
-    """A count since the start of the process. Prometheus adds `_total` to its name."""
+    """A count since the start of the process. Prometheus adds `_total` to its name.
+
+    `from_zero`: label values that a scrape shows with 0 before they count. Prometheus sees no increase in a series that begins
+    at 1, so an alert would miss the first event of a process.
+    """
+
+    from_zero: tuple[tuple[str, ...], ...] = ()
+
+    def rows(self, value: Value) -> Rows:
+        if not self.from_zero:
+            return Definition.rows(self, value)
+        counted = {tuple(labels): count for labels, count in value}
+        return {**dict.fromkeys(self.from_zero, 0), **counted}.items()
 
     def family(self, value: float | Rows) -> CounterMetricFamily:
         family = CounterMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, count in self._rows(value):
+        for labels, count in self.rows(value):
             family.add_metric(labels, count)
         return family
 
@@ -86,7 +118,7 @@ class GaugeDefinition(Definition):
 
     def family(self, value: float | Rows) -> GaugeMetricFamily:
         family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, size in self._rows(value):
+        for labels, size in self.rows(value):
             family.add_metric(labels, size)
         return family
 
@@ -100,7 +132,7 @@ class HistogramDefinition(Definition):
 
     def family(self, value: Durations | Rows) -> HistogramMetricFamily:
         family = HistogramMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, durations in self._rows(value):
+        for labels, durations in self.rows(value):
             family.add_metric(labels, durations.cumulative(), durations.total_s)
         return family
 
@@ -118,7 +150,21 @@ class Kept:
         return [(self.shown(key), value[key]) for key in sorted(value)] if self.definition.labels else value
 
 
-class MetricSet(Collector):
+class FamilySource(Collector):
+    """A collector whose families are read one after the other, with pauses."""
+
+    def families(self) -> Iterator[Family | None]:
+        """None: a scrape may pause here."""
+        raise NotImplementedError
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self.families():
+            if family is not None:
+                definition, value = family
+                yield definition.family(value)
+
+
+class MetricSet(FamilySource):
     """A collector whose class body declares its metrics. Families come in the order of the declarations."""
 
     definitions: ClassVar[Mapping[str, Definition]] = {}
@@ -137,7 +183,12 @@ class MetricSet(Collector):
         for name, kept in self._kept.items():
             setattr(self, name, kept.initial())
 
-    def collect(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[Family | None]:
         for name, definition in self.definitions.items():
             value, kept = getattr(self, name), self._kept.get(name)
-            yield definition.family(value() if kept is None else kept.rows(value))
+            if kept is not None:
+                yield definition, kept.rows(value)
+            elif isgeneratorfunction(value):
+                yield definition, (yield from value())
+            else:
+                yield definition, value()

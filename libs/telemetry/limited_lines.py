@@ -1,5 +1,6 @@
 """A bound for log lines that anyone can cause as often as they like. None of them is forgotten in the count."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Hashable
 from typing import Final, Protocol
@@ -15,6 +16,16 @@ class Timers(Protocol):
     def time(self) -> float: ...
 
     def call_later(self, delay: float, callback: Callable[[], object], /) -> object: ...
+
+
+class RunningLoop:
+    """The timers of whichever event loop runs, for objects that are built before one does."""
+
+    def time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> object:
+        return asyncio.get_running_loop().call_later(delay, callback)
 
 
 class _Interval:

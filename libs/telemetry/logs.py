@@ -1,6 +1,6 @@
 """One line per event, `key=value` or JSON. What a client sent may stand in it, so it can never break the line, or the terminal.
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 log.info("segment rolled", extra=fields(topic=name, partition=index))
 """
 
@@ -18,9 +18,10 @@ import traceback
 from typing import Final, TextIO
 
 from libs.lean_dataclass import dataclass
+from libs.telemetry.level_switches import Switches
 from libs.telemetry.log_limit import LogLimit
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("process")
 
 LONGEST_VALUE = 256
 LONGEST_TRACE = 4000
@@ -29,17 +30,22 @@ ITEMS_MAX = 50
 LOOK_S = 1.0
 RETRY_S = 60.0
 """The time until a log file that could not be renamed is tried again, and between two words of lines that are lost."""
-LEVELS: Final = ("debug", "info", "warning", "error")
+LEVELS: Final = ("trace", "debug", "info", "warning", "error")
 TEXT, JSON = "text", "json"
 LONGEST_OF = {"way_out": 4000}
 """Advice that is cut is wrong: it may name a path several times, with a topic's name in it."""
+_VALUES = (str, int, float, list, tuple, dict, set, frozenset, type(None))
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@,+\-\[\]#]+\Z")
 _UNPRINTABLE = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069"\\]')
 
 
 def fields(**values: object) -> dict[str, object]:
-    """The fields of a log line, for `extra=`."""
-    return {"fields": values}
+    """The fields of a log line, for `extra=`.
+
+    Objects become texts here. Some handlers keep records, as pytest's and Sentry's do: they would keep the open files of a
+    partition that was deleted, or the frames of an error's traceback.
+    """
+    return {"fields": {name: value if isinstance(value, _VALUES) else str(value) for name, value in values.items()}}
 
 
 def escape(text: str, longest: int = LONGEST_VALUE) -> str:
@@ -86,22 +92,18 @@ class LogSettings:
 
 
 class LineFormatter(logging.Formatter):
-    """The format of a log line: `ts= level= service= node= event= …`. A traceback is in the same line, so that each line is one
-    event."""
+    """The format of a log line: `ts= level= service= node= logger= event= …`. A traceback is in the same line, so that each
+    line is one event."""
 
     def __init__(self, service: str, name: str) -> None:
         super().__init__()
         self._origin = f"service={_value(service)} node={_value(name)}"
 
     def format(self, record: logging.LogRecord) -> str:
-        parts = [
-            f"ts={_time(record)}",
-            f"level={record.levelname.lower()}",
-            self._origin,
-            f'event="{escape(record.getMessage())}"',
-        ]
-        if not _is_ours(record):
+        parts = [f"ts={_time(record)}", f"level={record.levelname.lower()}", self._origin]
+        if not _is_module(record):
             parts.append(f"logger={_value(record.name)}")
+        parts.append(f'event="{escape(record.getMessage())}"')
         parts += [f"{key}={_value(value, _longest(key))}" for key, value in _given(record).items()]
         if record.exc_info and record.exc_info[1] is not None:
             error, trace = _error(record.exc_info[1])
@@ -126,7 +128,7 @@ class JsonFormatter(logging.Formatter):
             "process": self._name,
             "event": _shortened(record.getMessage()),
         }
-        if not _is_ours(record):
+        if not _is_module(record):
             line["logger"] = record.name
         given = _given(record).items()
         line |= {f"{key}_" if key in line else key: _plain(value, _longest(key)) for key, value in given}
@@ -144,7 +146,8 @@ def _time(record: logging.LogRecord) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
+def _is_module(record: logging.LogRecord) -> bool:
+    """Whether the logger has the name of one of our modules, which tells an operator nothing."""
     return record.name.startswith(("libs.", "services."))
 
 
@@ -262,3 +265,4 @@ def configure(service: str, name: str, settings: LogSettings, stream: TextIO | N
     # Messages of other libraries below the level of a warning are left out.
     for chatty in ("asyncio", "aiohttp", "aiohttp.access", "etcd3", "grpc"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    Switches.look()

@@ -1,8 +1,8 @@
-"""The stages of a request, and the time from each stage to the next.
+"""The stages of an append at a storage node, and the time from each stage to the next.
 
-A request carries the times of its stages itself, as plain floats of the loop's clock, read once for all requests of a turn. That
-costs a fraction of a microsecond. Histograms are filled from them at its end. Spans, which come later (docs/roadmap.md), will be
-made from the same numbers, and only for requests that are slow, failed or sampled.
+An append carries the times of its stages itself, as plain floats of the loop's clock, read once for all appends of a turn. That
+costs a fraction of a microsecond. Histograms are filled from them at its end. The stages of a client's request are in
+`services/gateway/request_meters.py`.
 """
 
 from collections.abc import Iterator
@@ -12,16 +12,10 @@ from libs.telemetry.durations import Durations
 
 
 class Stage(IntEnum):
-    """The stages of a request, in their order. Not every request passes all of them.
+    """The stages after the arrival, in their order. Not every append passes both."""
 
-    A gateway sends and answers; a storage node appends and syncs.
-    """
-
-    RECEIVED = 0
-    SENT = 1
-    APPENDED = 2
-    SYNCED = 3
-    ANSWERED = 4
+    APPENDED = 0
+    SYNCED = 1
 
 
 class StageDurations:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from libs.rpc.contracts.transactions import AddPartitions
+from libs.telemetry.tracing.span import SpanContext
 from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.transactions.verification_errors import CONCURRENT, UNAVAILABLE
 
@@ -19,10 +20,18 @@ class Question:
     """Whether a partition belongs to a producer's transaction. `on_error` is called once with 0 or the coordinator's error,
     perhaps before `ask` returns, and never after `cancel`."""
 
-    __slots__ = ("_begun", "_cancelled", "_coordinators", "_loop", "_on_error", "_retry", "request")
+    __slots__ = ("_begun", "_cancelled", "_context", "_coordinators", "_loop", "_on_error", "_retry", "request")
 
-    def __init__(self, coordinators: TransactionCoordinators, request: AddPartitions, on_error: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        coordinators: TransactionCoordinators,
+        request: AddPartitions,
+        on_error: Callable[[int], None],
+        context: SpanContext | None = None,
+    ) -> None:
+        """`context`: the span that asks, if it is traced."""
         self.request = request
+        self._context = context
         self._coordinators = coordinators
         self._on_error = on_error
         self._loop = asyncio.get_running_loop()
@@ -32,7 +41,7 @@ class Question:
 
     def ask(self) -> None:
         self._retry = None
-        error = self._coordinators.ask(self.request, self._answered)
+        error = self._coordinators.ask(self.request, self._answered, self._context)
         if error:
             self._answered(error)
 

@@ -1,6 +1,7 @@
 """The transaction coordinators, as leaders ask them whether a partition belongs to a transaction."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from libs.cluster.image import ClusterImage
@@ -14,6 +15,8 @@ from libs.rpc.messages.errors import ContractError, RpcFailure
 from libs.rpc.messages.schema import pack, unpack
 from libs.rpc.transport.transport import Transport
 from libs.runtime.member_clients import MemberClients
+from libs.telemetry.tracing.rpc_context import pack_context
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 
 TIMEOUT_S: Final = 3.0
@@ -35,9 +38,9 @@ class TransactionCoordinators:
         self._image = image
         self._clients.follow(image)
 
-    def ask(self, request: AddPartitions, on_error: OnError) -> int:
+    def ask(self, request: AddPartitions, on_error: OnError, context: SpanContext | None = None) -> int:
         """Asks the owner of the transactional id's shard about one partition. 0: the answer comes later. Else the error, and
-        `on_error` is never called."""
+        `on_error` is never called. `context`: the span that asks. One that is not sampled counts if the coordinator is slow."""
         topic = self._image.topics.get(TRANSACTION_TOPIC)
         if topic is None:
             return COORDINATOR_NOT_AVAILABLE
@@ -46,8 +49,19 @@ class TransactionCoordinators:
         client = self._clients.client_of(owner) if owner is not None else None
         if client is None:
             return NOT_COORDINATOR
+        packed = pack_context(context) if context is not None else None
+        sampled = context is not None and context.sampled
+        if packed is not None and not sampled:
+            request = replace(request, undecided_trace=packed)
         try:
-            client.send(ADD_PARTITIONS, pack(request), (), lambda outcome: on_error(_error_in(outcome)), timeout_s=TIMEOUT_S)
+            client.send(
+                ADD_PARTITIONS,
+                pack(request),
+                (),
+                lambda outcome: on_error(_error_in(outcome)),
+                timeout_s=TIMEOUT_S,
+                trace=packed if sampled else None,
+            )
         except RpcFailure:
             return NOT_COORDINATOR
         return 0

@@ -23,6 +23,7 @@ from libs.wire.messages import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -43,6 +44,7 @@ from libs.wire.messages import (
     describe_quorum,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_txn,
     find_coordinator,
@@ -128,8 +130,8 @@ class Api:
     twice changes nothing, so it may be sent again without knowing what became of it. `is_heartbeat`, its client waits for less
     time.
 
-    `before_authentication`: the API is answered on a connection that has not authenticated yet. Nothing reads it before SASL
-    is built; a test holds that these are ApiVersions and SASL's own two.
+    `before_authentication`: the API is answered on a connection that has not authenticated yet. A test holds that these are
+    ApiVersions and SASL's own two, which `services/gateway/requests/authentication.py` names.
     """
 
     key: ApiKey
@@ -191,6 +193,16 @@ def _read_api_versions(reader: Reader, version: int) -> api_versions.ApiVersions
 def _write_api_versions(writer: Writer, response: api_versions.ApiVersionsResponse, version: int) -> None:
     """Writes ApiVersions. A request of an unknown version is answered in version 0 (KIP-511)."""
     api_versions.write_response(writer, response, version if APIS[ApiKey.API_VERSIONS].serves(version) else 0)
+
+
+def _read_alter_user_scram_credentials(
+    reader: Reader, version: int
+) -> alter_user_scram_credentials.AlterUserScramCredentialsRequest:
+    """Reads AlterUserScramCredentials. librdkafka 2.16 writes the tagged fields at its end twice, and Kafka reads on."""
+    request = alter_user_scram_credentials.read_request(reader, version)
+    if reader.remaining == 1 and reader.view[reader.position] == 0:
+        reader.position += 1
+    return request
 
 
 def _read_describe_acls(reader: Reader, version: int) -> describe_acls.DescribeAclsRequest:
@@ -309,9 +321,9 @@ _TABLE: Final = (
          shard_keys=_one_group, refused=transaction_refusals.txn_offset_commit_response, error_without_group=INVALID_GROUP_ID),
     Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", *SERVED_VERSIONS[ApiKey.DESCRIBE_ACLS], Kind.GATEWAY, _read_describe_acls,
         describe_acls.write_response),
-    Api(ApiKey.CREATE_ACLS, "CreateAcls", *SERVED_VERSIONS[ApiKey.CREATE_ACLS], Kind.GATEWAY, _read_create_acls,
+    Api(ApiKey.CREATE_ACLS, "CreateAcls", *SERVED_VERSIONS[ApiKey.CREATE_ACLS], _CONTROLLER, _read_create_acls,
         create_acls.write_response, elements_max=ACLS_MAX),
-    Api(ApiKey.DELETE_ACLS, "DeleteAcls", *SERVED_VERSIONS[ApiKey.DELETE_ACLS], Kind.GATEWAY, _read_delete_acls,
+    Api(ApiKey.DELETE_ACLS, "DeleteAcls", *SERVED_VERSIONS[ApiKey.DELETE_ACLS], _CONTROLLER, _read_delete_acls,
         delete_acls.write_response, elements_max=ACLS_MAX),
     _row(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", describe_configs, elements_max=CONFIGS_MAX),
     _row(ApiKey.ALTER_CONFIGS, "AlterConfigs", alter_configs, _CONTROLLER, elements_max=CONFIGS_MAX),
@@ -330,6 +342,10 @@ _TABLE: Final = (
          refused=group_refusals.offset_delete_response, error_without_group=INVALID_GROUP_ID),
     _row(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", describe_client_quotas, elements_max=FEATURES_MAX),
     _row(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", alter_client_quotas, _CONTROLLER, elements_max=CONFIGS_MAX),
+    _row(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", describe_user_scram_credentials, _CONTROLLER,
+         elements_max=CONFIGS_MAX),
+    Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", *SERVED_VERSIONS[ApiKey.ALTER_USER_SCRAM_CREDENTIALS],
+        _CONTROLLER, _read_alter_user_scram_credentials, alter_user_scram_credentials.write_response, elements_max=CONFIGS_MAX),
     _row(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", describe_quorum, elements_max=FEATURES_MAX),
     _row(ApiKey.UPDATE_FEATURES, "UpdateFeatures", update_features, _CONTROLLER, elements_max=FEATURES_MAX),
     _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),

@@ -94,6 +94,10 @@ class FrameReader:
         self._end = 0  # of the bytes that arrived
         self._largest = 0  # the largest frame in this chunk, length included: the guess for the next chunk
 
+    def allow(self, max_frame: int) -> None:
+        """Allows longer frames from now on."""
+        self._max_frame = max_frame
+
     @property
     def pending(self) -> int:
         """Bytes of the incomplete frame."""

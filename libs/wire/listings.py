@@ -4,7 +4,7 @@ A cluster may have more groups and transactional ids than one turn of an event l
 in parts, and gateways join those of all shards. Copying bytes takes a thousandth of the time of reading them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from libs.wire.api_keys import ApiKey
@@ -21,6 +21,8 @@ class Listing(NamedTuple):
     length: int = 0
     entries: bytes | bytearray | memoryview = b""
     """`length` entries, as the version of the request has them."""
+    unknown_states: Sequence[str] = ()
+    """Of ListTransactions."""
 
 
 def take_apart(key: ApiKey, body: bytes | bytearray | memoryview, version: int) -> Listing:
@@ -31,13 +33,31 @@ def take_apart(key: ApiKey, body: bytes | bytearray | memoryview, version: int) 
     if version >= _FIRST_WITH_THROTTLE[key]:
         reader.int32()
     error_code = reader.int16()
-    if key is ApiKey.LIST_TRANSACTIONS:
-        reader.array(flexible, Reader.string, flexible)
+    unknown_states = reader.array(flexible, Reader.string, flexible) if key is ApiKey.LIST_TRANSACTIONS else ()
     count = reader.array_length(flexible)
     end = len(body) - flexible
     if end < reader.position or (flexible and body[end]):
         raise ProtocolError("a listing with tagged fields, or cut short")
-    return Listing(error_code, count, memoryview(body)[reader.position : end])
+    return Listing(error_code, count, memoryview(body)[reader.position : end], unknown_states)
+
+
+def entries_of(key: ApiKey, listing: Listing, version: int) -> Iterator[tuple[str, memoryview]]:
+    """The group or transactional id of each entry, and the entry. Raises ProtocolError."""
+    flexible = version >= _FIRST_FLEXIBLE[key]
+    entries = memoryview(listing.entries)
+    reader = Reader(entries)
+    for _ in range(listing.length):
+        start = reader.position
+        name = reader.string(flexible)
+        if key is ApiKey.LIST_TRANSACTIONS:
+            reader.int64()
+            reader.string(flexible)
+        else:
+            for _ in range(1 + (version >= 4) + (version >= 5)):
+                reader.string(flexible)
+        if flexible:
+            reader.skip_tagged_fields()
+        yield name, entries[start : reader.position]
 
 
 def join(key: ApiKey, listings: Iterable[Listing], version: int, unknown_states: Sequence[str] = ()) -> bytearray:

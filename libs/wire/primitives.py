@@ -317,6 +317,12 @@ class Writer:
         else:
             self.buffer += b"\xff\xff"
 
+    def error_message(self, value: str | None, flexible: bool) -> None:
+        """Writes words for a client. They may quote what it sent, and are cut where a string has no more room."""
+        if value is not None and len(value) > STRING_BYTES_MAX // 4:
+            value = value.encode()[:STRING_BYTES_MAX].decode(errors="ignore")
+        self.nullable_string(value, flexible)
+
     def data_length(self, length: int, flexible: bool) -> None:
         """Writes the length of bytes or records whose content is sent separately. -1: null."""
         if flexible:

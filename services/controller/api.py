@@ -6,7 +6,7 @@ All but producer ids run one at a time, in the order of their frames' arrival. `
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from libs.cluster.store import StoreUnavailable
 from libs.cluster.transactions import TransactionTooLarge
@@ -14,11 +14,13 @@ from libs.rpc.contracts import controller as contract
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.rpc_server import Accept, Call
 from libs.wire.errors import ErrorCode
+from services.controller.administration.acls import create_acls, delete_acls
 from services.controller.administration.administration import NOT_CONTROLLER, OUTCOME_UNKNOWN, Administration
 from services.controller.administration.audit_log import log_changes
 from services.controller.administration.features import change_features
 from services.controller.administration.isr_changes import change_isrs, withdraw_replicas
 from services.controller.administration.node_registrations import unregister_node
+from services.controller.administration.scram_credentials import change_scram_credentials, describe_scram_credentials
 from services.controller.controller import Controller, NotElected
 from services.controller.core.model.refusal import Refused
 from services.controller.failure_detection.failure_detector import FailureDetector
@@ -26,6 +28,8 @@ from services.controller.term.fenced_writer import OutcomeUnknown
 from services.controller.term.term import Term
 
 R = TypeVar("R")
+_OF_NODES: Final = (contract.AssignDirs, contract.AlterPartitions, contract.Withdraw)
+"""The requests that name the storage node which sends them."""
 
 
 def methods(controller: Controller, failure_detector: FailureDetector) -> dict[str, Accept]:
@@ -39,6 +43,12 @@ def methods(controller: Controller, failure_detector: FailureDetector) -> dict[s
         contract.CREATE_PARTITIONS: _administrative(controller, contract.CreatePartitions, Administration.create_partitions),
         contract.ALTER_CONFIGS: _administrative(controller, contract.AlterConfigs, Administration.alter_configs),
         contract.ALTER_CLIENT_QUOTAS: _administrative(controller, contract.AlterClientQuotas, Administration.alter_client_quotas),
+        contract.ALTER_SCRAM_CREDENTIALS: _administrative(controller, contract.AlterScramCredentials, change_scram_credentials),
+        contract.DESCRIBE_SCRAM_CREDENTIALS: _administrative(
+            controller, contract.DescribeScramCredentials, describe_scram_credentials
+        ),
+        contract.CREATE_ACLS: _administrative(controller, contract.CreateAcls, create_acls),
+        contract.DELETE_ACLS: _administrative(controller, contract.DeleteAcls, delete_acls),
         contract.ASSIGN_DIRS: _administrative(controller, contract.AssignDirs, Administration.assign_dirs),
         contract.ALTER_PARTITIONS: _administrative(
             controller, contract.AlterPartitions, partial(change_isrs, failure_detector.suspected)
@@ -58,6 +68,8 @@ def _administrative(
 ) -> Accept:
     def accept(call: Call) -> Coroutine[Any, Any, None]:
         request = unpack(request_type, call.body)
+        if isinstance(request, _OF_NODES):
+            call.peer.require_sender(request.node_id, request.incarnation)
         work = controller.administer(
             lambda administration, term: handle(administration, term, request), partial(_check_deadline, call)
         )

@@ -19,6 +19,9 @@ class ControllerConfig(ServiceConfig):
     """The cluster's `default.replication.factor` when it is created. 0: three, or as many as there are storage nodes."""
     default_durability: str = "synced"
     """The cluster's `log.durability` when it is created: `synced` or `replicated`."""
+    add_scram_file: str = ""
+    """The path of a file with users that the cluster has from its beginning, written as for `kafka-storage --add-scram` of Kafka.
+    It is read only while there is no cluster ([first users](security.md#the-first-users)). Empty: none."""
     request_partitions_max: int = 10_000
     """Partitions that one request may create."""
     election_ttl_s: int = 3

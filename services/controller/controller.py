@@ -29,12 +29,15 @@ from libs.runtime.concurrent_jobs import run_until_one_fails
 from libs.telemetry.durations import Durations
 from services.controller.administration.administration import Administration
 from services.controller.administration.cluster_id import new_cluster_id
+from services.controller.administration.first_users import log_first_users, new_contents
 from services.controller.administration.member_log import MemberLog
 from services.controller.balancing.balancer import Balancer
+from services.controller.core.administration.first_users import Users
 from services.controller.core.model.controller_states import CONTROLLER_TRANSITIONS, ControllerEvent, ControllerState
 from services.controller.core.model.cuts import Cuts, no_cuts
 from services.controller.core.topics.mutation_quotas import MutationQuotas
 from services.controller.core.topics.topics import Randomness
+from services.controller.elections.election_traces import ElectionTraces
 from services.controller.elections.leader_elections import LeaderElections
 from services.controller.elections.log_end_survey import LogEndsByPartition, Survey
 from services.controller.elections.partition_reconciler import PartitionReconciler
@@ -45,7 +48,7 @@ from services.controller.term.fenced_writer import Conflict, Deposed, OutcomeUnk
 from services.controller.term.restored_store import RestoredStore
 from services.controller.term.term import Term
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -95,6 +98,7 @@ class Controller:
         clock: Clock,
         *,
         settings: ControllerSettings = ControllerSettings(),
+        traces: ElectionTraces,
         eviction: MemberEviction | None = None,
         seen: MetadataMark = NO_MARK,
     ) -> None:
@@ -117,13 +121,16 @@ class Controller:
         if eviction is not None:
             suspected, cuts = eviction.suspected, eviction.cuts
             eviction.subscribe(self._reconcile_needed.set)
-        self._reconciler = PartitionReconciler(suspected, cuts)
+        self.traces = traces
+        self._reconciler = PartitionReconciler(traces, suspected, cuts)
         self._pipeline = asyncio.Lock()
         self._elections = LeaderElections(survey, self._pipeline, self._reconciler.leaderless, cuts)
         self.balancing = Balancer(self._pipeline, cuts)
         self._shard_owners = ShardOwners(self._pipeline)
         self._term: Term | None = None
         self.state = ControllerState.BACKING_OFF
+        self.first_users: Users = {}
+        """Users of whom a new cluster gets the passwords. A cluster that is there keeps those that it has."""
         self._denies: Callable[[int], bool] = lambda node_id: False
         self.waiting = 0
         self.registered: Callable[[], bool] = lambda: False
@@ -317,6 +324,7 @@ class Controller:
             self._history_concerned.set()
         if old.client_quotas is not new.client_quotas:
             self.mutation_quotas.keep_limited(new)
+        self.traces.follow(old, new)
         self._member_log.follow(new, active=self._term is not None)
         self._shard_owners.follow(old, new)
 
@@ -383,9 +391,9 @@ class Controller:
         """Creates the cluster's id, which never changes. Only the first controller of a cluster does."""
         while not term.image.cluster_id:
             try:
-                await term.commit(
-                    writes.cluster_creation(new_cluster_id(self._random), FEATURE_LEVEL, dict(self._settings.cluster_defaults))
-                )
+                cluster_id, defaults = new_cluster_id(self._random), dict(self._settings.cluster_defaults)
+                await term.commit(writes.cluster_creation(cluster_id, FEATURE_LEVEL, defaults, new_contents(self.first_users)))
+                log_first_users(self.first_users)
             except Conflict as conflict:
                 await term.catch_up(conflict.revision)
             except OutcomeUnknown as error:

@@ -1,16 +1,20 @@
 """Metrics of the controller, under Kafka's names where Kafka has one (kafka.controller:type=KafkaController)."""
 
 import asyncio
-from collections.abc import Iterator
-
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
+from collections.abc import Iterator, Sequence
 
 from libs.cluster.records import STORAGE
-from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition, MetricSet
+from libs.telemetry.definitions import (
+    CounterDefinition,
+    Family,
+    FamilySource,
+    GaugeDefinition,
+    HistogramDefinition,
+    MetricSet,
+    with_pauses,
+)
 from libs.telemetry.durations import Durations
 from services.controller.controller import Controller
-from services.controller.core.balancing.replica_moves import moving, replicas_on
 from services.controller.core.reassignment.decommissioning import leaving
 from services.controller.shards.shard_owners import unowned
 
@@ -25,7 +29,22 @@ class ControllerGauges(MetricSet):
         self._controller = controller
         self._image = image = controller.image
         self._storage = image.members(STORAGE).keys()
-        self._states = [state for topic_id in image.topics_by_id for state in image.partitions_of(topic_id)]
+        self._partitions = self._offline = self._imbalanced = self._moving = self._decommissioning = 0
+        self._leaving = leaving(image)
+
+    def families(self) -> Iterator[Family | None]:
+        yield from with_pauses(list(self._image.topics_by_id), self._look)
+        yield from super().families()
+
+    def _look(self, topic_ids: Sequence[bytes]) -> None:
+        states = [state for topic_id in topic_ids for state in self._image.partitions_of(topic_id)]
+        known = [state for state in states if state is not None]
+        self._partitions += len(states)
+        self._offline += len(states) - len(known) + sum(state.leader < 0 for state in known)
+        self._imbalanced += sum(0 <= state.leader != state.replicas[0].node_id for state in known)
+        self._moving += sum(state.paced for state in known)
+        if self._leaving:
+            self._decommissioning += sum(replica.node_id in self._leaving for state in known for replica in state.replicas)
 
     @GaugeDefinition(
         name=KAFKA + "activecontrollercount",
@@ -51,7 +70,7 @@ class ControllerGauges(MetricSet):
         healthy="as many as you made",
     )
     def partitions(self) -> int:
-        return len(self._states)
+        return self._partitions
 
     @GaugeDefinition(
         name=KAFKA + "offlinepartitionscount",
@@ -61,7 +80,7 @@ class ControllerGauges(MetricSet):
         "partitions.",
     )
     def offline_partitions(self) -> int:
-        return sum(1 for state in self._states if state is None or state.leader < 0)
+        return self._offline
 
     @GaugeDefinition(
         name=KAFKA + "preferredreplicaimbalancecount",
@@ -71,7 +90,7 @@ class ControllerGauges(MetricSet):
         "`kafka-leader-election.sh`.",
     )
     def preferred_imbalance(self) -> int:
-        return sum(1 for state in self._states if state is not None and 0 <= state.leader != state.replicas[0].node_id)
+        return self._imbalanced
 
     @GaugeDefinition(
         name=KAFKA + "activebrokercount",
@@ -107,7 +126,7 @@ class ControllerGauges(MetricSet):
         otherwise="A value that stays means that a move does not end. Look at the lag of the followers that receive replicas.",
     )
     def moving_partitions(self) -> int:
-        return len(moving(self._image))
+        return self._moving
 
     @GaugeDefinition(
         name="penstock_decommissioning_replicas",
@@ -116,7 +135,7 @@ class ControllerGauges(MetricSet):
         otherwise="`/debug/balancing` tells why a replica cannot move.",
     )
     def decommissioning_replicas(self) -> int:
-        return replicas_on(self._image, leaving(self._image))
+        return self._decommissioning
 
     @GaugeDefinition(
         name="penstock_unowned_shards",
@@ -183,11 +202,11 @@ class ControllerGauges(MetricSet):
         return self._controller.unclean_elections
 
 
-class ControllerMeters(Collector):
+class ControllerMeters(FamilySource):
     """The collector."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
 
-    def collect(self) -> Iterator[Metric]:
-        return ControllerGauges(self._controller).collect()
+    def families(self) -> Iterator[Family | None]:
+        return ControllerGauges(self._controller).families()

@@ -12,7 +12,7 @@ from libs.cluster.health import Health, LongRunning, Verdict, also_degraded, hea
 from libs.cluster.image import ClusterImage
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 LOOK_S: Final = 1.0
 LOGGED_AFTER: Final = 3

@@ -8,18 +8,21 @@ from libs.cluster.election import Election
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import NO_MARK, STORAGE, ElectedController
 from libs.rpc.client.rpc_client import RpcClient
+from libs.rpc.server.call import Peer
 from libs.rpc.server.rpc_server import Hello, RpcServer
 from libs.runtime.controllers import Controllers
-from libs.runtime.lifecycle import Lifecycle, end_task
-from libs.runtime.peers import ImageLending
-from libs.runtime.process import Environment, refuse_newer_cluster
+from libs.runtime.lifecycle import CannotRun, Lifecycle, end_task
+from libs.runtime.process import Environment, lent_methods, refuse_newer_cluster, span_recorder
 from libs.runtime.registration import Registration
 from libs.runtime.starting_anew import start_anew
 from services.controller.administration.administration import Administration
+from services.controller.administration.first_users import read_users
 from services.controller.api import methods
 from services.controller.config import ControllerConfig
 from services.controller.controller import Candidacy, Controller, ControllerSettings
+from services.controller.core.administration.first_users import Users, WrongUser
 from services.controller.core.topics.replica_assignment import Limits
+from services.controller.elections.election_traces import ElectionTraces
 from services.controller.elections.log_end_survey import LogSurvey
 from services.controller.failure_detection.eviction import ControllerEviction, MemberEviction
 from services.controller.failure_detection.failure_detector import FailureDetector
@@ -46,6 +49,8 @@ async def serve(
     def connect(address: str, node_id: int) -> RpcClient:
         return RpcClient(address, hello, environment.transport, expected=(STORAGE, node_id))
 
+    recorder = span_recorder(identity, environment.tracing, environment.clock)
+    traces = ElectionTraces(recorder, asyncio.get_running_loop().time)
     failure_detector = FailureDetector(
         follower, environment.transport, identity.host_id, config.node_id, round(1000 * config.silence_s)
     )
@@ -58,17 +63,26 @@ async def serve(
         LogSurvey(connect, identity.host_id),
         environment.clock,
         settings=ControllerSettings(config.cluster_defaults, config.patience_s),
-        eviction=MemberEviction(failure_detector),
+        traces=traces,
+        eviction=MemberEviction(failure_detector, traces.dead),
         seen=environment.marks.former if environment.marks is not None else NO_MARK,
     )
     failure_detector.report_elected(lambda: controller.elected)
     await on_built(controller)
     await follower.start()
     refuse_newer_cluster(follower.image, identity.version)
+    if config.add_scram_file and not follower.image.cluster_id:
+        controller.first_users = _first_users(config.add_scram_file)
     if peers is not None:
         peers.note_members_of(follower)
-    answers = {**methods(controller, failure_detector), **ImageLending(lambda: follower.image).methods}
-    server = RpcServer(hello, answers, transport=environment.transport, on_lost=failure_detector.connection_lost)
+    answers = {**methods(controller, failure_detector), **lent_methods(environment, lambda: follower.image)}
+
+    def connection_lost(peer: Peer) -> None:
+        if peer.role == STORAGE:
+            traces.disconnected(peer.node_id)
+        failure_detector.connection_lost(peer)
+
+    server = RpcServer(hello, answers, transport=environment.transport, on_lost=connection_lost, denied=environment.denied)
     lifecycle.on_stop(server.close)
     registration = Registration(server, identity.member(), store, config.lease_s, lifecycle.stop)
     controller.registered = lambda: registration.registered
@@ -102,3 +116,11 @@ async def serve(
     campaigning = asyncio.create_task(campaign(), name="controller")
     lifecycle.on_stop(lambda: end_task(campaigning))  # a cancelled campaign resigns
     campaigning.add_done_callback(lambda task: None if task.cancelled() else lifecycle.stop(task.exception()))
+
+
+def _first_users(path: str) -> Users:
+    """Raises CannotRun: a cluster without them may have nobody who could log in."""
+    try:
+        return read_users(path)
+    except WrongUser as error:
+        raise CannotRun("the first users cannot be set (PENSTOCK_ADD_SCRAM_FILE)", reason=error) from error

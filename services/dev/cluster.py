@@ -25,6 +25,7 @@ from libs.cluster.records import (
 )
 from libs.cluster.store import Put
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
+from libs.rpc.server.denied_calls import DeniedCalls
 from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.admin import Lookup
 from libs.runtime.children import ChildProcesses
@@ -33,16 +34,19 @@ from libs.runtime.lifecycle import Lifecycle, descriptors_max
 from libs.runtime.metadata_marks import MetadataMarks
 from libs.runtime.page_caches import page_cache_id
 from libs.runtime.process import Environment, Identity
+from libs.runtime.tracing.process_tracing import ProcessTracing, read_trace_settings, warn_of_variables
 from libs.runtime.unused_producer_ids import UnusedProducerIds
 from libs.telemetry.logs import LogSettings
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.tracing.exporting.collector import Origin
+from libs.telemetry.tracing.recorder import Tracing
 from services.controller import process as controller_process
 from services.controller.config import ControllerConfig
 from services.controller.controller import Controller
 from services.controller.controller_meters import ControllerMeters
 from services.dev.data_folder import DataFolder
 from services.dev.metadata_files import MetadataFiles
-from services.dev.settings import DEFAULTS, NODE_ID, Settings
+from services.dev.settings import DEFAULTS, NODE_ID, Settings, WrongSetting
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
 from services.group_coordinator import process as group_process
@@ -80,12 +84,24 @@ class View:
 class Cluster:
     """The services of one process. `start` returns when clients are served; the lifecycle ends them, the gateway first."""
 
-    def __init__(self, settings: Settings, port: int, folder: DataFolder, lifecycle: Lifecycle, logging: LogSettings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        port: int,
+        folder: DataFolder,
+        lifecycle: Lifecycle,
+        logging: LogSettings,
+        tracing: Tracing | None = None,
+    ) -> None:
+        """`tracing` is of all its services: their spans go to one sink. None: each has its own, by OpenTelemetry's variables."""
+        self._given_tracing = tracing
         self._settings, self._port, self._folder, self._lifecycle, self._logging = settings, port, folder, lifecycle, logging
         self._clock = SystemClock()
         self._version = own_version()
         self._incarnation: int = self._clock.wall_ms()
         self.metrics = Metrics("dev", process=True, version=self._version)
+        self._denied = DeniedCalls()
+        self.metrics.registry.register(self._denied)
         self.views: list[View] = []
         self._writes = RecordedWrites(Keyspace())
         self._image: Callable[[], ClusterImage] = ClusterImage
@@ -95,6 +111,7 @@ class Cluster:
         """Raises OSError, MetadataDamaged, and what a storage node refuses its log directory for."""
         if not self._folder.temporary:
             self._incarnation = next_incarnation(self._folder.fs, self._folder.path, self._clock.wall_ms())
+        self._trace()
         await self._open_store()
         await self._start_controller()
         await self._start_storage()
@@ -104,6 +121,15 @@ class Cluster:
         await self._start_gateway()
         while not self.ready()[0]:  # noqa: ASYNC110  (six services tell it, and none announces it)
             await asyncio.sleep(LOOK_S)
+
+    def _trace(self) -> None:
+        """Raises WrongSetting for a setting of traces."""
+        try:
+            settings = read_trace_settings(ControllerConfig(**self._common(CONTROLLER)))  # type: ignore[arg-type]
+        except ValueError as error:
+            raise WrongSetting(str(error)) from error
+        warn_of_variables(settings)
+        self._tracing = ProcessTracing(settings, self._lifecycle, self.metrics)
 
     def ready(self) -> tuple[bool, str]:
         for view in self.views:
@@ -141,6 +167,8 @@ class Cluster:
             SocketTransport(),
             Random(secrets.randbits(128)),
             marks=MetadataMarks(fs, data_dir),
+            tracing=self._given_tracing or self._tracing.of(Origin(role, NODE_ID, self._version)),
+            denied=self._denied,
         )
 
     def _data_dir(self, role: str) -> str:
@@ -159,7 +187,9 @@ class Cluster:
 
     async def _start_controller(self) -> None:
         async def built(controller: Controller) -> None:
+            controller.first_users = self._settings.first_users
             self.metrics.registry.register(ControllerMeters(controller))
+            self.metrics.watch_spans(controller.traces.recorder)
             self._image = lambda: controller.image
             self._long_running = controller.long_running
             self.views.append(View(CONTROLLER, lambda: (controller.elected, "not elected yet"), controller.debug(), {}))
@@ -185,6 +215,8 @@ class Cluster:
             die=self._lifecycle.stop,
             open_files=OpenFiles(open_files_max(descriptors_max() // 2)),
             page_cache_of=page_cache_id,
+            tracing=world.tracing,
+            denied=world.denied,
         )
         node = StorageNode(config, environment)
         self.views.append(View(STORAGE, node.ready, node.debug(), {"partitions": node.partitions.look_up}))
@@ -194,6 +226,7 @@ class Cluster:
     async def _start_group_coordinator(self) -> None:
         async def built(coordinator: GroupCoordinator) -> None:
             self.metrics.registry.register(GroupGauges(coordinator))
+            self.metrics.watch_spans(coordinator.recorder)
             debug = {"group-shards": coordinator.shards.debug, "groups": coordinator.group_views.groups}
             self.views.append(View(GROUP_COORDINATOR, coordinator.ready, debug, {"groups": coordinator.group_views.group}))
 
@@ -203,6 +236,7 @@ class Cluster:
     async def _start_transaction_coordinator(self) -> None:
         async def built(coordinator: TransactionCoordinator) -> None:
             self.metrics.registry.register(TransactionGauges(coordinator, self._clock.wall_ms))
+            self.metrics.watch_spans(coordinator.recorder)
             debug = {"transaction-shards": coordinator.shards.debug}
             self.views.append(View(TRANSACTION_COORDINATOR, coordinator.ready, debug, {}))
 
@@ -225,6 +259,7 @@ class Cluster:
             port_base=self._port,
             listen_host=settings.host,
             advertised_host=settings.advertised_host,
+            **settings.sasl,  # type: ignore[arg-type]
         )
         world = self._environment(GATEWAY)
         self._lifecycle.on_stop(world.store.close)
@@ -238,8 +273,13 @@ class Cluster:
             spare_ids=spare_ids,
         )
         views = gateway.connection_views
-        debug = {"gateway": gateway.debug, "connections": views.connections, "clients": views.clients}
-        lookups = {"connections": views.connection, "clients": views.client}
+        debug = {
+            "gateway": gateway.debug,
+            "connections": views.connections,
+            "clients": views.clients,
+            "traces": gateway.traces.traces,
+        }
+        lookups = {"connections": views.connection, "clients": views.client, "traces": gateway.traces.trace}
         self.views.append(View(GATEWAY, lambda: broker_is_reachable(gateway), debug, lookups))
         self._lifecycle.on_stop(gateway.stop)
         await gateway.start()

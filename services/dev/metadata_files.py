@@ -23,7 +23,7 @@ from libs.commitlog.files.filesystem import OsFileSystem
 from libs.telemetry.logs import fields
 from services.storage.threads.offload import Offload
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("metadata")
 
 SNAPSHOT, JOURNAL = "metadata", "metadata-journal"
 JOURNAL_BYTES_MAX = 16 << 20
@@ -63,11 +63,20 @@ def entries_in(journal: bytes) -> list[Entry]:
     return entries
 
 
+class PrivateFiles(OsFileSystem):
+    """New files, which only this user may read: users' SCRAM credentials are among the metadata."""
+
+    def open_append(self, path: str, *, create: bool) -> int:
+        fd = super().open_append(path, create=create)
+        os.fchmod(fd, 0o600)
+        return fd
+
+
 class MetadataFiles:
     """The two files in `folder`. Call `load` once, then `record` for each change. `files` is a thread of its own."""
 
     def __init__(self, folder: str, files: Offload, wall_ms: int) -> None:
-        self._fs = OsFileSystem()
+        self._fs = PrivateFiles()
         self._snapshot, self._journal = f"{folder}/{SNAPSHOT}", f"{folder}/{JOURNAL}"
         self._files = files
         self._started_ms = wall_ms

@@ -11,9 +11,9 @@ ATTEMPTS = 50
 
 
 @contextmanager
-def held_port(host: str, port: int) -> Iterator[int]:
+def held_port(host: str, port: int, option: str = "--port") -> Iterator[int]:
     """The bootstrap port. It and the broker's are bound until the end of the context, without listening, so that no other process
-    is given them meanwhile. Raises WrongSetting if they cannot be had."""
+    is given them meanwhile. Raises WrongSetting if they cannot be had. `option`: what named them, for its sentence."""
     for attempt in range(ATTEMPTS):
         with ExitStack() as stack:
             try:
@@ -23,7 +23,7 @@ def held_port(host: str, port: int) -> Iterator[int]:
             except OSError as error:
                 if port == 0 and attempt + 1 < ATTEMPTS and error.errno == errno.EADDRINUSE:
                     continue
-                raise WrongSetting(_sentence(host, port, error)) from error
+                raise WrongSetting(_sentence(host, port, option, error)) from error
             except OverflowError:
                 continue
             yield base
@@ -46,9 +46,11 @@ def _bound(host: str, port: int, *, alone: bool) -> socket.socket:
     return bound
 
 
-def _sentence(host: str, port: int, error: OSError) -> str:
+def _sentence(host: str, port: int, option: str, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} or {port + NODE_ID} of {host} is taken; choose another by --port, or free ones by --port 0"
+        others = ", or free ones by --port 0" if option == "--port" else ""
+        return f"port {port} or {port + NODE_ID} of {host} is taken; choose another by {option}{others}"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"port {port} of {host} may not be opened by this user; choose one above 1023 by --port"
-    return f"--host is {host!r}, where nothing can listen ({error.strerror or error}); expected an address of this machine"
+        return f"port {port} of {host} may not be opened by this user; choose one above 1023 by {option}"
+    given = "--host" if option == "--port" else option
+    return f"{given} is {host!r}, where nothing can listen ({error.strerror or error}); expected an address of this machine"

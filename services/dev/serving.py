@@ -1,6 +1,7 @@
 """The life of a cluster in one process: it has its ports, starts, is announced, and ends with its lifecycle."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
 from libs.host_port import without_brackets
@@ -21,7 +22,10 @@ async def serve(
 ) -> None:
     """Runs a cluster; returns when it is ready, and has been announced with its address. Raises CannotRun."""
     try:
-        with held_port(settings.host, settings.port) as port:
+        with ExitStack() as held:
+            port = held.enter_context(held_port(settings.host, settings.port))
+            if settings.sasl_address is not None:
+                held.enter_context(held_port(*settings.sasl_address, "--sasl-listener"))
             cluster = Cluster(settings, port, folder, lifecycle, logging)
             await cluster.start()
             if settings.admin_port is not None:

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from libs.cluster.configs.definitions import ConfigError, UnknownConfig, require_dynamic, validate_static
+
+if TYPE_CHECKING:
+    from libs.cluster.scram_credentials import ScramCredential
 
 HOST = "127.0.0.1"
 PORT = 9092
@@ -45,6 +48,12 @@ class Settings:
     admin_port: int | None = None
     """None: there is no admin port. 0: any free one."""
     broker_configs: BrokerConfigs = BrokerConfigs()
+    sasl: Mapping[str, object] = field(default_factory=dict)
+    """The settings of the gateway's listener on which clients authenticate. Empty: there is none."""
+    sasl_address: tuple[str, int] | None = None
+    """The host and bootstrap port of that listener."""
+    first_users: Mapping[tuple[str, str], "ScramCredential"] = field(default_factory=dict)
+    """Users that a new cluster has, by (mechanism, user)."""
 
 
 def broker_configs_of(given: Iterable[str]) -> BrokerConfigs:

@@ -1,5 +1,6 @@
 """Settings of a gateway. Environment variables are `PENSTOCK_` and the field's name in capitals."""
 
+from math import inf
 from typing import Final
 
 from libs.cluster.configs.connection_table import (
@@ -9,10 +10,31 @@ from libs.cluster.configs.connection_table import (
     MAX_CONNECTIONS_PER_IP_OVERRIDES,
 )
 from libs.cluster.configs.definitions import BROKER_CONFIGS, ConfigError
+from libs.cluster.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512
 from libs.lean_dataclass import dataclass
 from libs.rpc.transport.transport import KERNELS_CHOICE
 from libs.runtime.service_config import PORT_MAX, ServiceConfig, host_problem
+from services.gateway.core.authentication import OAUTHBEARER, REAUTHENTICATION_S_MIN
+from services.gateway.core.authorizer_settings import authorizer_problem
+from services.gateway.core.bearer_token import TokenRules
+from services.gateway.core.listener_settings import (
+    CLIENT_AUTH,
+    DEFAULT_MAPPING,
+    SSL,
+    TLS_VERSIONS,
+    WITH_SASL,
+    WITH_TLS,
+    Address,
+    Unserved,
+    check_advertised,
+    check_mechanisms,
+    check_store_type,
+    check_tls_versions,
+    listener_address,
+)
+from services.gateway.core.oauthbearer_settings import CLOCK_SKEW_S_MAX, REFRESH_S_MIN, NoKeySource, Oauthbearer, key_source
 
+_FILES_OF_TLS: Final = ("ssl_keystore_location", "ssl_key_password_file", "ssl_truststore_location")
 _CONNECTION_SETTINGS: Final = {
     MAX_CONNECTIONS: "connections_max",
     MAX_CONNECTIONS_PER_IP: "connections_per_ip_max",
@@ -40,6 +62,81 @@ class GatewayConfig(ServiceConfig):
     """The bootstrap port as clients reach it. 0: `port_base`."""
     listener_name: str = "PLAINTEXT"
     """The listener's name, as in Kafka's `listeners`."""
+    sasl_listener: str = ""
+    """A listener on which clients authenticate by SASL, as in Kafka's `listeners`: `SASL_SSL://0.0.0.0:9492` with TLS, or
+    `SASL_PLAINTEXT://0.0.0.0:9492` without, where records cross the network readably. Its port is the bootstrap port, and broker
+    id i has that port plus i. Empty: there is none."""
+    sasl_advertised_listener: str = ""
+    """The listener with SASL as clients reach it, as in Kafka's `advertised.listeners`. Empty: as it is in `sasl_listener`."""
+    sasl_enabled_mechanisms: tuple[str, ...] = (SCRAM_SHA_256, SCRAM_SHA_512)
+    """The mechanisms of that listener, as Kafka's `sasl.enabled.mechanisms`: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN,
+    OAUTHBEARER. Users are those of `kafka-configs --entity-type users`, also for PLAIN, or are named by tokens."""
+    sasl_plain_without_tls: bool = False
+    """Whether PLAIN may be enabled on SASL_PLAINTEXT, though anyone on the network can read its passwords."""
+    sasl_oauthbearer_without_tls: bool = False
+    """Whether OAUTHBEARER may be enabled on SASL_PLAINTEXT, though anyone on the network can read its tokens."""
+    sasl_oauthbearer_jwks_endpoint_url: str = ""
+    """The JSON Web Key Set that tokens of OAUTHBEARER are checked by, as Kafka's `sasl.oauthbearer.jwks.endpoint.url`:
+    `https://…` or `file:///…`. No other address is asked, and redirects and proxies are not followed."""
+    sasl_oauthbearer_jwks_endpoint_refresh_s: float = 3600.0
+    """The time from one read of the key set to the next, as Kafka's `sasl.oauthbearer.jwks.endpoint.refresh.ms` in seconds. A
+    token of an unknown key has it read at once, every 10 s at most."""
+    sasl_oauthbearer_jwks_ca_file: str = ""
+    """The certificates of the authorities that the endpoint's certificate is checked by. Empty: those of the system."""
+    sasl_oauthbearer_expected_issuer: str = ""
+    """The issuer that tokens must have, as Kafka's `sasl.oauthbearer.expected.issuer`. Empty: any."""
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = ()
+    """Tokens must be for one of these, as Kafka's `sasl.oauthbearer.expected.audience`. Empty: for anybody."""
+    sasl_oauthbearer_sub_claim_name: str = "sub"
+    """The claim that names the user, as Kafka's `sasl.oauthbearer.sub.claim.name`."""
+    sasl_oauthbearer_clock_skew_s: float = 30.0
+    """How far clocks may differ where a token expires or begins, as Kafka's `sasl.oauthbearer.clock.skew.seconds`."""
+    reauthentication_s_max: float = 0.0
+    """The session of a client of that listener, as Kafka's `connections.max.reauth.ms` in seconds. A client authenticates again
+    on its connection before the end. After it, the next request closes the connection. 0: sessions do not end."""
+    authentication_s_max: float = 10.0
+    """The time in which a client of the listener with SASL must have authenticated."""
+    failed_authentication_delay_ms: int = 100
+    """The wait before a wrong password is answered and its connection closed, as Kafka's
+    `connection.failed.authentication.delay.ms`. Each further one from the same address or for the same user within a minute waits
+    twice as long, up to 16 times."""
+    authorizer: str = ""
+    """Who decides what clients may do, as Kafka's `authorizer.class.name`: `StandardAuthorizer`, by ACLs. Empty: everybody may do
+    everything. All gateways must have the same. Clients that have not authenticated are `User:ANONYMOUS`."""
+    super_users: str = ""
+    """Principals who may do everything, as Kafka's `super.users`: `User:admin;User:pipeline`."""
+    allow_everyone_if_no_acl_found: bool = False
+    """Whether everybody may use resources that no ACL names, as Kafka's `allow.everyone.if.no.acl.found`."""
+    ssl_listener: str = ""
+    """A listener with TLS and without SASL, as in Kafka's `listeners`: `SSL://0.0.0.0:9592`. Its port is the bootstrap port, and
+    broker id i has that port plus i. Empty: there is none."""
+    ssl_advertised_listener: str = ""
+    """The listener with TLS as clients reach it, as in Kafka's `advertised.listeners`. Empty: as it is in `ssl_listener`."""
+    ssl_keystore_location: str = ""
+    """The PEM file of the gateway's private key, its certificate, and the certificates between it and the authority, as Kafka's
+    `ssl.keystore.location` with `ssl.keystore.type=PEM`. SSL and SASL_SSL need it."""
+    ssl_keystore_type: str = "PEM"
+    """As Kafka's `ssl.keystore.type`: PEM. JKS and PKCS12 are refused."""
+    ssl_key_password_file: str = ""
+    """The file of the private key's password, which stands for Kafka's `ssl.key.password`. Empty: the key is not encrypted."""
+    ssl_truststore_location: str = ""
+    """The PEM file of the authorities that certificates of clients are checked by, as Kafka's `ssl.truststore.location` with
+    `ssl.truststore.type=PEM`."""
+    ssl_truststore_type: str = "PEM"
+    """As Kafka's `ssl.truststore.type`: PEM. JKS and PKCS12 are refused."""
+    ssl_client_auth: str = "none"
+    """Whether clients of the listener with TLS and without SASL show a certificate, as Kafka's `ssl.client.auth`: `none`,
+    `requested` or `required`. Its subject is the user then. Without one, the user is ANONYMOUS."""
+    sasl_ssl_client_auth: str = "none"
+    """The same for the listener SASL_SSL, as Kafka's `listener.name.sasl_ssl.ssl.client.auth` (KIP-684). The user is that of
+    SASL."""
+    ssl_principal_mapping_rules: str = "DEFAULT"
+    """How the subject of a certificate becomes the name of a user, as Kafka's `ssl.principal.mapping.rules`:
+    `RULE:^CN=([^,]*).*$/$1/L,DEFAULT`. Patterns are those of RE2. DEFAULT: the whole name."""
+    ssl_enabled_protocols: tuple[str, ...] = TLS_VERSIONS
+    """The versions of TLS, as Kafka's `ssl.enabled.protocols`: TLSv1.2, TLSv1.3."""
+    tls_handshake_s_max: float = 10.0
+    """The time in which a client must have sent its part of the TLS handshake."""
     rack: str = ""
     """The rack or zone of this gateway."""
     member_ttl_s: int = 2
@@ -112,6 +209,160 @@ class GatewayConfig(ServiceConfig):
         given[MAX_CONNECTIONS_PER_IP_OVERRIDES] = ",".join(self.connections_per_ip_overrides)
         return {name: str(value) for name, value in given.items() if value}
 
+    @property
+    def sasl_address(self) -> Address:
+        """Where the listener with SASL listens. Raises Unserved."""
+        return listener_address(self.sasl_listener, WITH_SASL)
+
+    @property
+    def sasl_advertised_address(self) -> Address:
+        """Where clients reach it. Raises Unserved."""
+        return listener_address(self.sasl_advertised_listener or self.sasl_listener, WITH_SASL)
+
+    @property
+    def ssl_address(self) -> Address:
+        """Where the listener with TLS and without SASL listens. Raises Unserved."""
+        return listener_address(self.ssl_listener, (SSL,))
+
+    @property
+    def ssl_advertised_address(self) -> Address:
+        """Where clients reach it. Raises Unserved."""
+        return listener_address(self.ssl_advertised_listener or self.ssl_listener, (SSL,))
+
+    @property
+    def _sasl_has_tls(self) -> bool:
+        return bool(self.sasl_listener) and self.sasl_address.protocol in WITH_TLS
+
+    def _address_problem(self, setting: str, protocols: tuple[str, ...]) -> str | None:
+        """Of one listener. `setting`: sasl_listener or ssl_listener."""
+        advertised = setting.replace("_", "_advertised_")
+        listens, told = getattr(self, setting), getattr(self, advertised)
+        if not listens:
+            return f"PENSTOCK_{advertised.upper()} needs PENSTOCK_{setting.upper()}" if told else None
+        at = setting
+        try:
+            address = listener_address(listens, protocols)
+            if told:
+                at = advertised
+                check_advertised(address, listener_address(told, protocols))
+        except Unserved as error:
+            return f"PENSTOCK_{at.upper()}: {error}"
+        if self.listener_name == address.protocol:
+            return f"PENSTOCK_LISTENER_NAME is {address.protocol}, which is the name of PENSTOCK_{setting.upper()}"
+        return host_problem(setting.upper(), address.host) or host_problem(
+            advertised.upper(), listener_address(told or listens, protocols).host
+        )
+
+    @property
+    def oauthbearer(self) -> Oauthbearer | None:
+        """None: the mechanism is not enabled. Raises NoKeySource."""
+        if OAUTHBEARER not in self.sasl_enabled_mechanisms:
+            return None
+        rules = TokenRules(
+            self.sasl_oauthbearer_expected_issuer,
+            self.sasl_oauthbearer_expected_audience,
+            self.sasl_oauthbearer_sub_claim_name,
+            self.sasl_oauthbearer_clock_skew_s,
+        )
+        source = key_source(self.sasl_oauthbearer_jwks_endpoint_url, self.sasl_oauthbearer_jwks_ca_file)
+        return Oauthbearer(source, rules, self.sasl_oauthbearer_jwks_endpoint_refresh_s)
+
+    def _oauthbearer_problem(self) -> str | None:
+        try:
+            enabled = self.oauthbearer
+        except NoKeySource as error:
+            return f"PENSTOCK_SASL_OAUTHBEARER_JWKS_ENDPOINT_URL {error}"
+        if enabled is None:
+            return None
+        if not self.sasl_oauthbearer_sub_claim_name:
+            return "PENSTOCK_SASL_OAUTHBEARER_SUB_CLAIM_NAME is empty; expected the name of a claim"
+        if not 0 <= self.sasl_oauthbearer_clock_skew_s <= CLOCK_SKEW_S_MAX:
+            skew_s = self.sasl_oauthbearer_clock_skew_s
+            return f"PENSTOCK_SASL_OAUTHBEARER_CLOCK_SKEW_S is {skew_s}; expected 0 to {CLOCK_SKEW_S_MAX}"
+        if not self.sasl_oauthbearer_jwks_endpoint_refresh_s >= REFRESH_S_MIN:
+            refresh_s = self.sasl_oauthbearer_jwks_endpoint_refresh_s
+            return f"PENSTOCK_SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_S is {refresh_s}; expected {REFRESH_S_MIN} or more"
+        return None
+
+    def _sasl_problem(self) -> str | None:
+        if (problem := self._address_problem("sasl_listener", WITH_SASL)) is not None or not self.sasl_listener:
+            return problem
+        try:
+            check_mechanisms(
+                self.sasl_enabled_mechanisms,
+                plain_is_allowed=self.sasl_plain_without_tls or self._sasl_has_tls,
+                oauthbearer_is_allowed=self.sasl_oauthbearer_without_tls or self._sasl_has_tls,
+            )
+        except Unserved as error:
+            return f"PENSTOCK_SASL_ENABLED_MECHANISMS: {error}"
+        if (problem := self._oauthbearer_problem()) is not None:
+            return problem
+        session_s = self.reauthentication_s_max
+        if session_s and not session_s >= REAUTHENTICATION_S_MIN:
+            return f"PENSTOCK_REAUTHENTICATION_S_MAX is {session_s}; expected 0, or {REAUTHENTICATION_S_MIN} or more"
+        return None
+
+    def _tls_problem(self) -> str | None:
+        if (problem := self._address_problem("ssl_listener", (SSL,))) is not None:
+            return problem
+        if not (self.ssl_listener or self._sasl_has_tls):
+            given = next((name for name in _FILES_OF_TLS if getattr(self, name)), None)
+            if given is not None:
+                return f"PENSTOCK_{given.upper()} needs a listener with TLS: PENSTOCK_SSL_LISTENER, or SASL_SSL"
+            return self._client_auth_problem()
+        for setting, check in (
+            ("ssl_keystore_type", check_store_type),
+            ("ssl_truststore_type", check_store_type),
+            ("ssl_enabled_protocols", check_tls_versions),
+        ):
+            try:
+                check(getattr(self, setting))
+            except Unserved as error:
+                return f"PENSTOCK_{setting.upper()}: {error}"
+        if not self.ssl_keystore_location:
+            return "PENSTOCK_SSL_KEYSTORE_LOCATION is empty; a listener with TLS needs the PEM file of a key and its certificate"
+        return self._client_auth_problem()
+
+    def _client_auth_problem(self) -> str | None:
+        """A setting that somebody relies on must not be without effect."""
+        asked = False
+        for setting, is_there, needed in (
+            ("ssl_client_auth", bool(self.ssl_listener), "PENSTOCK_SSL_LISTENER"),
+            ("sasl_ssl_client_auth", self._sasl_has_tls, "SASL_SSL in PENSTOCK_SASL_LISTENER"),
+        ):
+            given = getattr(self, setting)
+            if given not in CLIENT_AUTH:
+                return f"PENSTOCK_{setting.upper()} is {given}; expected {', '.join(CLIENT_AUTH)}"
+            if given != CLIENT_AUTH[0] and not is_there:
+                return f"PENSTOCK_{setting.upper()} needs {needed}"
+            if given != CLIENT_AUTH[0] and not self.ssl_truststore_location:
+                return f"PENSTOCK_{setting.upper()} is {given}, and PENSTOCK_SSL_TRUSTSTORE_LOCATION names nobody to trust"
+            asked |= given != CLIENT_AUTH[0]
+        if self.ssl_truststore_location and not asked:
+            return "PENSTOCK_SSL_TRUSTSTORE_LOCATION needs PENSTOCK_SSL_CLIENT_AUTH or PENSTOCK_SASL_SSL_CLIENT_AUTH"
+        if self.ssl_principal_mapping_rules == DEFAULT_MAPPING:
+            return None
+        if self.ssl_client_auth == CLIENT_AUTH[0]:
+            return "PENSTOCK_SSL_PRINCIPAL_MAPPING_RULES needs PENSTOCK_SSL_CLIENT_AUTH"
+        from services.gateway.core.principal_mapping import PrincipalMapping, WrongRule  # RE2 is dear to import
+
+        try:
+            PrincipalMapping(self.ssl_principal_mapping_rules)
+        except WrongRule as error:
+            return f"PENSTOCK_SSL_PRINCIPAL_MAPPING_RULES: {error}"
+        return None
+
+    def _time_problem(self) -> str | None:
+        for name in ("tls_handshake_s_max", "authentication_s_max"):
+            if not 0 < getattr(self, name) < inf:
+                return f"PENSTOCK_{name.upper()} is {getattr(self, name)}; expected a number of seconds above 0"
+        if self.failed_authentication_delay_ms < 0:
+            return f"PENSTOCK_FAILED_AUTHENTICATION_DELAY_MS is {self.failed_authentication_delay_ms}; expected 0 or more"
+        return None
+
+    def _authorizer_problem(self) -> str | None:
+        return authorizer_problem(self.authorizer, self.super_users, allow_if_no_acl=self.allow_everyone_if_no_acl_found)
+
     def problem(self) -> str | None:
         if not 1 <= self.port_base < PORT_MAX:
             return f"PENSTOCK_PORT_BASE is {self.port_base}; expected 1 to {PORT_MAX - 1}"
@@ -122,6 +373,10 @@ class GatewayConfig(ServiceConfig):
                 BROKER_CONFIGS[name].validate(value)
             except ConfigError as error:
                 return f"PENSTOCK_{_CONNECTION_SETTINGS[name].upper()}: {error}"
+        if (problem := self._time_problem() or self._sasl_problem() or self._tls_problem()) is not None:
+            return problem
+        if (problem := self._authorizer_problem()) is not None:
+            return problem
         return (
             host_problem("LISTEN_HOST", self.listen_host)
             or host_problem("ADVERTISED_HOST", self.advertised_host)

@@ -5,26 +5,15 @@ A client id is never a label: clients choose their ids, so their number has no b
 
 from typing import Any
 
-from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition, MetricSet, Rows
-from libs.telemetry.durations import Durations
+from libs.clock import Clock
+from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, MetricSet
 from libs.telemetry.metrics import Metrics
-from libs.telemetry.stages import Stage, StageDurations
-from libs.wire.api_keys import ApiKey
-from libs.wire.errors import error_name
+from libs.wire.errors import ErrorCode, error_name
+from libs.wire.served_versions import SERVED_VERSIONS
 from services.gateway.core.answer_budget import AnswerBudget
+from services.gateway.core.connection_limits import CONNECTION_CREATION_RATE, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
 from services.gateway.core.request_budget import RequestBudget
-
-
-class ApiDurations:
-    """The durations of one API's requests: in total, and by stage for requests that another process answered."""
-
-    __slots__ = ("answered", "in_all", "sent", "stages")
-
-    def __init__(self) -> None:
-        self.in_all = Durations()
-        self.stages = StageDurations(Stage.SENT, Stage.ANSWERED)
-        self.sent = self.stages.of(Stage.SENT)
-        self.answered = self.stages.of(Stage.ANSWERED)
+from services.gateway.request_meters import RequestMeters, api_name
 
 
 class GatewayMeters(MetricSet):
@@ -86,7 +75,7 @@ class GatewayMeters(MetricSet):
         name="penstock_gateway_connections_closed",
         help="Client connections that ended, by reason.",
         labels=("reason",),
-        healthy="`client`, `reset`, `idle` and `drain` only",
+        healthy="`client`, `reset`, `idle`, `expired` and `drain` only",
         otherwise="Look for `client connection closed` in the gateway's log: it names the client and the detail. "
         "`internal` is a fault of the gateway: report it.",
     ).kept()
@@ -94,10 +83,47 @@ class GatewayMeters(MetricSet):
         name="penstock_gateway_connections_refused",
         help="Client connections that were not served, by the limit that they exceeded.",
         labels=("reason",),
+        from_zero=((MAX_CONNECTIONS,), (MAX_CONNECTIONS_PER_IP,), (CONNECTION_CREATION_RATE,)),
         healthy="0",
         otherwise="`client connection refused` in the gateway's log names the host. `max-connections`: raise the limit of open "
         "files, or add a gateway. `max-connections-per-ip`, and `connection-creation-rate`, the quota of an address: find the "
         "client that does not reuse its connections.",
+    ).kept()
+    authentications: int = CounterDefinition(
+        name="penstock_gateway_successful_authentication",
+        help="Clients that have authenticated by SASL.",
+        healthy="as many as connections to the listener with SASL",
+    ).kept()
+    failed_authentications: int = CounterDefinition(
+        name="penstock_gateway_failed_authentication",
+        help="Clients that were denied by SASL: a wrong user or password, or an invalid token.",
+        healthy="0",
+        otherwise="`client connection closed` with the reason `authentication` in the gateway's log names the host.",
+    ).kept()
+    reauthentications: int = CounterDefinition(
+        name="penstock_gateway_successful_reauthentication",
+        help="Clients that have authenticated again on their connection, before or after the end of their session.",
+        healthy="follows the connections to the listener with SASL, if sessions end",
+    ).kept()
+    failed_reauthentications: int = CounterDefinition(
+        name="penstock_gateway_failed_reauthentication",
+        help="Clients that were denied when they authenticated again: a deleted user, another user or another mechanism.",
+        healthy="0, or users were deleted",
+        otherwise="`client connection closed` with the reason `authentication` in the gateway's log names the host.",
+    ).kept()
+    unread_signing_keys: int = CounterDefinition(
+        name="penstock_gateway_unread_signing_keys",
+        help="Attempts to read the keys for tokens of OAUTHBEARER that failed.",
+        healthy="0",
+        otherwise="`signing keys not read` in the gateway's log has the reason. The last keys stay. Without any, each token is "
+        "invalid.",
+    ).kept()
+    certificate_expires_at: float = GaugeDefinition(
+        name="penstock_gateway_certificate_expiry_timestamp_seconds",
+        help="When the certificate of the listeners with TLS expires, in seconds since the epoch. 0: there is none.",
+        healthy="weeks ahead, or 0",
+        otherwise="Replace the file of `PENSTOCK_SSL_KEYSTORE_LOCATION`: it is read again within seconds. "
+        "`new certificate of this gateway not used` in the gateway's log has the reason if it is not.",
     ).kept()
     accept_wait_s: float = CounterDefinition(
         name="penstock_gateway_accept_wait_seconds",
@@ -125,18 +151,30 @@ class GatewayMeters(MetricSet):
         help="Errors in answers to clients, by API and Kafka's name of the error. An answer counts once for each topic, "
         "partition or group in it that has one. What a group's coordinator answered is in `penstock_groups_errors_total`.",
         labels=("api", "error"),
+        from_zero=tuple((api_name(key), ErrorCode.UNKNOWN_SERVER_ERROR.name) for key in SERVED_VERSIONS),
         healthy="0, or rare; NOT_LEADER_OR_FOLLOWER and LEADER_NOT_AVAILABLE while leaders change or topics are made",
         otherwise="Look the name up in [troubleshooting](../use/troubleshooting.md).",
-    ).kept(shown=lambda key: (_api_name(key[0]), error_name(key[1])))
+    ).kept(shown=lambda key: (api_name(key[0]), error_name(key[1])))
     """By API key and error code."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
         super().__init__()
         self.requests: RequestBudget[Any] = RequestBudget(0, 0)
         """This and the next: the budgets that all client connections share, once they have them."""
         self.answers: AnswerBudget[Any] = AnswerBudget(0)
-        self.durations: dict[int, ApiDurations] = {}
+        self.by_api = RequestMeters(metrics, clock)
         metrics.registry.register(self)
+
+    @GaugeDefinition(
+        name="kafka_network_requestchannel_requestqueuesize",
+        help="Requests that were received and have not begun. A connection begins one after the other, and none while its client "
+        "leaves answers unread or a quota mutes it.",
+        healthy="below 2 for each gateway; more where clients send requests without a wait for answers",
+        otherwise="Clients send faster than they are served. See `kafka_network_requestmetrics_requestqueuetime_seconds`, "
+        "`kafka_network_requestmetrics_throttletime_seconds` and `penstock_gateway_unread_answer_bytes`, or add a gateway.",
+    )
+    def queued_requests(self) -> int:
+        return self.requests.queued
 
     @GaugeDefinition(
         name="penstock_gateway_queued_request_bytes",
@@ -183,38 +221,6 @@ class GatewayMeters(MetricSet):
     def connections_waiting(self) -> int:
         return self.requests.waiting
 
-    @CounterDefinition(
-        name="penstock_gateway_requests",
-        help="Requests answered, by API.",
-        labels=("api",),
-        healthy="follows the load",
-    )
-    def answered_requests(self) -> Rows:
-        return [([_api_name(key)], durations.in_all.count) for key, durations in self.durations.items()]
-
-    @HistogramDefinition(
-        name="penstock_gateway_request_duration_seconds",
-        help="Time from the last byte of a request to its answer, by API. A Fetch or JoinGroup that waits counts its wait.",
-        labels=("api",),
-        healthy="produce: about the time of an fdatasync with `durability=synced`; fetch: up to the client's `fetch.max.wait.ms`",
-        otherwise="`penstock_gateway_request_stage_seconds` tells whether the gateway or the process behind it takes the time.",
-    )
-    def request_durations(self) -> Rows:
-        return [([_api_name(key)], durations.in_all) for key, durations in self.durations.items()]
-
-    @HistogramDefinition(
-        name="penstock_gateway_request_stage_seconds",
-        help="Time of requests that another process answers, by API and stage. "
-        "sent: until the request was sent there. answered: from the last send to the answer.",
-        labels=("api", "stage"),
-        healthy="`sent` below 10 ms",
-        otherwise="A high `sent` means that the gateway is busy: add a gateway. "
-        "A high `answered` means that the storage node or the group coordinator is slow, or its disk.",
-    )
-    def request_stages(self) -> Rows:
-        by_api = [(_api_name(key), durations) for key, durations in self.durations.items() if durations.sent.count]
-        return [row for api, durations in by_api for row in durations.stages.samples(api)]
-
     def opened(self) -> None:
         self.connections += 1
         self.connections_total += 1
@@ -228,20 +234,6 @@ class GatewayMeters(MetricSet):
     def refuse(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
 
-    def answered(self, api_key: int, received_at: float, sent_at: float, now: float) -> None:
-        """Counts one answered request. `sent_at` is 0.0 if no other process was asked."""
-        durations = self.durations.get(api_key)
-        if durations is None:
-            durations = self.durations[api_key] = ApiDurations()
-        durations.in_all.observe(now - received_at)
-        if sent_at:
-            durations.sent.observe(sent_at - received_at)
-            durations.answered.observe(now - sent_at)
-
     def failed(self, api_key: int, error: int) -> None:
         """Counts one error in an answer."""
         self.errors[api_key, error] = self.errors.get((api_key, error), 0) + 1
-
-
-def _api_name(key: int) -> str:
-    return ApiKey(key).name.lower()

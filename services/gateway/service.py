@@ -5,26 +5,25 @@ It implements `GatewayState`, the only view of it that handlers have.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from libs.clock import Clock
-from libs.cluster.health import Health, health_of
+from libs.cluster.health import REFUSED_CLIENTS, Health, health_of
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import GATEWAY, STORAGE, Listener
-from libs.host_port import without_brackets
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, QUOTA_MANAGER, STORAGE, TRANSACTION_COORDINATOR
 from libs.rpc.client.rpc_client import Hello, Response, RpcClient
-from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
+from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, Finding, ProducerIdBlock
 from libs.rpc.messages.errors import ContractError, DeadlineExceeded, Overloaded, RpcError, RpcFailure
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.rpc_server import RpcServer
-from libs.runtime.peers import ImageLending
-from libs.runtime.process import Environment, refuse_newer_cluster
+from libs.runtime.process import Environment, lent_methods, refuse_newer_cluster, span_recorder
 from libs.runtime.producer_ids import ProducerIds
 from libs.runtime.registration import Registration
 from libs.runtime.starting_anew import start_anew
+from libs.runtime.tracing.trace_answers import OtherProcesses, TraceViews
 from libs.runtime.unused_producer_ids import UnusedProducerIds
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
@@ -32,9 +31,12 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from services.gateway.appends.leader_appends import LeaderAppends
+from services.gateway.authorization.authorization import Authorization
+from services.gateway.authorization.unenforced_acls import UnenforcedAcls
 from services.gateway.config import GatewayConfig
 from services.gateway.core.addresses import broker_ids
 from services.gateway.core.answer_budget import AnswerBudget
+from services.gateway.core.authorizer_settings import super_users
 from services.gateway.core.connection_configs import ConnectionConfigs
 from services.gateway.core.connection_limits import ConnectionLimits
 from services.gateway.core.coordinator_shards import GROUPS, NO_BROKER, TRANSACTIONS, CoordinatorShards
@@ -43,14 +45,15 @@ from services.gateway.core.fenced_brokers import FencedBrokers
 from services.gateway.core.quota_slices import QuotaSlices
 from services.gateway.core.routing import Routes
 from services.gateway.data_path.data_path import DataPath
-from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable, RequestContext
+from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable, RequestContext, TracedCall
+from services.gateway.exchange.request_traces import RequestTraces
 from services.gateway.fetch.pending_fetch import PendingFetch
 from services.gateway.gateway_meters import GatewayMeters
-from services.gateway.groups.relay import java_address
+from services.gateway.groups.relay import acl_host, java_address
 from services.gateway.net.client_drain import drain_clients, other_gateways_serve, wait_until_removed
+from services.gateway.net.client_listeners import ClientListeners
 from services.gateway.net.connection_views import ConnectionViews
 from services.gateway.net.connections import Connections
-from services.gateway.net.listeners import Listeners
 from services.gateway.net.stale_clients import StaleClients
 from services.gateway.peers.coordinator_request import COORDINATOR_LOAD_IN_PROGRESS, CoordinatorQuery, Payload
 from services.gateway.peers.coordinators import Coordinators
@@ -60,11 +63,12 @@ from services.gateway.peers.log_layouts import LogLayouts
 from services.gateway.peers.moved_endpoints import MovedEndpoints
 from services.gateway.peers.peer_gateways import PeerGateways
 from services.gateway.peers.quota_manager import QuotaManager
+from services.gateway.peers.scram_credentials import CredentialFollower
 from services.gateway.peers.storage_nodes import Nodes
 from services.gateway.requests.client_quotas import ClientQuotas
 from services.gateway.shortcuts.single_list_offsets import SingleListOffsets
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 T = TypeVar("T")
 
@@ -95,10 +99,11 @@ class Gateway:
         identity, transport = world.identity, world.transport
         self._identity = identity
         self._clock = world.clock
+        self.has_authorizer = bool(config.authorizer)
         self.listings = asyncio.Semaphore(LISTINGS_MAX)
         self._peers = peers = world.peers
         self._follower = ImageFollower(world.store, peers.newest if peers is not None else None, on_went_back=start_anew(die))
-        self.meters = GatewayMeters(metrics)
+        self.meters = GatewayMeters(metrics, world.clock)
         self.meters.answers = AnswerBudget(config.unread_answer_bytes_max)
 
         def hello() -> Hello:
@@ -109,10 +114,15 @@ class Gateway:
         self._transaction_coordinators = Coordinators(TRANSACTIONS, hello, identity.host_id, transport)
         self._peer_gateways = PeerGateways(config.node_id, hello, identity.host_id, transport, self._peer_gateways_ended)
         routes = Routes(self.image)
-        self._appends = LeaderAppends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
+        recorder = span_recorder(identity, world.tracing, world.clock)
+        metrics.watch_spans(recorder)
+        traces = RequestTraces(recorder)
+        self._appends = LeaderAppends(self._nodes, routes, self.meters, traces, parked_bytes_max=config.parked_bytes_max)
         self._fenced_brokers = FencedBrokers(config.fenced_broker_s_max)
         shares = share_descriptors(descriptors_max, open_files_max=config.open_files_max)
         self._files = Files(shares.open_files_max, config.open_file_idle_s, world.transport.passed_files)
+        self._authorization = self._with_authorizer() if config.authorizer else None
+        self._unenforced = UnenforcedAcls(config.node_id, world.clock.wall_ms, has_authorizer=self.has_authorizer)
         now = asyncio.get_running_loop().time
         log_layouts = LogLayouts(self._nodes, now)
         self._moved_endpoints = MovedEndpoints(now)
@@ -130,33 +140,45 @@ class Gateway:
             delayed_requests=DelayedRequests(),
             orders=self._appends.orders,
             now=now,
+            traces=traces,
+            authorization=self._authorization,
         )
         limits = ConnectionLimits(shares.connections, ConnectionConfigs(config.connection_configs, config.listener_name))
         slices = QuotaSlices(now())
         self._quotas = ClientQuotas(slices, self.meters, now)
         self._quota_manager = QuotaManager(slices, hello, identity.host_id, transport, die)
         self._quotas.on_need = self._quota_manager.wake
+        self._clients_of: dict[str, Callable[[int], RpcClient | None]] = {
+            STORAGE: self._nodes.client,
+            CONTROLLER: self._nodes.controller_client,
+            GROUP_COORDINATOR: self._coordinators.client,
+            TRANSACTION_COORDINATOR: self._transaction_coordinators.client,
+            QUOTA_MANAGER: self._quota_manager.client,
+        }
         self.connections = Connections(config, self, self.data_path, self.meters, limits, self._quotas)
+        self._nodes.report_findings(self._findings)
         self.connection_views = ConnectionViews(self.connections)
-        self._listeners = Listeners(
-            transport,
-            config.listen_host,
-            config.port_base,
-            self.connections.accept,
-            self.connections.accept_wait_s,
-            send_buffer_bytes=config.socket_send_buffer_bytes,
-        )
         self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
-        port_base = config.advertised_port_base or config.port_base
-        self.listener = Listener(config.listener_name, without_brackets(config.advertised_host), port_base, "PLAINTEXT")
-        """The address for clients, as other gateways announce it."""
-        self._stale_clients = StaleClients(self.connections, self.listener)
-        server = RpcServer(hello, ImageLending(lambda: self.image).methods, transport=transport)
-        member = replace(identity.member(), rack=config.rack, listeners=(self.listener,))
+        self.credentials = CredentialFollower(world.store)
+        self.listeners = ClientListeners(config, transport, self.connections, self.credentials, self.meters, world.clock)
+        self._stale_clients = StaleClients(self.connections, self.listeners.own)
+        server = RpcServer(hello, lent_methods(world, lambda: self.image), transport=transport, denied=world.denied)
+        others = OtherProcesses(identity.name, lambda: self.image, hello, identity.host_id, transport)
+        self.traces = TraceViews(identity.name, world.tracing.ring, others)
+        member = replace(identity.member(), rack=config.rack, listeners=self.listeners.own)
         self._registration = Registration(server, member, world.store, config.lease_s, die)
         self._joining: asyncio.Task[None] | None = None
         self._die = die
         self._started = False
+
+    def _with_authorizer(self) -> Authorization:
+        config = self._config
+        return Authorization(
+            super_users(config.super_users),
+            allow_if_no_acl=config.allow_everyone_if_no_acl_found,
+            host_of=acl_host,
+            timers=asyncio.get_running_loop(),
+        )
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -174,8 +196,7 @@ class Gateway:
         self._follower.subscribe(self._follow)
         if self._peers is not None:
             self._peers.note_members_of(self._follower)
-        await self._listeners.start(broker_ids(self.image))
-        self._listeners.follow(broker_ids(self.image))
+        await self.listeners.start(broker_ids(self.image))
         await self._registration.listen(self._config)
         self._follower.subscribe(self._registration.follow)
         self._joining = asyncio.get_running_loop().create_task(self._join(), name="registration")
@@ -208,6 +229,16 @@ class Gateway:
             finally:
                 unsubscribe()
 
+    def _findings(self) -> Sequence[Finding]:
+        """What heartbeats tell operators, of a cluster that may be healthy otherwise."""
+        found = self._unenforced.findings()
+        now = self.data_path.now()
+        since = self.connections.full.since(now)
+        if since is None:
+            return found
+        since_ms = self._clock.wall_ms() - round((now - since) * 1000)
+        return (*found, Finding(REFUSED_CLIENTS, str(self._config.node_id), since_ms))
+
     def health(self) -> Health:
         return health_of(self.image, current=self._registration.registered)
 
@@ -234,10 +265,11 @@ class Gateway:
         await self._registration.leave()
         if others and await wait_until_removed(self._follower, self._config.node_id, self._identity.incarnation):
             await drain_clients(self.connections)
-        self._listeners.close()
+        self.listeners.close()
         self._coordinators.leave()
         self._transaction_coordinators.leave()
         await self.connections.drain()
+        await self.listeners.closed()
         self._producer_ids.close()
         self._appends.close()
         self.data_path.delayed_requests.close()
@@ -258,7 +290,7 @@ class Gateway:
             "connections": len(self.connections),
             "connection_limits": self.connections.limits_debug(),
             "receive_chunk_bytes": self.connections.chunk_bytes,
-            "broker_ids": sorted(self._listeners.broker_ids),
+            "broker_ids": sorted(self.listeners.broker_ids),
             "open_files": len(self._files),
             "parked_bytes": self._appends.parked.bytes,
             "groups": self._coordinators.debug(),
@@ -276,6 +308,9 @@ class Gateway:
         self._nodes.follow(new)
         self._peer_gateways.follow(new)
         self.connections.follow(new)
+        if self._authorization is not None:
+            self._authorization.follow(new)
+        self._unenforced.follow(new)
         routes = Routes(new, self.data_path.routes, self._peer_gateways.gone)
         self._take_routes(routes)
         partitions_changed = next(new.partition_changes_since(old), None) is not None
@@ -289,7 +324,7 @@ class Gateway:
         self._quota_manager.follow(new, is_limited=self._quotas.configured)
         self.data_path.delayed_requests.retry_all()
         if self._started:
-            self._listeners.follow(broker_ids(new))
+            self.listeners.follow(broker_ids(new))
 
     def _peer_gateways_ended(self) -> None:
         self._take_routes(Routes(self.image, self.data_path.routes, self._peer_gateways.gone))
@@ -351,11 +386,26 @@ class Gateway:
     async def controller_revisions(self) -> dict[int, int]:
         return await self._nodes.controller_revisions()
 
-    async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
-        node = self._nodes.storage(node_id)
-        if node is None:
+    async def storage(
+        self,
+        node_id: int,
+        method: str,
+        body: object,
+        reply_type: type[T],
+        *,
+        timeout_s: float,
+        asked: TracedCall | None = None,
+    ) -> T:
+        return await _reply(node_id, self._client(STORAGE, node_id), method, body, reply_type, timeout_s, asked)
+
+    async def member(self, role: str, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        return await _reply(node_id, self._client(role, node_id), method, body, reply_type, timeout_s)
+
+    def _client(self, role: str, node_id: int) -> RpcClient:
+        client = self._clients_of[role](node_id)
+        if client is None:
             raise NodeUnavailable(node_id, "unknown", sent=False)
-        return await _reply(node_id, node.client, method, body, reply_type, timeout_s)
+        return client
 
     async def group_coordinator(self, shard: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         owner = self._coordinators.owner(shard)
@@ -401,7 +451,7 @@ class Gateway:
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
         listener = self.data_path.routes.addresses.of(node_id, context.client_host, context.listener)
         if listener is None and not self._follower.verified:
-            listener = self.listener  # the peer that lent its image took this gateway for dead
+            listener = self.listeners.named(context.listener)  # the peer that lent its image took this gateway for dead
         return None if listener is None else (listener.host, listener.port_base + node_id)
 
     def lists_fenced_broker(self, node_id: int) -> bool:
@@ -418,10 +468,21 @@ class Gateway:
         return await self.controller(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), ProducerIdBlock, timeout_s=PRODUCER_IDS_S_MAX)
 
 
-async def _reply(node_id: int, client: RpcClient, method: str, body: object, reply_type: type[T], timeout_s: float) -> T:
+async def _reply(
+    node_id: int,
+    client: RpcClient,
+    method: str,
+    body: object,
+    reply_type: type[T],
+    timeout_s: float,
+    asked: TracedCall | None = None,
+) -> T:
     """Raises RpcError and NodeUnavailable."""
     try:
-        response = await client.call(method, body, timeout_s=timeout_s)
+        call = client.call(method, body, timeout_s=timeout_s, trace=asked.packed if asked is not None else None)
+        if asked is not None:
+            asked.sent(node_id, client, call.request_id, call)
+        response = await call
         return unpack(reply_type, response.body)
     except RpcError:
         raise

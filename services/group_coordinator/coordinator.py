@@ -5,7 +5,7 @@ truth.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,9 @@ from libs.coordinator.shards.shard_set import ShardSet
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import Finding
 from libs.runtime.storage_nodes import StorageNodes
+from libs.telemetry.tracing.recorder import SpanRecorder
 from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.model.group_events import GroupEvent
 from services.group_coordinator.core.model.requests import Reply, RequestEvent
 from services.group_coordinator.core.model.settings import GroupSettings
 from services.group_coordinator.core.model.topics_view import TopicsView
@@ -32,9 +34,11 @@ from services.group_coordinator.introspection.lag_metrics import LagMetrics
 from services.group_coordinator.lag.lag_meter import LagMeter
 from services.group_coordinator.metadata.settings import Settings
 from services.group_coordinator.metadata.topics import Topics
+from services.group_coordinator.telemetry.group_decision_log import GroupDecisionLog
 from services.group_coordinator.telemetry.group_event_log import GroupEventLog
 from services.group_coordinator.telemetry.group_events import GroupEventRecorder
 from services.group_coordinator.telemetry.group_meters import GroupMeters
+from services.group_coordinator.telemetry.rebalance_traces import RebalanceTraces
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,16 @@ def group_machine(journal: Journal, known: MachineInputs) -> GroupMachine:
 class GroupCoordinator:
     """The service. Call `follow` with each image, and `close` at the end. It needs a running event loop."""
 
-    def __init__(self, owner: Owner, nodes: StorageNodes, clock: Clock, make: MakeMachine, *, lag_series_max: int = 0) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        nodes: StorageNodes,
+        clock: Clock,
+        make: MakeMachine,
+        recorder: SpanRecorder,
+        *,
+        lag_series_max: int = 0,
+    ) -> None:
         self.owner = owner
         self.nodes = nodes
         self.image = ClusterImage()
@@ -74,13 +87,21 @@ class GroupCoordinator:
             topics=lambda: self._topics.view,
             group_configs=lambda name: own_group_values(self.image, name),
         )
-        lines = GroupEventLog(asyncio.get_running_loop().call_later)
+        loop = asyncio.get_running_loop()
+        lines = GroupEventLog(loop.call_later)
+        self.recorder = recorder
+        self.rebalances = RebalanceTraces(recorder, loop.time, loop.call_soon)
         self._recorders: dict[int, GroupEventRecorder] = {}
         """By shard, the recorder of its newest machine."""
 
         def observed(index: int, journal: Journal) -> ObservedMachine[RequestEvent, Reply]:
-            self._recorders[index] = recorder = GroupEventRecorder(self.meters, lines)
-            return ObservedMachine(make(journal, known), journal, recorder.record)
+            self._recorders[index] = events_of_shard = GroupEventRecorder(self.meters, lines)
+
+            def committed(events: Sequence[GroupEvent], now_ms: int) -> None:
+                events_of_shard.record(events, now_ms)
+                self.rebalances.observe(events)
+
+            return ObservedMachine(make(journal, known), journal, committed, GroupDecisionLog())
 
         self.shards: ShardSet[RequestEvent, Reply, Any] = ShardSet(
             GROUP_TOPIC,

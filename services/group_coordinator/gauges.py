@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from prometheus_client.core import Metric
-
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.shards.shard_metrics import shards_by_state, unwritable_decisions
-from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
+from libs.telemetry.definitions import Family, GaugeDefinition, MetricSet, Rows
 from services.group_coordinator.coordinator import GroupCoordinator
 from services.group_coordinator.telemetry.group_meters import NAME
 
@@ -58,7 +56,7 @@ class GroupGauges(MetricSet):
     def unwritable(self) -> Rows:
         return sorted(self._coordinator.shards.unwritable.counts.items())
 
-    def collect(self) -> Iterator[Metric]:
-        yield from super().collect()
-        yield from self._coordinator.meters.collect()
-        yield from self._coordinator.lag_series.collect()
+    def families(self) -> Iterator[Family | None]:
+        yield from super().families()
+        yield from self._coordinator.meters.families()
+        yield from self._coordinator.lag_series.families()

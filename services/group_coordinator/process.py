@@ -51,7 +51,9 @@ async def serve(
 
     async def build(context: process.BuildContext) -> tuple[GroupCoordinator, _Requests]:
         clock = environment.clock
-        coordinator = GroupCoordinator(context.owner, context.nodes, clock, make_machine, lag_series_max=config.lag_series_max)
+        coordinator = GroupCoordinator(
+            context.owner, context.nodes, clock, make_machine, context.recorder, lag_series_max=config.lag_series_max
+        )
         await on_built(coordinator)
         watching_lag = asyncio.create_task(coordinator.lag_series.run(), name="lag as metrics")
         lifecycle.on_stop(lambda: end_task(watching_lag))
@@ -64,6 +66,8 @@ async def serve(
             verification,
             lambda: coordinator.topics,
             coordinator.open_epoch,
+            context.spans,
+            coordinator.rebalances.waited,
             shortcuts=config.shortcuts,
         )
         markers = TransactionMarkers(coordinator.shards, lambda: coordinator.image, verification)

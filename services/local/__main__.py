@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from services.local import advertised_host, migration, recovery
+from services.local import advertised_host, first_users, migration, recovery
 from services.local.asked_health import ask_health
-from services.local.cluster import Cluster, ProcessStatus
+from services.local.client_listeners import bootstrap_servers
+from services.local.cluster import Cluster
 from services.local.cluster_health import HEALTHY
-from services.local.cluster_plan import ProcessPlan
-from services.local.cluster_shape import Shape
+from services.local.cluster_shape import ZIPKIN_TRACES, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
 from services.local.given_settings import warn_of_settings
@@ -26,7 +26,9 @@ from services.local.hints import DEFAULT_RUN, with_given
 from services.local.pipeline_setup import set_up_pipeline
 from services.local.python_setup import set_up_python, venv_python
 from services.local.run_directory import ADVERTISED_HOST, LOG_DIRS, RunDirectory
+from services.local.status_rows import fields_of, mebibytes, row_of
 from services.local.upgrade import names_running_other_code, upgrade
+from services.local.zipkin_setup import set_up_zipkin
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,10 +58,14 @@ def set_up_for_pipeline() -> None:
 
 
 def up(run: RunDirectory, given: argparse.Namespace) -> None:
-    shape_of(run.read_shape(), given)  # raises before a folder is made for a shape that cannot be
+    wanted = shape_of(run.read_shape(), given)  # raises before a folder is made for a shape that cannot be
     if given.host is not None:
         os.environ.update(advertised_host.settings_for(given.host, os.environ))
+    if given.add_scram_file is not None:
+        os.environ.update(first_users.settings_for(given.add_scram_file, run, say))
     set_up(development=False)
+    if wanted.traces == ZIPKIN_TRACES:
+        set_up_zipkin(ROOT, say=say)
     started_at = time.monotonic()
     with run.locked():
         before = run.read_shape()
@@ -80,6 +86,10 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         say(f"warning: programs on this machine cannot connect to {address}, where clients are sent (docs/settings.md)")
     if old := names_running_other_code(cluster):
         say(f"{', '.join(old)} started before this source changed: `make upgrade` restarts them one by one")
+    if shape.traces == ZIPKIN_TRACES:
+        say(f"traces: http://{shape.zipkin_endpoint()}/zipkin/")
+    for protocol, addresses in bootstrap_servers(cluster.listeners().values()).items():
+        say(f"{protocol}: {addresses}")
     say(f"bootstrap.servers={cluster.bootstrap_servers()}")
 
 
@@ -88,7 +98,8 @@ def shape_of(before: Shape | None, given: argparse.Namespace) -> Shape:
 
 
 def refuse_change(before: Shape, cluster: Cluster) -> None:
-    """Storage nodes hold data, so none may vanish; what runs cannot move to other ports. More of each is always welcome.
+    """Storage nodes hold data, so none may vanish; what runs cannot move to other ports, or send its traces elsewhere. More of
+    each is always welcome.
 
     What `before` had and what never was started may go: another program had its ports.
     """
@@ -100,7 +111,8 @@ def refuse_change(before: Shape, cluster: Cluster) -> None:
             "empty and remove the others (docs/operate/nodes.md, Remove a storage node), or `make wipe` all of it"
         )
     running = set(cluster.running().values())
-    if running - cluster.plans.keys() or (running and shape.port != before.port):
+    moved = shape.port != before.port or shape.traces != before.traces
+    if running - cluster.plans.keys() or (running and moved):
         raise LauncherError(
             f"the cluster in {run.path} runs as {before}; `make down` first to have {shape}, or choose another RUN="
         )
@@ -166,17 +178,17 @@ def status(run: RunDirectory, *, as_json: bool) -> bool:
     disks = cluster.disks(ROOT)
     if as_json:
         verdict = {"verdict": health.verdict, "sentence": health.sentence, "bootstrap_servers": cluster.bootstrap_servers()}
-        processes = [_process(each) for each in statuses]
+        processes = [fields_of(each) for each in statuses]
         say(json.dumps({**(health.said or {}), **verdict, "processes": processes, "disks": [asdict(disk) for disk in disks]}))
         return health.verdict == HEALTHY
     say(health.sentence)
     if health.since:
         say(health.since)
     rows = [("NAME", "ROLE", "PID", "READY", "MEMORY", "MAPPED", "ADDRESSES")]
-    rows += [_row(of_one) for of_one in statuses]
+    rows += [row_of(of_one) for of_one in statuses]
     memories = [of_one.memory for of_one in statuses if of_one.memory is not None]
     own, mapped = sum(each.own_bytes for each in memories), sum(each.mapped_bytes for each in memories)
-    rows.append(("", "", "", "", _mebibytes(own), _mebibytes(mapped), "together"))
+    rows.append(("", "", "", "", mebibytes(own), mebibytes(mapped), "together"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -195,20 +207,20 @@ def warn_of_unsafe_etcd() -> None:
         say("WARNING: this etcd can lose committed writes when it is killed (README, *Try it*)")
 
 
-def backup(run: RunDirectory, file: Path) -> None:
-    recovery.backup(known_cluster(run), file, python=venv_python(ROOT), root=ROOT, say=say)
+def backup(run: RunDirectory, file: Path, *, with_credentials: bool) -> None:
+    recovery.backup(known_cluster(run), file, with_credentials=with_credentials, python=venv_python(ROOT), root=ROOT, say=say)
 
 
-def restore(run: RunDirectory, file: Path) -> None:
+def restore(run: RunDirectory, file: Path, users: Path | None) -> None:
     cluster = known_cluster(run)
     with run.locked():
-        recovery.restore(cluster, file, python=venv_python(ROOT), root=ROOT, say=say)
+        recovery.restore(cluster, file, users, python=venv_python(ROOT), root=ROOT, say=say)
 
 
-def rebuild(run: RunDirectory, file: Path | None, *, dry_run: bool) -> None:
+def rebuild(run: RunDirectory, file: Path | None, users: Path | None, *, dry_run: bool) -> None:
     cluster = known_cluster(run)
     with run.locked():
-        recovery.rebuild(cluster, file, dry_run=dry_run, python=venv_python(ROOT), root=ROOT, say=say)
+        recovery.rebuild(cluster, file, users, dry_run=dry_run, python=venv_python(ROOT), root=ROOT, say=say)
 
 
 def upgrade_cluster(run: RunDirectory, *, force: bool) -> None:
@@ -250,41 +262,6 @@ def known_cluster(run: RunDirectory) -> Cluster:
     return cluster_of(run, shape)
 
 
-def _process(of_one: ProcessStatus) -> dict[str, object]:
-    return {
-        "name": of_one.plan.name,
-        "role": of_one.plan.role,
-        "pid": of_one.pid,
-        "ready": of_one.ready,
-        "said": of_one.said,
-        "memory_bytes": None if of_one.memory is None else of_one.memory.own_bytes,
-        "mapped_bytes": None if of_one.memory is None else of_one.memory.mapped_bytes,
-        "addresses": of_one.plan.addresses,
-    }
-
-
-def _row(of_one: ProcessStatus) -> tuple[str, str, str, str, str, str, str]:
-    ready = "down" if of_one.pid is None else f"no: {of_one.said[:60]}"
-    if of_one.pid is not None and of_one.ready:
-        words = of_one.said.removeprefix("ready").strip(" ,") if of_one.plan.role != "etcd" else ""
-        ready = f"yes ({words})" if words else "yes"
-    own, mapped = ("-", "-") if of_one.memory is None else map(_mebibytes, of_one.memory)
-    return of_one.plan.name, of_one.plan.role, str(of_one.pid or "-"), ready, own, mapped, _addresses(of_one.plan)
-
-
-def _addresses(plan: ProcessPlan) -> str:
-    """Of several brokers only the ports are shown, as a range."""
-    words = []
-    for name, addresses in plan.addresses.items():
-        first, last = addresses[0], addresses[-1]
-        words.append(f"{name} {first}" + (f"-{last.rpartition(':')[2]}" if last != first else ""))
-    return ", ".join(words)
-
-
-def _mebibytes(count: int) -> str:
-    return f"{count / 2**20:.1f} MiB"
-
-
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m services.local", description="Runs a cluster on this machine.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -309,6 +286,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             for field in fields(Shape):
                 command.add_argument(f"--{field.name.replace('_', '-')}", help="default: as before, at first as in Shape")
             command.add_argument("--host", help="the address by which other machines reach this one (default: as before)")
+        if name in ("up", "restore", "rebuild"):
+            command.add_argument("--add-scram-file", type=_absolute, help="users that a new cluster has, a line for each")
+        if name == "backup":
+            command.add_argument(
+                "--with-credentials", action="store_true", help="with users' SCRAM credentials, in a secret file"
+            )
         if name == "upgrade":
             command.add_argument("--force", action="store_true", help="also where the cluster is not healthy")
         if name == "status":
@@ -355,11 +338,11 @@ def main(arguments: list[str]) -> int:
             case "status":
                 return 0 if status(run, as_json=given.json) else 1
             case "backup":
-                backup(run, given.file)
+                backup(run, given.file, with_credentials=given.with_credentials)
             case "restore":
-                restore(run, given.file)
+                restore(run, given.file, given.add_scram_file)
             case "rebuild":
-                rebuild(run, given.backup, dry_run=given.dry_run)
+                rebuild(run, given.backup, given.add_scram_file, dry_run=given.dry_run)
             case "upgrade":
                 upgrade_cluster(run, force=given.force)
             case "from-kafka":

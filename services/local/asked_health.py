@@ -10,7 +10,8 @@ ANSWERS_WITHIN_S = 2.0
 
 
 def ask_health(statuses: Sequence[ProcessStatus]) -> ClusterHealth:
-    return health_of(statuses, _answers(statuses))
+    parts = [status for status in statuses if status.plan.is_part]
+    return health_of(parts, _answers(parts))
 
 
 def is_elected(status: ProcessStatus) -> bool:
@@ -19,7 +20,7 @@ def is_elected(status: ProcessStatus) -> bool:
 
 def _answers(statuses: Sequence[ProcessStatus]) -> Iterator[str]:
     """The answers at `/health`, each asked for when it is taken; that of the elected controller comes first."""
-    asked = [status for status in statuses if status.pid is not None and status.plan.role != "etcd"]
+    asked = [status for status in statuses if status.pid is not None and status.plan.is_service]
     for status in sorted(asked, key=lambda status: not is_elected(status)):
         plan = status.plan
         yield probe.ask(plan.probe_port, "/health", timeout_s=ANSWERS_WITHIN_S, host=plan.probe_host)[1]

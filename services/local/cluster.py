@@ -11,13 +11,15 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 
 from services.local import probe, processes, warm_processes
+from services.local.client_listeners import PREFIXES, of_gateway, refuse_ports_of_others
 from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster, sets_etcd, with_host
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
@@ -25,6 +27,7 @@ from services.local.free_ports import refuse_shared, refuse_taken
 from services.local.host_names import with_port
 from services.local.run_directory import ADVERTISED_HOST, RunDirectory
 from services.local.warm_processes import Prepared
+from services.local.zipkin_setup import zipkin_jar
 
 POLL_S = 0.02
 READY_WITHIN_S = 120.0  # a storage node may have a long log to check after a crash
@@ -41,7 +44,15 @@ START_ANEW = "start it anew"
 """What a process says that serves nobody until it is started again, since its socket is gone (`libs/runtime/process.py`)."""
 FULL = "log directory full"
 """What a storage node says that serves, and refuses appends (`services/storage/service.py`)."""
+MARKS = ("-Xpenstock=", "-Dpenstock=")
+"""Of a process that Python runs, and of one that Java runs."""
+SETTINGS = ("PENSTOCK_", "OTEL_")
+"""How the variables begin that services read."""
 NEXT = "What runs is left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
+
+
+class StartWarm(Protocol):
+    def __call__(self, wanted: Sequence[Prepared], *, directory: Path) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True)
@@ -76,16 +87,19 @@ class Cluster:
         environment: Mapping[str, str] | None = None,
         environment_of: Mapping[str, Mapping[str, str]] | None = None,
         stop_within_s: float = STOP_WITHIN_S,
+        start_warm: StartWarm = warm_processes.start,
     ) -> None:
+        """`start_warm`: starts services, as far as it can, and returns their pids by name. The others are started one by one."""
         self.shape = shape
         self.run = run
         self.root = root
         self._environment = environment or {}
         self._environment_of = environment_of or {}
         self._stop_within_s = stop_within_s
+        self._start_warm = start_warm
         self._children: dict[int, subprocess.Popen[bytes]] = {}  # those started by this very process, which must reap them
         self._log_starts: dict[str, int] = {}  # where in its log the latest run of a process begins
-        self.plans = {plan.name: plan for plan in plan_cluster(shape, run, python=python, etcd=etcd)}
+        self.plans = {plan.name: plan for plan in plan_cluster(shape, run, python=python, etcd=etcd, zipkin=zipkin_jar(root))}
 
     def names_down(self) -> list[str]:
         """The processes that `up` would start. A process gets its pid file back if an interrupted launcher did not write it."""
@@ -105,6 +119,7 @@ class Cluster:
         names = self.names_down()
         if names:
             refuse_shared(self.shape, self.run)
+            refuse_ports_of_others(self.shape, self.listeners(starting=names))
         refuse_taken(self.plans[name] for name in names)
         tell(names)
         self._spawn_all([self.plans[name] for name in names])
@@ -123,13 +138,17 @@ class Cluster:
 
     def too_late(self, given: Mapping[str, str]) -> list[str]:
         """The settings in the environment `given` that reach no process: all of them run already, with other values."""
-        pids = {plan.name: self.pid_of(plan.name) for plan in self.plans.values() if plan.role != "etcd"}
-        running = [processes.environment(pid) for pid in pids.values() if pid is not None]
+        pids = [(plan, self.pid_of(plan.name)) for plan in self.plans.values() if plan.is_service]
+        running = [(plan, processes.environment(pid)) for plan, pid in pids if pid is not None]
         if len(running) < len(pids):
             return []
         ours = {variable for plan in self.plans.values() for variable in plan.environment}  # `overridden` tells of these
         asked = {variable: value for variable, value in given.items() if variable not in ours}
-        return sorted(variable for variable, value in asked.items() if any(has.get(variable) != value for has in running))
+        late = set()
+        for plan, has in running:
+            own = asked | (of_gateway(plan.number, asked) if plan.role == "gateway" else {})
+            late |= {variable for variable, value in own.items() if has.get(variable) != value}
+        return sorted(late)
 
     def bootstrap_servers(self) -> str:
         """As clients reach the gateways."""
@@ -146,7 +165,7 @@ class Cluster:
         pid = self.pid_of(name)
         if pid is None:
             refuse_taken([self.plans[name]])
-            pid = self._spawn(self.plans[name])
+            pid = self._spawn_all([self.plans[name]])[name]
         return pid
 
     def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = READY_WITHIN_S) -> dict[str, str]:
@@ -206,18 +225,14 @@ class Cluster:
             return f"{ended}, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
         return f"{ended}. {NEXT} {tail}"
 
-    def _spawn_all(self, plans: Sequence[ProcessPlan]) -> None:
-        """Starts etcd, and the services from one warm process, as far as that can be."""
-        services = [plan for plan in plans if plan.role != "etcd"]
-        for plan in plans:
-            if plan.role == "etcd":
-                self._spawn(plan)
-        pids = warm_processes.start([self._prepared(plan) for plan in services], directory=self.root)
-        for name, pid in pids.items():
+    def _spawn_all(self, plans: Sequence[ProcessPlan]) -> dict[str, int]:
+        """Starts etcd, the trace UI, and the services from one warm process, as far as that can be. Returns all pids by name."""
+        pids = {plan.name: self._spawn(plan) for plan in plans if not plan.is_service}
+        services = [plan for plan in plans if plan.is_service]
+        for name, pid in self._start_warm([self._prepared(plan) for plan in services], directory=self.root).items():
             processes.write_pid(self.run.pid_file(name), pid)
-        for plan in services:
-            if plan.name not in pids:
-                self._spawn(plan)
+            pids[name] = pid
+        return pids | {plan.name: self._spawn(plan) for plan in services if plan.name not in pids}
 
     def _spawn(self, plan: ProcessPlan, former: Mapping[str, str] = MappingProxyType({})) -> int:
         """`former`: settings of its former life, which count least."""
@@ -232,12 +247,27 @@ class Cluster:
         environment = {**former, **os.environ, **plan.environment}
         if plan.role == "etcd":
             environment = {name: value for name, value in environment.items() if not sets_etcd(name)}
-        else:
-            environment |= self.run.place_of(plan.name, os.environ)
+        elif plan.is_service:
+            environment |= self._place_of(plan, os.environ)
             environment |= {**self._environment, **self._environment_of.get(plan.name, {})}
         log = self.run.log_file(plan.name)
         self._log_starts[plan.name] = log.stat().st_size if log.exists() else 0
         return Prepared(plan, environment, log)
+
+    def _place_of(self, plan: ProcessPlan, given: Mapping[str, str], *, remember: bool = True) -> dict[str, str]:
+        """Where a process is. A gateway has the further listeners of the first one at ports of its own, or those it was given."""
+        place = self.run.place_of(plan.name, given, remember=remember)
+        if plan.role != "gateway":
+            return place
+        first = {name: value for name, value in self.run.place_of("gateway-1", {}).items() if name.startswith(PREFIXES)}
+        place = {**first, **place}
+        return place | of_gateway(plan.number, place)
+
+    def listeners(self, starting: Collection[str] = ()) -> dict[str, dict[str, str]]:
+        """The settings of each gateway, with its further listeners. Those that are `starting` get the environment's."""
+        gateways = [plan for plan in self.plans.values() if plan.role == "gateway"]
+        environments = {plan.name: os.environ if plan.name in starting else {} for plan in gateways}
+        return {plan.name: self._place_of(plan, environments[plan.name], remember=False) for plan in gateways}
 
     def pid_of(self, name: str) -> int | None:
         """The running process of that name, if there is one."""
@@ -270,7 +300,7 @@ class Cluster:
         former = processes.environment(pid)
         killed = self._end({pid: name}, timeout_s=stop_within_s)
         refuse_taken([self.plans[name]])
-        self._spawn(self.plans[name], {variable: value for variable, value in former.items() if variable.startswith("PENSTOCK_")})
+        self._spawn(self.plans[name], {variable: value for variable, value in former.items() if variable.startswith(SETTINGS)})
         return bool(killed)
 
     def down(self) -> list[str]:
@@ -304,9 +334,9 @@ class Cluster:
         etcd = self.plans["etcd"].mark
         suffix = f"@{self.run.path}"
         found = processes.find_by_argument(
-            lambda argument: argument == etcd or (argument.startswith("-Xpenstock=") and argument.endswith(suffix))
+            lambda argument: argument == etcd or (argument.startswith(MARKS) and argument.endswith(suffix))
         )
-        return {pid: "etcd" if mark == etcd else mark.removeprefix("-Xpenstock=").removesuffix(suffix) for pid, mark in found}
+        return {pid: "etcd" if mark == etcd else mark.partition("=")[2].removesuffix(suffix) for pid, mark in found}
 
     def _end(self, names: Mapping[int, str], *, timeout_s: float | None = None) -> list[str]:
         """Returns the names of those that had to be killed."""

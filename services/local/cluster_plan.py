@@ -4,11 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
+from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, ZIPKIN, ZIPKIN_TRACES, Shape
 from services.local.host_names import with_port
 from services.local.run_directory import RunDirectory
 
-STOP_ORDER = ("gateway", "quota_manager", "group_coordinator", "transaction_coordinator", "storage", "controller", "etcd")
+STOP_ORDER = (
+    "gateway",
+    "quota_manager",
+    "group_coordinator",
+    "transaction_coordinator",
+    "storage",
+    "controller",
+    "etcd",
+    "zipkin",
+)
 """A process that drains needs those behind it."""
 
 
@@ -32,6 +41,21 @@ class ProcessPlan:
     environment: Mapping[str, str] = field(default_factory=dict)
     probe_host: str = HOST
 
+    @property
+    def number(self) -> int:
+        """Of a service, among those of its role."""
+        return int(self.name.rpartition("-")[2])
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it is one of ours, which Python runs."""
+        return self.role not in ("etcd", "zipkin")
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the cluster needs it."""
+        return self.role != "zipkin"
+
 
 def with_host(plan: ProcessPlan, host: str) -> ProcessPlan:
     """The same gateway, whose clients reach it at another address. The admin port stays on loopback."""
@@ -42,9 +66,33 @@ def with_host(plan: ProcessPlan, host: str) -> ProcessPlan:
     return replace(plan, addresses=addresses)
 
 
-def plan_cluster(shape: Shape, run: RunDirectory, *, python: Path, etcd: Path) -> list[ProcessPlan]:
-    """Every process of the cluster, etcd first."""
-    return [_etcd(shape, run, etcd), *_services(shape, run, python)]
+def plan_cluster(
+    shape: Shape, run: RunDirectory, *, python: Path, etcd: Path, zipkin: Path = Path("zipkin.jar")
+) -> list[ProcessPlan]:
+    """Every process of the cluster, etcd first, and the trace UI."""
+    trace_ui = [_zipkin(shape, run, zipkin)] if shape.traces == ZIPKIN_TRACES else []
+    return [_etcd(shape, run, etcd), *_services(shape, run, python), *trace_ui]
+
+
+def _zipkin(shape: Shape, run: RunDirectory, jar: Path) -> ProcessPlan:
+    """Keeps its spans in memory. It shows them at /zipkin/ of its port."""
+    port = shape.port + ZIPKIN
+    mark = f"-Dpenstock=zipkin@{run.path}"
+    listener = {"ip": HOST, "port": str(port), "protocols[0]": "http"}
+    argv = (
+        "java",
+        mark,
+        "-Xmx256m",
+        # It starts sooner so: most of its life it waits.
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        *(f"-Darmeria.ports[0].{name}={value}" for name, value in listener.items()),
+        "-jar",
+        str(jar),
+    )
+    environment = {"STORAGE_TYPE": "mem", "MEM_MAX_SPANS": "100000"}
+    address = shape.zipkin_endpoint()
+    return ProcessPlan("zipkin", "zipkin", argv, mark, (port,), port, "/health", {"traces": [address]}, environment)
 
 
 def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
@@ -60,7 +108,7 @@ def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
         f"--initial-advertise-peer-urls=http://{HOST}:{peer}",
         f"--initial-cluster=etcd=http://{HOST}:{peer}",
         # A member that is alone on loopback elects itself; waiting for others would only delay the start (0.5 s by default).
-        "--heartbeat-interval=20",
+        "--heartbeat-interval=40",
         "--election-timeout=200",
         "--auto-compaction-mode=periodic",
         "--auto-compaction-retention=1h",
@@ -114,6 +162,9 @@ def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: P
         "MALLOC_ARENA_MAX": "2",
         "PYTHONUNBUFFERED": "1",
     }
+    if shape.traces == ZIPKIN_TRACES:
+        environment["PENSTOCK_TRACE_EXPORTER"] = "zipkin"
+        environment["PENSTOCK_TRACE_ENDPOINT"] = f"http://{shape.zipkin_endpoint()}/api/v2/spans"
     ports: tuple[int, ...] = (admin,)
     addresses = {"admin": [f"{HOST}:{admin}"]}
     environment["PENSTOCK_RPC_UNIX"] = str(run.socket(name))

@@ -17,6 +17,7 @@ MOST_COORDINATORS = 7
 MOST_QUOTA_MANAGERS = 5
 
 QUOTA_MANAGER_ADMIN = 40  # up to +45
+ZIPKIN = 46
 ETCD_CLIENT = 50
 ETCD_PEER = 51
 CONTROLLER_ADMIN = 51  # controller-1 is at +52
@@ -35,6 +36,7 @@ _FIRST_ADMIN = {
 }
 
 HOST = "127.0.0.1"
+NO_TRACES, ZIPKIN_TRACES = "none", "zipkin"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Shape:
     coordinators: int = 1
     transaction_coordinators: int = 1
     quota_managers: int = 1
+    traces: str = NO_TRACES
+    """The trace UI beside the cluster."""
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -60,6 +64,8 @@ class Shape:
         ):
             if not 1 <= value <= most:
                 raise LauncherError(f"{name}={value} is out of range: a local cluster has 1 to {most}")
+        if self.traces not in (NO_TRACES, ZIPKIN_TRACES):
+            raise LauncherError(f"TRACES={self.traces} is no trace UI: a local cluster has {ZIPKIN_TRACES} or {NO_TRACES}")
         if not 1024 <= self.port <= 65535 - self.gateways * PORTS_PER_GATEWAY:
             raise LauncherError(
                 f"PORT={self.port} is out of range: a cluster takes {self.gateways * PORTS_PER_GATEWAY} ports from it on"
@@ -69,7 +75,7 @@ class Shape:
         return (
             f"PORT={self.port} STORAGE={self.storage} GATEWAYS={self.gateways} CONTROLLERS={self.controllers} "
             f"COORDINATORS={self.coordinators} TRANSACTION_COORDINATORS={self.transaction_coordinators} "
-            f"QUOTA_MANAGERS={self.quota_managers}"
+            f"QUOTA_MANAGERS={self.quota_managers}" + (f" TRACES={self.traces}" if self.traces != NO_TRACES else "")
         )
 
     @property
@@ -86,12 +92,17 @@ class Shape:
     def etcd_endpoint(self) -> str:
         return f"{HOST}:{self.port + ETCD_CLIENT}"
 
+    def zipkin_endpoint(self) -> str:
+        return f"{HOST}:{self.port + ZIPKIN}"
+
     def admin_port(self, role: str, node_id: int) -> int:
         return self.port + _FIRST_ADMIN[role] + node_id
 
     def with_given(self, **given: str | None) -> "Shape":
         """The same shape, but for what was given on the command line."""
-        return dataclasses.replace(self, **{name: _number(name, text) for name, text in given.items() if text is not None})
+        traces = given.pop("traces", None) or self.traces
+        numbers = {name: _number(name, text) for name, text in given.items() if text is not None}
+        return dataclasses.replace(self, **numbers, traces=traces)
 
 
 def _number(name: str, text: str) -> int:

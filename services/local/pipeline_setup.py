@@ -12,6 +12,9 @@ from services.local import interpreters
 from services.local.python_setup import fingerprint_of, ignore, is_stamped, run_logged, tell_progress
 
 EXTRAS = "pipeline-test"
+USED = "services.pipeline.jobs.running, services.pipeline.spark.session, pyspark.worker, confluent_kafka.admin, pandas, pyarrow"
+"""What jobs import. pip would compile 74 MB of source for them, most of it for nobody."""
+MAY_COMPILE = ("env", "-u", "PYTHONDONTWRITEBYTECODE")
 TELL_EVERY_S = 10.0
 
 
@@ -36,10 +39,11 @@ def set_up_pipeline(root: Path, *, say: Callable[[str], None]) -> Path:
     with report_growth(folder, say):
         say(f"pipeline: installing penstock[{EXTRAS}] with the versions of constraints.txt, about 600 MB to download")
         pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
-        install = [*pip, "-c", "constraints.txt", "-e", f".[{EXTRAS}]"]
+        install = [*pip, "--no-compile", "-c", "constraints.txt", "-e", f".[{EXTRAS}]"]
         run_logged(install, root, folder / "setup.log", lambda line: tell_progress(line, say))
+        run_logged([*MAY_COMPILE, str(python), "-c", f"import {USED}"], root, None, ignore)
         say("pipeline: resolving the Java packages of services/pipeline/spark/packages.py from Maven")
-        run_logged([str(python), "-m", "services.pipeline.spark.resolving"], root, folder / "resolving.log", ignore)
+        run_logged([*MAY_COMPILE, str(python), "-m", "services.pipeline.spark.resolving"], root, folder / "resolving.log", ignore)
     stamp.write_text(fingerprint_of(root, python) + packages, encoding="utf-8")
     return python
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from services.local.host_names import with_port
 from services.local.processes import command_line
 
 LISTENING = "0A"
+CONTENT_LENGTH = re.compile(rb"(?im)^content-length: *(\d{1,9})\s*$")
 
 
 def ask(port: int, path: str, *, timeout_s: float, host: str = HOST, bytes_max: int = 65_536) -> tuple[bool, str]:
@@ -21,13 +23,20 @@ def ask(port: int, path: str, *, timeout_s: float, host: str = HOST, bytes_max: 
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {with_port(host, port)}\r\n\r\n".encode())
             answer = b""
-            while len(answer) < bytes_max and (part := connection.recv(65_536)):
+            while len(answer) < bytes_max and not _is_whole(answer) and (part := connection.recv(65_536)):
                 answer += part
     except OSError as reason:
         return False, f"no answer ({reason.strerror or reason})"
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.split(b" ", 2)[1:2]
     return status == [b"200"], body.decode(errors="replace").strip() or repr(head[:80])
+
+
+def _is_whole(answer: bytes) -> bool:
+    """Whether all is there that the head announces: some servers leave the connection open, however they are asked."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = CONTENT_LENGTH.search(head)
+    return bool(end) and length is not None and len(body) >= int(length[1])
 
 
 def is_free(port: int) -> bool:

@@ -24,33 +24,50 @@ NEXT = (
 )
 
 
-def backup(cluster: Cluster, file: Path, *, python: Path, root: Path, say: Callable[[str], None]) -> None:
-    """Saves the metadata while etcd runs."""
+def backup(
+    cluster: Cluster, file: Path, *, with_credentials: bool = False, python: Path, root: Path, say: Callable[[str], None]
+) -> None:
+    """Saves the metadata while etcd runs, and users' SCRAM credentials if asked."""
     if cluster.pid_of("etcd") is None:
         raise LauncherError(f"etcd of the cluster in {cluster.run.path} does not run: `make up` first")
-    say(_command(["backup", "--etcd", cluster.shape.etcd_endpoint(), str(file)], python=python, root=root))
+    asked = ["--with-credentials"] if with_credentials else []
+    say(_command(["backup", *asked, "--etcd", cluster.shape.etcd_endpoint(), str(file)], python=python, root=root))
 
 
-def restore(cluster: Cluster, file: Path, *, python: Path, root: Path, say: Callable[[str], None]) -> None:
-    """Fills a new etcd from a backup. The old one's data is kept."""
+def restore(cluster: Cluster, file: Path, users: Path | None, *, python: Path, root: Path, say: Callable[[str], None]) -> None:
+    """Fills a new etcd from a backup, and adds the users of a file if there is one. The old one's data is kept."""
     refuse_if_running(cluster)
-    arguments = ["restore", "--etcd", cluster.shape.etcd_endpoint(), str(file)]
+    arguments = ["restore", *_adding(users), "--etcd", cluster.shape.etcd_endpoint(), str(file)]
     fill_new_etcd(cluster, lambda: _command(arguments, python=python, root=root), say)
 
 
-def rebuild(cluster: Cluster, file: Path | None, *, dry_run: bool, python: Path, root: Path, say: Callable[[str], None]) -> None:
-    """Fills a new etcd from the disks of all storage nodes, and from a backup if there is one. The old one's data is kept."""
+def rebuild(
+    cluster: Cluster,
+    file: Path | None,
+    users: Path | None,
+    *,
+    dry_run: bool,
+    python: Path,
+    root: Path,
+    say: Callable[[str], None],
+) -> None:
+    """Fills a new etcd from the disks of all storage nodes, and from a backup and a file of users if there are any. The old one's
+    data is kept."""
     refuse_if_running(cluster)
     sources = [*storage_nodes(cluster.run), *([str(file)] if file is not None else [])]
     if not sources:
         raise LauncherError(f"no storage node has data in {cluster.run.data}: there is nothing to rebuild from")
     # This comes first also where etcd is to be filled: what cannot be rebuilt changes nothing.
-    found = _command(["rebuild", "--dry-run", *sources], python=python, root=root)
+    found = _command(["rebuild", *_adding(users), "--dry-run", *sources], python=python, root=root)
     if dry_run:
         say(found)
         return
-    arguments = ["rebuild", "--etcd", cluster.shape.etcd_endpoint(), *sources]
+    arguments = ["rebuild", *_adding(users), "--etcd", cluster.shape.etcd_endpoint(), *sources]
     fill_new_etcd(cluster, lambda: _command(arguments, python=python, root=root), say)
+
+
+def _adding(users: Path | None) -> list[str]:
+    return [] if users is None else ["--add-scram-file", str(users)]
 
 
 def storage_nodes(run: RunDirectory) -> list[str]:

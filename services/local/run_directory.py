@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from services.local.client_listeners import PREFIXES
 from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
 
@@ -19,9 +20,9 @@ LOG_DIRS = "PENSTOCK_LOG_DIRS"
 LISTEN_HOST, ADVERTISED_HOST = "PENSTOCK_LISTEN_HOST", "PENSTOCK_ADVERTISED_HOST"
 PLACE = (LOG_DIRS, "PENSTOCK_RACK", LISTEN_HOST, ADVERTISED_HOST)
 """Without its log directories a storage node has lost its data; without its rack, replicas move; without the hosts of its
-gateways, clients lose the cluster."""
+gateways, clients lose the cluster. The settings of its other listeners (`client_listeners.py`) are part of it too."""
 
-PROCESS = r"(etcd|(controller|storage|gateway|group_coordinator|transaction_coordinator|quota_manager)-\d+)"
+PROCESS = r"(etcd|zipkin|(controller|storage|gateway|group_coordinator|transaction_coordinator|quota_manager)-\d+)"
 """The names of processes, and so of their files."""
 FORMER_ETCD = r"etcd-before-[\d-]+(-failed)?"
 
@@ -29,7 +30,7 @@ EXAMPLE = "pipeline"
 EXAMPLE_FILES = ("lake", "packages.log", "packages.toml")
 """What `make pipeline` makes of this cluster's topics, in the order of removal: the job file is the mark of it."""
 
-UNKNOWN_BEFORE = ("quota_managers",)
+UNKNOWN_BEFORE = ("quota_managers", "traces")
 """The parts of a shape that the former version refuses to read."""
 
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
@@ -118,12 +119,12 @@ class RunDirectory:
                 del written[name]  # after a rollback the former version reads the file
         _write(self._shape_file, written)
 
-    def place_of(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
-        """Where a process is: what it is given now of `PLACE`, else what it was given before. Remembered."""
+    def place_of(self, name: str, given: Mapping[str, str], *, remember: bool = True) -> dict[str, str]:
+        """Where a process is: what it is given now of `PLACE`, and of listeners, else what it was given before."""
         places = self._read_places()
         before = places.get(name, {})
-        place = {**before, **{variable: given[variable] for variable in PLACE if variable in given}}
-        if place != before:
+        place = {**before, **{variable: value for variable, value in given.items() if _is_of_place(variable)}}
+        if remember and place != before:
             _write(self._places_file, places | {name: place})
         return place
 
@@ -152,7 +153,9 @@ class RunDirectory:
             return {}
         except ValueError as reason:
             raise LauncherError(
-                f"{self._places_file} is damaged ({reason}); remove it, then give {', '.join(PLACE)} anew"
+                f"{self._places_file} is damaged ({reason}); remove it, then give {', '.join(PLACE)} and the settings of "
+                f"listeners and the authorizer ({', '.join(f'{prefix}…' for prefix in PREFIXES)}) anew: without them clients "
+                "may do everything"
             ) from reason
         return places
 
@@ -213,6 +216,10 @@ class RunDirectory:
             _remove(path)
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+
+def _is_of_place(variable: str) -> bool:
+    return variable in PLACE or variable.startswith(PREFIXES)
 
 
 def _entries(directory: Path) -> list[Path]:

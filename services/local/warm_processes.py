@@ -31,19 +31,11 @@ def start(wanted: Sequence[Prepared], *, directory: Path) -> dict[str, int]:
         return {}
     first = alike[0]
     room, padding = own_title.room_for([each.plan.argv for each in alike], [each.environment for each in alike])
-    services = [
-        {
-            "name": each.plan.name,
-            "argv": each.plan.argv,
-            "environment": dict(each.environment),
-            "log": str(each.log),
-        }
-        for each in alike
-    ]
+    services = [asked_of(each) for each in alike]
     try:
         program = subprocess.Popen(
             [first.plan.argv[0], "-m", "services.local.warm_start", *room],
-            env=_shared(first) | padding,
+            env=shared(first.environment) | padding,
             cwd=directory,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -61,11 +53,31 @@ def start(wanted: Sequence[Prepared], *, directory: Path) -> dict[str, int]:
     return {name: int(pid) for name, pid in (line.split() for line in output.splitlines())}
 
 
+def asked_of(prepared: Prepared) -> dict[str, object]:
+    """What the program is told of a service: `warm_start.Service`, as JSON."""
+    return {
+        "name": prepared.plan.name,
+        "argv": prepared.plan.argv,
+        "environment": dict(prepared.environment),
+        "log": str(prepared.log),
+    }
+
+
+def is_plain(plan: ProcessPlan) -> bool:
+    """Whether it is started as services are."""
+    return plan.argv[2:] == ("-m", f"services.{plan.role}")
+
+
+def shared(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables in which services may not differ that come from one process."""
+    return {name: value for name, value in environment.items() if not name.startswith(SETTINGS)}
+
+
 def _alike(wanted: Sequence[Prepared]) -> list[Prepared]:
     """Those that differ in their settings alone, and are started as services are."""
-    services = [each for each in wanted if each.plan.argv[2:] == ("-m", f"services.{each.plan.role}")]
-    return [each for each in services if _shared(each) == _shared(services[0]) and each.plan.argv[0] == services[0].plan.argv[0]]
+    services = [each for each in wanted if is_plain(each.plan)]
+    return [each for each in services if _origin(each) == _origin(services[0])]
 
 
-def _shared(prepared: Prepared) -> dict[str, str]:
-    return {name: value for name, value in prepared.environment.items() if not name.startswith(SETTINGS)}
+def _origin(prepared: Prepared) -> tuple[str, dict[str, str]]:
+    return prepared.plan.argv[0], shared(prepared.environment)

@@ -40,18 +40,23 @@ def main() -> None:
     services: list[Service] = json.load(sys.stdin)
     gc.disable()
     for service in services:
-        for module in (f"{service['argv'][-1]}.__main__", *LATER):
-            importlib.import_module(module)
+        prepare(service["argv"][-1])
         if len(os.listdir("/proc/self/task")) > 1:
             break  # a fork has no other thread, and what that one did would stay undone
         gc.freeze()  # a collection in one service would copy the pages of all that it looks at
         if os.fork() == 0:
-            _become(service, begun)
+            become(service, begun)
             return
     os._exit(0)
 
 
-def _become(service: Service, begun: float) -> None:
+def prepare(module: str) -> None:
+    """Imports what the service of that package runs."""
+    for each in (f"{module}.__main__", *LATER):
+        importlib.import_module(each)
+
+
+def become(service: Service, begun: float) -> None:
     """Runs the program of the service to its end. `begun`: the wall time before anything of a service was imported."""
     os.setsid()
     report = os.dup(1)

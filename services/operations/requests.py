@@ -5,6 +5,8 @@ import time
 from libs.client.fetch import fetch_batches
 from libs.client.kafka_connection import KafkaConnection
 from libs.client.metadata import Partition
+from libs.telemetry.tracing.span import SpanContext
+from libs.telemetry.tracing.traceparent import TRACEPARENT, format_traceparent
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import create_topics, delete_topics, describe_cluster, incremental_alter_configs, unregister_broker
@@ -78,9 +80,10 @@ def unregister(connection: KafkaConnection, node_id: int) -> None:
         _refuse(f"broker {node_id} is not unregistered", response.error_code, response.error_message)
 
 
-def produce(connection: KafkaConnection, partition: Partition, value: bytes) -> int:
-    """Appends one record with acks=all. Returns its offset."""
-    batch = build_batch([Record(None, value, time.time_ns() // 1_000_000)])
+def produce(connection: KafkaConnection, partition: Partition, value: bytes, context: SpanContext) -> int:
+    """Appends one record with acks=all, which carries the trace context. Returns its offset."""
+    headers = ((TRACEPARENT, format_traceparent(context).encode()),)
+    batch = build_batch([Record(None, value, time.time_ns() // 1_000_000, headers)])
     writer = Writer()
     writer.nullable_string(None, flexible=False)
     writer.int16(ACKS_ALL)

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable
+from random import SystemRandom
 from secrets import token_hex
 
 from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
 from libs.client.metadata import Broker, ClusterView, metadata
 from libs.host_port import with_port
+from libs.telemetry.tracing.ids import random_context
 from services.operations.requests import (
     Refused,
     create_topic,
@@ -34,8 +36,8 @@ def smoke(host: str, port: int, timeout_s: float, say: Callable[[str], None]) ->
         create_topic(bootstrap, topic, max(1, len(brokers)))
         try:
             for index in range(len(_led(bootstrap, topic, deadline).partitions)):
-                leader = _round_trip(bootstrap, topic, index, deadline)
-                say(f"a record went to {topic}-{index} at broker {leader} and came back")
+                leader, trace_id = _round_trip(bootstrap, topic, index, deadline)
+                say(f"a record went to {topic}-{index} at broker {leader} and came back (trace {trace_id:032x})")
         finally:
             delete_topic(bootstrap, topic)
 
@@ -68,13 +70,13 @@ def _led(bootstrap: KafkaConnection, topic: str, deadline: float) -> ClusterView
         _pause(deadline, f"partitions of {topic} have no leader")
 
 
-def _round_trip(bootstrap: KafkaConnection, topic: str, index: int, deadline: float) -> int:
-    """Sends a record to the partition's leader and reads it there. Returns that broker's id.
+def _round_trip(bootstrap: KafkaConnection, topic: str, index: int, deadline: float) -> tuple[int, int]:
+    """Sends a record to the partition's leader and reads it there. Returns that broker's id, and the id of the record's trace.
 
     After a refusal it asks who leads now, as clients do. In a cluster that has just started, leaderships move; a new leader may
     refuse at first, as may a partition whose followers have not begun.
     """
-    value = token_hex(16).encode()
+    value, context = token_hex(16).encode(), random_context(SystemRandom())
     offset: int | None = None
     while True:
         view = _led(bootstrap, topic, deadline)
@@ -83,7 +85,7 @@ def _round_trip(bootstrap: KafkaConnection, topic: str, index: int, deadline: fl
         try:
             with KafkaConnection(broker.host, broker.port) as connection:
                 if offset is None:
-                    offset = produce(connection, partition, value)
+                    offset = produce(connection, partition, value, context)
                 while (read := fetch(connection, partition, offset)) is None:
                     _pause(deadline, f"the record at offset {offset} of {topic}-{index} is not visible")
         except Refused as refusal:
@@ -91,7 +93,7 @@ def _round_trip(bootstrap: KafkaConnection, topic: str, index: int, deadline: fl
             continue
         if read != value:
             raise SmokeFailed(f"{topic}-{index} has {read!r} at offset {offset}, not {value!r}")
-        return partition.leader
+        return partition.leader, context.trace_id
 
 
 def _pause(deadline: float, problem: str) -> None:

@@ -12,8 +12,7 @@ from libs.rpc.messages.schema import unpack
 from libs.rpc.server.rpc_server import Accept, Hello, RpcServer
 from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle, end_task
-from libs.runtime.peers import ImageLending
-from libs.runtime.process import Environment, refuse_newer_cluster
+from libs.runtime.process import Environment, lent_methods, refuse_newer_cluster
 from libs.runtime.registration import Registration
 from libs.runtime.starting_anew import start_anew
 from services.quota_manager.config import QuotaManagerConfig
@@ -47,8 +46,8 @@ async def serve(
     refuse_newer_cluster(follower.image, identity.version)
     if peers is not None:
         peers.note_members_of(follower)
-    answers = {ASK: _answering(manager), **ImageLending(lambda: follower.image).methods}
-    server = RpcServer(hello, answers, transport=environment.transport)
+    answers = {ASK: _answering(manager), **lent_methods(environment, lambda: follower.image)}
+    server = RpcServer(hello, answers, transport=environment.transport, denied=environment.denied)
     lifecycle.on_stop(server.close)
     registration = Registration(server, identity.member(), store, config.lease_s, lifecycle.stop)
     manager.registered = lambda: registration.registered

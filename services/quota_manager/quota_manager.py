@@ -14,12 +14,13 @@ from libs.cluster.client_quotas import SHARED, has_limits, rate_of
 from libs.cluster.election import Election, Leadership
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
-from libs.cluster.records import GATEWAY, ElectedQuotaManager
+from libs.cluster.records import GATEWAY, ElectedQuotaManager, QuotaEntity
 from libs.cluster.store import StoreUnavailable
 from libs.rpc.contracts.quotas import Ask, Granted, Need
 from libs.rpc.messages.errors import ContractError
 from libs.rpc.server.call import Peer
 from libs.wire.errors import ErrorCode
+from services.quota_manager.core.account import Account
 from services.quota_manager.core.ledger import Ledger
 from services.quota_manager.core.registered_gateways import RegisteredGateways
 
@@ -94,8 +95,6 @@ class QuotaManager:
 
     def answer(self, peer: Peer, ask: Ask) -> Granted:
         """The answer to an ask. Raises ContractError for one that no gateway of ours sends."""
-        if peer.role != GATEWAY:
-            raise ContractError(f"a {peer.role} has no slices")
         if len(ask.needs) > NEEDS_MAX or not all(map(_is_sane, ask.needs)):
             raise ContractError(f"an ask of gateway {peer.node_id} is not sane")
         term, now = self._term, self._now()
@@ -112,6 +111,10 @@ class QuotaManager:
         """The view at `/debug/quotas`: the entities in use, the most indebted first."""
         term, now = self._term, self._now()
         return [] if term is None else term.ledger.view(now, term.gateways.filled_s(now), SHOWN_MAX)
+
+    def account(self, kind: int, entity: QuotaEntity) -> Account | None:
+        """The account of a user's or client's entity that used its limit of that kind lately."""
+        return self._term.ledger.account((kind, entity.user or "", entity.client_id or "")) if self._term is not None else None
 
     @property
     def entities(self) -> int:
@@ -139,5 +142,5 @@ class QuotaManager:
 
 
 def _is_sane(need: Need) -> bool:
-    amounts = (need.wanted, need.debt, need.returned)
+    amounts = (need.wanted, need.debt, need.returned, need.used, need.throttled, need.throttle_s)
     return all(0.0 <= amount < math.inf for amount in amounts)

@@ -16,8 +16,11 @@ from libs.runtime.children import ChildProcesses
 from libs.runtime.identity import IncarnationDamaged, own_version
 from libs.runtime.lifecycle import CannotRun, Lifecycle, descriptors_max, run
 from libs.runtime.page_caches import page_cache_id
-from libs.runtime.process import lock_data_directory, open_admin_port, read_config, system_identity
+from libs.runtime.peer_tls import peer_tls
+from libs.runtime.process import lock_data_directory, open_admin_port, own_traces, read_config, system_identity
+from libs.runtime.tracing.process_tracing import ProcessTracing
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.tracing.exporting.collector import Origin
 from services.storage.config import StorageConfig
 from services.storage.environment import Environment
 from services.storage.registration import NodeIdTaken
@@ -33,7 +36,7 @@ OTHER_NODE = "keep it for that node, and give this one a directory of its own by
 
 
 def main() -> None:
-    config = read_config(StorageConfig, STORAGE)
+    config, trace_settings = read_config(StorageConfig, STORAGE)
     fs, clock = OsFileSystem(), SystemClock()
     try:
         lock = lock_data_directory(config, fs)
@@ -54,7 +57,7 @@ def main() -> None:
             clock=clock,
             fs=fs,
             store=store,
-            transport=SocketTransport(silence_s=config.silence_s),
+            transport=SocketTransport(silence_s=config.silence_s, peer_tls=peer_tls(config, STORAGE, lifecycle)),
             metrics=metrics,
             offload=threads,
             children=lambda name, count, nice: ChildProcesses(name, count, nice=nice, log_settings=config.logging),
@@ -62,7 +65,9 @@ def main() -> None:
             die=lifecycle.stop,
             open_files=OpenFiles(open_files_max(descriptors_max())),
             page_cache_of=page_cache_id,
+            tracing=ProcessTracing(trace_settings, lifecycle, metrics).of(Origin(STORAGE, config.node_id, identity.version)),
         )
+        metrics.registry.register(environment.denied)
         node = StorageNode(config, environment)
         await open_admin_port(
             config,
@@ -73,6 +78,7 @@ def main() -> None:
             health=lambda: health_of(node.partitions.image, current=node.registration.registered),
             debug=node.debug(),
             store=store,
+            traces=own_traces(environment),
             lookups={"partitions": node.partitions.look_up},
         )
         lifecycle.on_stop(node.stop)

@@ -9,7 +9,7 @@ from libs.telemetry.logs import fields
 from services.storage.core.departure import partitions_to_hand_over
 from services.storage.registration import StorageRegistration
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("elections")
 
 
 async def hand_over(node_id: int, registration: StorageRegistration, follower: ImageFollower, timeout_s: float) -> None:

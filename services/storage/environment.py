@@ -8,10 +8,12 @@ from libs.cluster.store import MetadataStore
 from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.files.open_files import OpenFiles
 from libs.lean_dataclass import dataclass
+from libs.rpc.server.denied_calls import DeniedCalls
 from libs.rpc.transport.transport import Transport
 from libs.runtime.children import Children
 from libs.runtime.process import Identity
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.tracing.recorder import Tracing, default_tracing
 from services.storage.threads.offload import Offload
 
 
@@ -36,3 +38,7 @@ class Environment:
     """The descriptors that the segments of all logs may hold together."""
     page_cache_of: Callable[[str], str] = lambda path: ""
     """The identity of the page cache behind a path. Empty: unknown, and equal to no other."""
+    tracing: Tracing = field(default_factory=default_tracing)
+    """Which requests have a trace, and who takes its spans."""
+    denied: DeniedCalls = field(default_factory=DeniedCalls)
+    """What callers of this process may not call, and called."""

@@ -18,7 +18,7 @@ from libs.commitlog.files.filesystem import FileSystem
 from libs.telemetry.logs import fields
 from services.storage.threads.offload import Offload
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("metadata")
 
 AFTER_S = 1.0
 """The time from a change to its copy, in which more changes may come."""
@@ -96,6 +96,7 @@ def is_concerned(old: ClusterImage, new: ClusterImage) -> bool:
         old.topics is not new.topics
         or old.overrides_by_resource is not new.overrides_by_resource
         or old.client_quotas is not new.client_quotas
+        or old.acls is not new.acls
         or old.nodes is not new.nodes
         or old.cluster_id != new.cluster_id
         or old.feature_level != new.feature_level

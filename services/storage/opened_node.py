@@ -7,15 +7,13 @@ says, such as the answers of requests in flight, registers later or earlier, and
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import STORAGE
-from libs.commitlog.files.sync import run_round
-from libs.commitlog.partition_log.log import Log
 from libs.commitlog.segments.segment import FileRegistry
 from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.log_layout import LOG_LAYOUT
@@ -34,6 +32,8 @@ from libs.rpc.server.rpc_server import Accept
 from libs.runtime.children import Children
 from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Stops
+from libs.runtime.process import span_recorder
+from libs.telemetry.definitions import with_pauses
 from libs.telemetry.logs import fields
 from libs.transactions.transaction_coordinators import TransactionCoordinators
 from services.storage.cleanup.background_tasks import BackgroundTasks
@@ -52,14 +52,17 @@ from services.storage.disks.requested_directories import RequestedDirectories
 from services.storage.disks.volume_stamps import VolumeStamps
 from services.storage.disks.withdrawals import ReplicaWithdrawals
 from services.storage.environment import Environment
+from services.storage.fetch.fetch_traces import FetchTraces
 from services.storage.fetch.fetches import Fetches
 from services.storage.fetch.file_descriptors import FileDescriptorRequests
 from services.storage.fetch.list_offsets import ListOffsetsRequests
+from services.storage.fetch.list_offsets_traces import ListOffsetsTraces
 from services.storage.fetch.log_layout import LogLayoutRequests
 from services.storage.fetch.lookup_steps import LOOKUP_NICE, LOOKUP_PROCESSES, LookupSteps
 from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
 from services.storage.image_saving import ImageSaving
 from services.storage.logs.checkpoints import Checkpoints
+from services.storage.logs.closing import close_logs
 from services.storage.logs.log_start_offsets import LogStartOffsets
 from services.storage.logs.node_logs import NodeLogs
 from services.storage.moving.alter_log_dirs import LogDirAlterations
@@ -68,6 +71,7 @@ from services.storage.moving.log_dir_description import LogDirDescription
 from services.storage.moving.moves import Moves
 from services.storage.moving.switching import Switching
 from services.storage.partition.acknowledged_ends import AcknowledgedEnds
+from services.storage.partition.append_traces import AppendTraces
 from services.storage.partition.effects import EffectQueue
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.log_files import LogFiles
@@ -77,6 +81,7 @@ from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.produce.appends import Appends
 from services.storage.produce.transaction_markers import TransactionMarkers
+from services.storage.reconcile.lead_traces import LeadTraces
 from services.storage.reconcile.log_opening import LogOpening
 from services.storage.reconcile.reconciler import PartitionClients, Reconciler
 from services.storage.reconcile.recovery import Recovery
@@ -89,9 +94,8 @@ from services.storage.replication.leader.leadership import LeaderReplication
 from services.storage.replication.leader.waiting_readers import WaitingReaders
 from services.storage.storage_meters import StorageMeters
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
-CLOSED_PER_ROUND = 256
 MARK_S_MAX = 2.0
 """The longest wait of a stop for the mark on a failed disk."""
 
@@ -157,9 +161,14 @@ class OpenedNode:
         """Makes what serves RPC."""
         environment, partitions, meters = self._environment, self._partitions, self._meters
         hello, host_id = self._registration.hello, environment.identity.host_id
+        recorder = span_recorder(environment.identity, environment.tracing, environment.clock)
+        environment.metrics.watch_spans(recorder)
+        self._append_traces, self._lead_traces = AppendTraces(recorder), LeadTraces(recorder)
+        self._offset_traces = ListOffsetsTraces(partitions, recorder)
+        fetch_traces = FetchTraces(partitions, recorder, self._append_traces.produced)
         self.lookup_steps = LookupSteps(self.disk_reads, environment.children("lookups", LOOKUP_PROCESSES, LOOKUP_NICE))
         read_replicas = PreferredReadReplicas(partitions, self._broker_configs)
-        self.fetches = Fetches(partitions, meters, read_replicas, self._checks, self.disk_reads)
+        self.fetches = Fetches(partitions, meters, read_replicas, self._checks, self.disk_reads, fetch_traces)
         self.leader_side = LeaderReplication(
             partitions,
             meters,
@@ -167,6 +176,7 @@ class OpenedNode:
             self._broker_configs,
             self._checks,
             self.disk_reads,
+            self._append_traces.trail,
             on_slow_followers=lambda nodes: self._report_soon(self._registration.report_slow_followers(nodes)),
         )
         self._ends = AcknowledgedEnds(partitions)
@@ -184,6 +194,7 @@ class OpenedNode:
             readers_wait=self.fetches.waiting_on,
             coordinators=self._coordinators,
             on_committed=self.leader_side.slow_followers.committed,
+            traces=self._append_traces,
         )
         self._effects = EffectQueue(
             EffectHandlers(
@@ -222,6 +233,7 @@ class OpenedNode:
             before_removal=self.checkpoints.forget_deleted,
             on_effects=self._effects.add,
             broker_configs=self._broker_configs,
+            traces=self._lead_traces,
         )
         self.moves = self._make_moves()
         self._suspended_disks = SuspendedDisks(self.open_logs, self.reconciler.reconsider, self.fetchers, placement.withdrawals)
@@ -278,12 +290,16 @@ class OpenedNode:
         left_bytes = self._recovery.left_bytes
         return f"{progress}, {left_bytes / (1 << 20):.0f} MiB to recover" if left_bytes else progress
 
-    def _logs_bytes(self) -> dict[str, int]:
-        """The bytes of the open logs, by log directory."""
+    def _logs_bytes(self) -> Generator[None, None, dict[str, int]]:
+        """The bytes of the open logs, by log directory. It pauses at times."""
         sizes = {disk.path: 0 for disk in self.disks.usable}
-        for partition, disk in self.open_logs.all():
-            if disk.path in sizes:
-                sizes[disk.path] += partition.log.size
+
+        def add(logs: Sequence[tuple[Partition, Disk]]) -> None:
+            for partition, disk in logs:
+                if disk.path in sizes:
+                    sizes[disk.path] += partition.log.size
+
+        yield from with_pauses(self.open_logs.all(), add)
         return sizes
 
     # -- start ------------------------------------------------------------------------------------------------------------
@@ -373,9 +389,11 @@ class OpenedNode:
             CLAIM: self.appends.owners.accept,
             WRITE_MARKERS: TransactionMarkers(self.appends).accept,
             FETCH: self.fetches.accept,
-            LIST_OFFSETS: ListOffsetsRequests(partitions, self.lookup_steps, confirmations.confirm, self._ends).accept,
+            LIST_OFFSETS: ListOffsetsRequests(
+                partitions, self.lookup_steps, confirmations.confirm, self._ends, self._offset_traces
+            ).accept,
             DELETE_RECORDS: record_deletions.accept,
-            DESCRIBE_LOG_DIRS: LogDirDescription(self.disks, self.open_logs, self.moves, fs).accept,
+            DESCRIBE_LOG_DIRS: LogDirDescription(self.disks, self.open_logs, self.moves, self.reconciler.frozen, fs).accept,
             ALTER_LOG_DIRS: directories.accept,
             OPEN_FILE: FileDescriptorRequests(self._registry, fs, self.disk_reads).accept,
             **self.leader_side.methods,
@@ -404,6 +422,9 @@ class OpenedNode:
     def became_durable(self, partition: Partition) -> None:
         """Takes a log's higher durable offset. Its leader is told when the round has ended."""
         partition.replica.synced_to(partition.log.durable_offset)
+        if partition.parked:
+            now = asyncio.get_running_loop().time()
+            self._append_traces.trail.note(partition.key, partition.node_id, partition.log.durable_offset, now)
         self.fetchers.synced(partition)
 
     def sync_stalled(self, scheduler: SyncScheduler[Partition], *, stalled: bool) -> None:
@@ -457,32 +478,12 @@ class OpenedNode:
             await asyncio.wait(self.retirement_marks, timeout=MARK_S_MAX)
 
     async def _close_logs(self) -> None:
-        """Closes all logs. A directory is marked clean only if every log in it was opened, and closed cleanly."""
-        await self.checkpoints.write_high_watermarks()
-        for disk in self.disks.usable:
-            await disk.sync.drain()  # the rounds of upkeep and retention
-            logs = [partition.log for partition, log_disk in self.open_logs.all() if log_disk is disk]
-            try:
-                await self._close_on(disk, logs)
-                await self.checkpoints.write_recovery_points()
-                # A part that failed to stop might still write.
-                if self._all_opened and not self._stops.failed and not disk.unopened():
-                    await disk.files.submit(disk.directory.mark_clean)
-            except OSError as error:
-                log.error("log directory not closed cleanly", extra=fields(path=disk.path, reason=error))
+        environment = self._environment
 
-    async def _close_on(self, disk: Disk, logs: list[Log]) -> None:
-        """Closes logs of one disk. Many share a round, but no more than may be open until its end. Raises OSError."""
-        together = max(1, min(CLOSED_PER_ROUND, self._environment.open_files.capacity // 16))
-        for first in range(0, len(logs), together):
-            closing = logs[first : first + together]
-            targets_by_log = await asyncio.gather(*[disk.logs.submit(closing_log.last_targets) for closing_log in closing])
-            targets = [closing_log for closing_log in targets_by_log if closing_log is not None]
-            if targets:
-                await disk.files.submit(partial(run_round, targets, self._environment.fs, disk.path))
-            for closing_log, log_targets in zip(closing, targets_by_log, strict=True):
-                if log_targets is not None:
-                    closing_log.mark_synced(log_targets)
+        def may_mark_clean() -> bool:
+            return self._all_opened and not self._stops.failed  # a part that failed to stop might still write
+
+        await close_logs(self._logs, environment.fs, environment.open_files, may_mark_clean=may_mark_clean)
 
 
 def _marked(path: str, done: "asyncio.Future[None]") -> None:

@@ -18,12 +18,12 @@ from libs.rpc.messages.schema import pack
 from libs.rpc.server.rpc_server import Accept, Hello, RpcServer
 from libs.runtime.clean_shutdown import forget_survival, survived_from
 from libs.runtime.metadata_marks import MetadataMarks
-from libs.runtime.peers import ImageLending
+from libs.runtime.process import lent_methods
 from libs.runtime.registration import Registration
 from services.storage.config import StorageConfig
 from services.storage.environment import Environment
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("process")
 
 PROBE_S = 1.0
 TIMEOUT_S = 1.0
@@ -119,14 +119,14 @@ class StorageRegistration:
         on_turn_end: Callable[[], None],
     ) -> None:
         config = self._config
-        lending = ImageLending(lambda: self._image_follower.image)
         server = RpcServer(
             self.hello,
-            {**methods, **lending.methods},
+            {**methods, **lent_methods(self._environment, lambda: self._image_follower.image)},
             transport=self._environment.transport,
             max_frame=config.rpc_max_frame,
             on_turn_start=on_turn_start,
             on_turn_end=on_turn_end,
+            denied=self._environment.denied,
         )
         member = replace(
             self._identity.member(),

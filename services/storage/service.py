@@ -30,7 +30,7 @@ from services.storage.partition.partition_table import PartitionTable
 from services.storage.registration import StorageRegistration
 from services.storage.storage_meters import StorageMeters
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("process")
 
 
 class StorageNode:

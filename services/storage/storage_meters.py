@@ -3,12 +3,18 @@
 Kafka's own names where Kafka has one: its JMX names, in the form that its usual Prometheus exporters give them.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import Metric
-
-from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition, MetricSet, Rows
+from libs.telemetry.definitions import (
+    CounterDefinition,
+    Family,
+    GaugeDefinition,
+    HistogramDefinition,
+    MetricSet,
+    Rows,
+    with_pauses,
+)
 from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.stages import Stage, StageDurations
@@ -60,13 +66,13 @@ class StorageMeters(MetricSet):
     isr_shrinks: int = CounterDefinition(
         name=REPLICAS + "isrshrinks",
         help="ISR changes that removed a follower.",
-        healthy="rises only when a storage node stops",
+        healthy="below 0.1 a second; rises only when a storage node stops",
         otherwise="A follower is too slow: look at its disk, its CPU and the network. `replica.lag.time.max.ms` is the limit.",
     ).kept()
     isr_expands: int = CounterDefinition(
         name=REPLICAS + "isrexpands",
         help="ISR changes that added a follower.",
-        healthy="as many as followers were removed",
+        healthy="below 0.1 a second; as many as followers were removed",
         otherwise="Fewer: a follower does not catch up. Look at its lag.",
     ).kept()
     duplicates: int = CounterDefinition(
@@ -84,7 +90,7 @@ class StorageMeters(MetricSet):
     flush_time: Durations = HistogramDefinition(
         name="kafka_log_logflushstats_logflushrateandtimes_seconds",
         help="Sync rounds, and the time of each. A round is one fdatasync for each log with new records.",
-        healthy="below 20 ms on an SSD",
+        healthy="below 10 ms on an SSD",
         otherwise="The disk is slow or full of other work. Every acks=all answer waits for it with `durability=synced`.",
     ).kept()
 
@@ -118,18 +124,30 @@ class StorageMeters(MetricSet):
     def stalled_directories(self) -> int:
         return len(self.stalled)
 
-    def collect(self) -> Iterator[Metric]:
-        yield from super().collect()
-        yield from ReplicaGauges(self._partitions.by_key.values()).collect()
+    def families(self) -> Iterator[Family | None]:
+        yield from super().families()
+        yield from ReplicaGauges(list(self._partitions.by_key.values())).families()
 
 
 class ReplicaGauges(MetricSet):
     """The replicas of a node at a scrape, for which it is made."""
 
-    def __init__(self, partitions: "Collection[Partition]") -> None:
+    def __init__(self, partitions: "Sequence[Partition]") -> None:
         super().__init__()
         self._partitions = partitions
-        self._led = [partition.replica for partition in partitions if partition.leading]
+        self._led = self._producer_ids = self._under_replicated = self._under_min_isr = self._at_min_isr = 0
+
+    def families(self) -> Iterator[Family | None]:
+        yield from with_pauses(self._partitions, self._look)
+        yield from super().families()
+
+    def _look(self, partitions: "Sequence[Partition]") -> None:
+        self._producer_ids += sum([partition.log.producers.entries.count for partition in partitions])
+        led = [partition.replica for partition in partitions if partition.leading]
+        self._led += len(led)
+        self._under_replicated += sum(replica.missing > 0 for replica in led)
+        self._under_min_isr += sum(replica.in_sync < replica.min_in_sync for replica in led)
+        self._at_min_isr += sum(replica.in_sync == replica.min_in_sync for replica in led)
 
     @GaugeDefinition(
         name=REPLICAS + "partitioncount",
@@ -147,7 +165,7 @@ class ReplicaGauges(MetricSet):
         otherwise="After a restart, leadership returns within `leader.imbalance.check.interval.seconds`.",
     )
     def led(self) -> int:
-        return len(self._led)
+        return self._led
 
     @GaugeDefinition(
         name=REPLICAS + "produceridcount",
@@ -157,7 +175,7 @@ class ReplicaGauges(MetricSet):
         "silent; a batch that such a producer repeats is stored twice.",
     )
     def producer_ids(self) -> int:
-        return sum([partition.log.producers.entries.count for partition in self._partitions])
+        return self._producer_ids
 
     @GaugeDefinition(
         name=REPLICAS + "underreplicatedpartitions",
@@ -167,7 +185,7 @@ class ReplicaGauges(MetricSet):
         "partitions.",
     )
     def under_replicated(self) -> int:
-        return sum(replica.missing > 0 for replica in self._led)
+        return self._under_replicated
 
     @GaugeDefinition(
         name=REPLICAS + "underminisrpartitioncount",
@@ -176,7 +194,7 @@ class ReplicaGauges(MetricSet):
         otherwise="Producers with acks=all get NOT_ENOUGH_REPLICAS. Bring storage nodes back.",
     )
     def under_min_isr(self) -> int:
-        return sum(replica.in_sync < replica.min_in_sync for replica in self._led)
+        return self._under_min_isr
 
     @GaugeDefinition(
         name=REPLICAS + "atminisrpartitioncount",
@@ -185,4 +203,4 @@ class ReplicaGauges(MetricSet):
         otherwise="The next failure stops writes with acks=all. Bring storage nodes back first.",
     )
     def at_min_isr(self) -> int:
-        return sum(replica.in_sync == replica.min_in_sync for replica in self._led)
+        return self._at_min_isr

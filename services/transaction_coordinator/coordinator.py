@@ -24,13 +24,16 @@ from libs.coordinator.shards.shard_set import ShardSet
 from libs.rpc.contracts.controller import Finding
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
+from libs.telemetry.tracing.recorder import SpanRecorder
 from services.transaction_coordinator.core.requests import MarkersWritten, ProducerReply, Reply, Request, WriteMarkers
 from services.transaction_coordinator.core.states import PREPARED
 from services.transaction_coordinator.core.transaction import Transaction
 from services.transaction_coordinator.core.transaction_machine import TransactionMachine
+from services.transaction_coordinator.markers.ending_traces import EndingTraces
 from services.transaction_coordinator.markers.marker_writer import MarkerWriter
 from services.transaction_coordinator.protocol.completions import Completions
 from services.transaction_coordinator.settings import Settings
+from services.transaction_coordinator.telemetry.transaction_log import TransactionLog
 from services.transaction_coordinator.telemetry.transaction_meters import TransactionMeters
 
 COMPLETION_RETRY_S: Final = 0.1
@@ -40,7 +43,7 @@ class TransactionCoordinator:
     """The service. Call `follow` with each image, and `close` at the end. It needs a running event loop. `groups`: clients of the
     group coordinators."""
 
-    def __init__(self, owner: Owner, nodes: StorageNodes, groups: MemberClients, clock: Clock) -> None:
+    def __init__(self, owner: Owner, nodes: StorageNodes, groups: MemberClients, clock: Clock, recorder: SpanRecorder) -> None:
         self.owner = owner
         self.nodes = nodes
         self.groups = groups
@@ -55,7 +58,9 @@ class TransactionCoordinator:
         self.shards: ShardSet[Request, Reply, Any] = ShardSet(
             TRANSACTION_TOPIC, owner, self._machine, nodes, clock, watch=self._watch
         )
-        self.markers = MarkerWriter(nodes, groups, self._owns, self._complete)
+        self.recorder = recorder
+        self.traces = EndingTraces(recorder, self._loop.time)
+        self.markers = MarkerWriter(nodes, groups, self._owns, self._complete, self.traces)
         self.completions = Completions()
 
     def follow(self, image: ClusterImage) -> None:
@@ -101,7 +106,7 @@ class TransactionCoordinator:
     def _machine(self, index: int, journal: Journal) -> ObservedMachine[Request, Reply]:
         machine = TransactionMachine(journal, lambda: self.settings.current)
         observed: ObservedMachine[Request, Reply] = ObservedMachine(
-            machine, journal, lambda events, _: self._committed(index, observed, events)
+            machine, journal, lambda events, _: self._committed(index, observed, events), TransactionLog(machine)
         )
         return observed
 
@@ -130,7 +135,9 @@ class TransactionCoordinator:
         if self._closed or not self._owns(shard, owner_epoch):
             self.markers.forget(shard, owner_epoch, prepared)  # its new owner finds it prepared, and writes the markers again
             return
-        self.shards.submit(shard, MarkersWritten(prepared), partial(self._completed, shard, owner_epoch, prepared))
+        trace = self.markers.trace_of(shard, prepared)
+        context = self.traces.of_completion(trace) if trace is not None else None
+        self.shards.submit(shard, MarkersWritten(prepared), partial(self._completed, shard, owner_epoch, prepared), context)
         # Who waits is decided on top of it, and shares its append. Nobody is answered before that is committed.
         self.completions.completed(prepared.transactional_id)
         self.shards.end_turn()
@@ -139,7 +146,10 @@ class TransactionCoordinator:
         if answer.error:
             self._loop.call_later(COMPLETION_RETRY_S, self._complete, shard, owner_epoch, prepared)
             return
+        trace = self.markers.trace_of(shard, prepared)
         self.markers.forget(shard, owner_epoch, prepared)
+        if trace is not None:
+            self.traces.completed(trace, prepared)
         if isinstance(answer.reply, ProducerReply) and not answer.reply.error_code:
             self.meters.markers_written(prepared)
 

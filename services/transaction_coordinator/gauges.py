@@ -6,12 +6,10 @@ from heapq import nsmallest
 from itertools import chain, islice
 from typing import Any, Final
 
-from prometheus_client.core import Metric
-
 from libs.cluster.topic_names import TRANSACTION_TOPIC
 from libs.coordinator.process.findings import LOOKED_AT_MAX
 from libs.coordinator.shards.shard_metrics import shards_by_state, unwritable_decisions
-from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
+from libs.telemetry.definitions import Family, GaugeDefinition, MetricSet, Rows
 from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.core.states import AT_REST
 from services.transaction_coordinator.core.transaction import Client, Transaction
@@ -89,6 +87,6 @@ class TransactionGauges(MetricSet):
     def unwritable(self) -> Rows:
         return sorted(self._coordinator.shards.unwritable.counts.items())
 
-    def collect(self) -> Iterator[Metric]:
-        yield from super().collect()
-        yield from self._coordinator.meters.collect()
+    def families(self) -> Iterator[Family | None]:
+        yield from super().families()
+        yield from self._coordinator.meters.families()

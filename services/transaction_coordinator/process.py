@@ -57,13 +57,15 @@ async def serve(
             return unpack(ProducerIdBlock, response.body)
 
         groups = MemberClients(GROUP_COORDINATOR, context.hello, environment.identity.host_id, environment.transport)
-        coordinator = TransactionCoordinator(context.owner, context.nodes, groups, environment.clock)
+        coordinator = TransactionCoordinator(context.owner, context.nodes, groups, environment.clock, context.recorder)
         await on_built(coordinator)
         producer_ids = ProducerIds(allocate)
         shards, completions = coordinator.shards, coordinator.completions
-        counted = coordinator.meters.answered
-        clients = TransactionRequests(shards, lambda: coordinator.image, producer_ids, completions, counted)
-        leaders = LeaderRequests(shards, lambda: coordinator.image, completions)
+        counted, traces = coordinator.meters.answered, coordinator.traces
+        clients = TransactionRequests(
+            shards, lambda: coordinator.image, producer_ids, completions, counted, context.spans, traces.asked, traces.refused
+        )
+        leaders = LeaderRequests(shards, lambda: coordinator.image, completions, context.spans)
         return coordinator, _Requests(clients, leaders, producer_ids)
 
     await process.serve(config, environment, lifecycle, build, hand_over_s=config.hand_over_s)

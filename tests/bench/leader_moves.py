@@ -86,7 +86,7 @@ async def measure(nodes: int, partitions: int, deaths: int) -> dict[str, object]
         store = EtcdStore((endpoint,))
         follower = ImageFollower(store)
         await follower.start()
-        client = RpcClient(address, Hello("gateway", -1, 1, "bench", 1), SocketTransport())
+        client = RpcClient(address, lambda: Hello("gateway", 1, 1, "bench", 1, follower.image.cluster_id), SocketTransport())
         try:
             for node_id in range(nodes):
                 await register(store, node_id, 1)

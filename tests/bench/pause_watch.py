@@ -58,7 +58,7 @@ class PauseWatch:
         shutil.copytree(self._cluster.run.logs, folder / "logs")
 
     def _write_views(self, name: str, folder: Path) -> None:
-        views = [view for view in json.loads(self._ask(name, "/debug") or "[]") if not view.endswith("/NAME")]
+        views = [view for view in json.loads(self._ask(name, "/debug") or "[]") if not view.endswith(("/NAME", "/profile"))]
         for view in (*views, f"/debug/partitions/{self._partition}"):
             if said := self._ask(name, view):
                 (folder / f"{name}{view.replace('/', '.')}").write_text(said, encoding="utf-8")

@@ -250,14 +250,13 @@ def test_what_a_storage_node_can_be_started_with() -> None:
 
 
 WHAT_IS_LACKING = (
-    ("authorizer.class.name", "x", "authorization"),
+    ("authorizer.class.name", "x", "PENSTOCK_AUTHORIZER"),
     ("create.topic.policy.class.name", "x", "Java classes"),
     ("remote.log.storage.system.enable", "true", "Remote storage"),
     ("ssl.client.auth", "required", "TLS"),
     ("listener.security.protocol.map", "PLAINTEXT:SSL", "TLS"),
-    ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "not authenticated"),
+    ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "how clients authenticate"),
     ("max.connections.per.ip.overrides", "localhost:5", "names of hosts are not resolved"),
-    ("connections.max.idle.ms", "1000", "PENSTOCK_IDLE_S_MAX"),
     ("config.providers", "file", "no provider"),
     ("security.inter.broker.protocol", "SSL", "TLS"),
     ("delegation.token.secret.key", "x", "delegation tokens"),

@@ -7,8 +7,10 @@ import pytest
 from libs.cluster.health import (
     MARKERS,
     REBALANCE,
+    REFUSED_CLIENTS,
     SHOWN_MAX,
     TRANSACTION,
+    UNENFORCED_ACLS,
     LongRunning,
     Verdict,
     health_of,
@@ -174,6 +176,10 @@ def test_what_takes_too_long_is_named_and_changes_no_verdict() -> None:
         "healthy: group orders? has been rebalancing for 3 min, transaction t3 has been open past its timeout for 81 s, "
         "transaction t1 has been waiting for its markers for 90 s, and 1 more"
     )
+    full = with_long_running(whole, [LongRunning(REFUSED_CLIENTS, "2", 0)], 40_000)
+    assert full.sentence == "healthy: gateway 2 has been refusing clients beyond max.connections for 40 s"
+    ignored = with_long_running(whole, [LongRunning(UNENFORCED_ACLS, "2", 0)], 40_000)
+    assert ignored.sentence == "healthy: gateway 2 has no authorizer and has ignored the stored ACLs for 40 s"
     assert health.as_json()["long_running"][1] == {"kind": "of a newer version", "name": "x", "since_ms": 0}  # type: ignore[index]
     degraded = with_long_running(health_of(image(partition(1, (1, 2)))), found[:1], 1_000)
     assert degraded.sentence == "degraded: 1 partition is under-replicated, group orders? has been rebalancing for 1 s"

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.cluster import keys
+from libs.cluster.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from libs.cluster.codec import RecordError, encode
 from libs.cluster.image import ClusterImage, PartitionChange
 from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.records import (
+    AclRecord,
     ClientQuotas,
     ConfigOverrides,
     ElectedController,
@@ -34,6 +36,10 @@ def state(leader: int = 1, epoch: int = 0) -> PartitionState:
 
 def topic(number: int, partitions: int = 1) -> Topic:
     return Topic(f"t{number}", IDS[number].hex(), partitions)
+
+
+def acl(name: str, operation: AclOperation = AclOperation.READ) -> AclBinding:
+    return AclBinding(ResourceType.GROUP, PatternType.PREFIXED, name, "User:u", "::1", operation, AclPermission.DENY)
 
 
 def put(key: str, record: object) -> Put:
@@ -73,8 +79,14 @@ writes = st.one_of(
         st.sampled_from(["c", "", None]),
         st.floats(1, 2),
     ),
+    st.builds(
+        lambda name, operation: put(keys.acl(acl(name, operation)), AclRecord()),
+        st.sampled_from(["a/b", "*"]),
+        st.sampled_from([AclOperation.READ, AclOperation.ALL]),
+    ),
     st.just(Put(keys.PREFIX + "later/kind", b"not even JSON")),
     st.just(Put(keys.QUOTAS + "later/kind", b"not even JSON")),
+    st.just(Put(keys.ACLS + "LATER/LITERAL/t/User%3Au/%2A/READ/ALLOW", b"not even JSON")),
 )
 deletes = st.one_of(
     writes.map(lambda write: Delete(write.key)),
@@ -164,6 +176,7 @@ def test_an_image_answers_what_its_keys_say() -> None:
         put(keys.member("storage", 4), Member("storage", 4, 9, "h")),
         put(keys.config("broker", ""), ConfigOverrides({"a": "b"})),
         put(keys.client_quotas(QuotaEntity("u", "")), ClientQuotas({"request_percentage": 50.0})),
+        put(keys.acl(acl("a/b")), AclRecord()),
         put(keys.node(4), NodeRecord(4)),
         put(keys.CONTROLLER, ElectedController(1, 2)),
     )
@@ -175,6 +188,7 @@ def test_an_image_answers_what_its_keys_say() -> None:
     assert image.overrides("broker", "") == {"a": "b"}
     assert image.overrides("topic", "t0") == {}
     assert image.client_quotas == {("u", "", None): {"request_percentage": 50.0}}
+    assert list(image.acls) == [acl("a/b")]
     assert image.nodes == {4: NodeRecord(4)}
     assert image.controller == ElectedController(1, 2)
 

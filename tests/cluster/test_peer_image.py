@@ -3,12 +3,14 @@
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from libs.cluster.codec import RecordError, encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.peer_image import image_of, lines_of
 from libs.cluster.records import (
     CONTROLLER,
     STORAGE,
+    AclRecord,
     ClientQuotas,
     ConfigOverrides,
     ElectedController,
@@ -24,6 +26,15 @@ from libs.cluster.records import (
 from libs.cluster.store import KeyValue, RangeResult
 
 TOPIC_ID = bytes(range(16))
+ACL = AclBinding(
+    ResourceType.GROUP,
+    PatternType.PREFIXED,
+    "a group\twith / and ünicode",
+    "User:a%2Fb",
+    "*",
+    AclOperation.READ,
+    AclPermission.ALLOW,
+)
 
 
 def listed(*items: tuple[str, bytes], revision: int = 90) -> ClusterImage:
@@ -50,6 +61,7 @@ def full() -> ClusterImage:
         (keys.config("group", "a group\twith / and ünicode"), encode(ConfigOverrides({"x": "ü"}))),
         (keys.client_quotas(QuotaEntity("a user\twith / and ünicode", "")), encode(ClientQuotas({"producer_byte_rate": 1024.0}))),
         (keys.client_quotas(QuotaEntity(ip="::1")), encode(ClientQuotas({"connection_creation_rate": 0.1}))),
+        (keys.acl(ACL), encode(AclRecord())),
         (keys.partition(TOPIC_ID, 0), encode(state)),
         (keys.partition(TOPIC_ID, 2), encode(state)),
         (keys.topic("t"), encode(Topic("t", TOPIC_ID.hex(), 3))),

@@ -45,7 +45,7 @@ LEASED = {
     keys.CONTROLLER: encode(ElectedController(2, 5)),
     keys.member(STORAGE, 1): encode(Member(STORAGE, 1, 77, "host")),
 }
-LATER = {keys.PREFIX + "acls/a/b": b'{"of":"a later version"}'}
+LATER = {keys.PREFIX + "later/a/b": b'{"of":"a later version"}'}
 
 
 def listed(values: dict[str, bytes], revision: int = 90) -> RangeResult:

@@ -110,6 +110,9 @@ class SetClock:
     def wall_ms(self) -> WallMs:
         return WallMs(self.now_ms)
 
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
     def monotonic(self) -> Monotonic:
         return Monotonic(self.now_ms / 1000)
 

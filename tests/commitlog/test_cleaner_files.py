@@ -186,6 +186,8 @@ def test_reading_and_writing_keep_to_the_limit(partition: CompactedPartition) ->
     moved = result.bytes_read + result.bytes_written
     assert moved > 8_000_000
     assert moved / 1_000_000 - 1 <= result.seconds <= moved / 1_000_000 + 1
+    assert result.waited_seconds == pytest.approx(result.seconds), "in virtual time, nothing else takes any"
+    assert partition.clean(pace=VirtualPace().pace).waited_seconds == 0.0
 
 
 def test_progress_is_reported_about_once_a_second(partition: CompactedPartition) -> None:

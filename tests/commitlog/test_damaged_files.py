@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.checkpoints.offset_checkpoint import Entry
+from libs.commitlog.checkpoints.offset_checkpoint import Entry, format_entries, parse_entries
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.model.errors import DirectoryDamaged, DirectoryOwnerMismatch, LogDamaged, OffsetOutOfRange
@@ -163,9 +163,9 @@ class Judge:
 
 
 @pytest.fixture
-def judge(built: Built, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Judge:
+def judge(built: Built, memory_path: Path, caplog: pytest.LogCaptureFixture) -> Judge:
     caplog.set_level(logging.WARNING)
-    return Judge(built, tmp_path, caplog)
+    return Judge(built, memory_path, caplog)
 
 
 def flip(position: int) -> Damage:
@@ -240,3 +240,10 @@ def test_stray_and_foreign_files(judge: Judge, built: Built) -> None:
         for where in ("", f"{PARTITION}/"):
             judge.try_(where + name, lambda file: file.write_bytes(b"?" * 100) and None, "a stranger")
             judge.try_(where + name, Path.mkdir, "a strange directory")
+
+
+def test_a_range_of_partitions_that_have_no_offset_is_refused_before_it_takes_memory() -> None:
+    content = format_entries({("t", 0): Entry(5, ID)})
+    for ranges in (b"0-4999999", b"9-0,1-4999999"):
+        with pytest.raises(DirectoryDamaged, match="have no offset"):
+            parse_entries(content.replace(b":t:0 ", b":t:" + ranges + b" "), "a checkpoint")

@@ -63,13 +63,13 @@ def test_a_log_with_more_to_read_than_it_may_is_left_as_it_is(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])
-def test_wherever_a_job_ends_the_log_is_recovered_from_the_files_that_it_left(tmp_path: Path, error: int) -> None:
-    source = crashed(tmp_path / "source")
-    shutil.copytree(source, tmp_path / "whole")
-    expected = state(open_log(tmp_path / "whole"))
+def test_wherever_a_job_ends_the_log_is_recovered_from_the_files_that_it_left(memory_path: Path, error: int) -> None:
+    source = crashed(memory_path / "source")
+    shutil.copytree(source, memory_path / "whole")
+    expected = state(open_log(memory_path / "whole"))
     sync_failed = others_failed = 0
     for step in range(1000):
-        path = shutil.copytree(source, tmp_path / f"copy-{step}")
+        path = shutil.copytree(source, memory_path / f"copy-{step}")
         fs = FaultyFileSystem()
         fs.fail("any", after=step, error=error)
         ended = False

@@ -18,6 +18,16 @@ METADATA_TOPIC = (1).to_bytes(16, "big")
 METADATA_4_2 = b"\x01\x0c\x00\x11metadata.version\x00\x1d\x00"
 """FeatureLevelRecord of metadata.version 29, as Kafka 4.2.1 wrote it."""
 
+KAFKAS_ACL = bytes.fromhex(
+    "0112000102030405060708090a0b0c0d0e0f1002086f72646572732d0409557365723a616e6e10303a303a303a303a303a303a303a31030300"
+)
+"""AccessControlEntryRecord: `User:ann` may READ topics that begin with `orders-`, from `0:0:0:0:0:0:0:1`. It is as Kafka 4.2.1
+writes it, like those below."""
+KAFKAS_ACL_REMOVAL = bytes.fromhex("0113000102030405060708090a0b0c0d0e0f1000")
+KAFKAS_SCRAM = bytes.fromhex("010b0004616e6e01117369787465656e206279746573206f660773746f726564077365727665720000100000")
+"""UserScramCredentialRecord of ann."""
+KAFKAS_SCRAM_REMOVAL = bytes.fromhex("01160004616e6e0100")
+
 
 def partition_of(topic_id: bytes, index: int = 0, node_id: int = 1) -> PartitionAdded:
     return PartitionAdded(topic_id, index, (node_id,), (node_id,), node_id, 4, 9, directories=(DIRECTORY_ID,))

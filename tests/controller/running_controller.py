@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,9 +21,12 @@ from libs.rpc.contracts.controller import (
     NewTopic,
     TopicsReply,
 )
+from libs.telemetry.tracing.recorder import SpanRecorder, default_tracing
 from services.controller.administration.administration import Administration
 from services.controller.controller import Candidacy, Controller, ControllerSettings
+from services.controller.core.administration.first_users import Users
 from services.controller.core.topics.replica_assignment import Limits
+from services.controller.elections.election_traces import ElectionTraces
 from services.controller.elections.log_end_survey import Key, LogEndsByPartition, Survey
 from tests.cluster.conftest import run_virtually
 from tests.support.polling import until
@@ -63,6 +67,7 @@ async def running_controller(
     defaults: dict[str, str] | None = None,
     limits: Limits | None = None,
     survey: Survey | None = None,
+    first_users: Users | None = None,
 ) -> AsyncIterator[RunningController]:
     """A running controller. It resigns at the end."""
     follower = ImageFollower(store)
@@ -78,7 +83,11 @@ async def running_controller(
         survey or _nobody_answers,
         SystemClock(),
         settings=ControllerSettings(defaults or {}, write_timeout_s),
+        traces=ElectionTraces(
+            SpanRecorder(default_tracing(), f"controller-{node_id}", SystemClock(), time.monotonic), time.monotonic
+        ),
     )
+    controller.first_users = first_users or {}
     task = asyncio.ensure_future(controller.run())
     try:
         yield RunningController(store, follower, controller)

@@ -28,6 +28,14 @@ def test_an_older_backup_is_replaced_and_files_beside_it_stay(tmp_path):
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"saved": b"new", "saved.tmp": b"mine"}
 
 
+def test_a_secret_file_is_its_owners_alone_also_in_the_place_of_another(tmp_path):
+    path = tmp_path / "saved"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    save(str(path), b"new", recovery.SECRET_MODE)
+    assert oct(path.stat().st_mode & 0o777) == "0o600"
+
+
 def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
     link = tmp_path / "latest"
     link.symlink_to("saved")

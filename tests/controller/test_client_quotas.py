@@ -119,6 +119,13 @@ def test_a_quota_fits_into_kafkas_type(key: str, value: float, kind: str) -> Non
     assert refusal(QuotaChange(key, value), entity=entity) == f"Proposed value for {key} is too large for a {kind}."
 
 
+@pytest.mark.parametrize("value", [1e-300, 1e-6])
+def test_an_address_may_connect_once_a_second_at_least(value: float) -> None:
+    """Kafka takes these values, and refuses each connection then, also of who wants to change it back."""
+    message = f"{IP_KEY} cannot be below 1: an address could hardly connect to change it back."
+    assert refusal(QuotaChange(IP_KEY, value), entity=ADDRESS) == message
+
+
 @pytest.mark.parametrize("key", [PRODUCER, CONSUMER, IP_KEY])
 @pytest.mark.parametrize("value", [0.5, 1.5, 0.9999999, 1.00001])
 def test_rates_of_bytes_and_connections_are_whole_numbers(key: str, value: float) -> None:

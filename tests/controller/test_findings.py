@@ -7,9 +7,11 @@ import pytest
 
 from libs.cluster.health import MARKERS, REBALANCE, SHOWN_MAX, LongRunning
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
+from libs.cluster.records import GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
 from libs.rpc.contracts.controller import FINDING_NAME_LENGTH_MAX, FINDINGS_MAX, Finding, Heartbeat
+from libs.rpc.messages.errors import Denied
 from libs.rpc.messages.schema import pack, unpack
+from libs.rpc.server.call import Peer
 from services.controller.core.failure_detection.findings import KEPT_MS, ReportedFindings
 from services.controller.core.failure_detection.liveness import Process
 from services.controller.failure_detection.failure_detector import FailureDetector
@@ -54,6 +56,21 @@ async def test_a_controller_hears_of_findings_by_heartbeats(monkeypatch: pytest.
     detector = FailureDetector(follower, SimpleNamespace(), "this-host", 1, 2_000)  # type: ignore[arg-type]
     answers: list[object] = []
     heartbeat = Heartbeat(GROUP_COORDINATOR, 1, 1, 7, (), (Finding(REBALANCE, "g", 5),))
-    detector.heartbeat(SimpleNamespace(body=pack(heartbeat), reply=answers.append))  # type: ignore[arg-type]
+    sender = Peer(GROUP_COORDINATOR, 1, 1, "test", 1, "c", None, "somewhere", 1)
+    detector.heartbeat(SimpleNamespace(body=pack(heartbeat), peer=sender, reply=answers.append))  # type: ignore[arg-type]
     assert detector.long_running() == [LongRunning(REBALANCE, "g", 5)]
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize(
+    "heartbeat",
+    [Heartbeat(GROUP_COORDINATOR, 2, 1, 7), Heartbeat(GROUP_COORDINATOR, 1, 2, 7), Heartbeat(STORAGE, 1, 1, 7)],
+    ids=["another node", "another incarnation", "another role"],
+)
+async def test_a_heartbeat_in_the_name_of_another_process_counts_for_nobody(heartbeat: Heartbeat) -> None:
+    follower: Any = SimpleNamespace(image=ClusterImage())
+    detector = FailureDetector(follower, SimpleNamespace(), "this-host", 1, 2_000)  # type: ignore[arg-type]
+    sender = Peer(GROUP_COORDINATOR, 1, 1, "test", 1, "c", None, "somewhere", 1)
+    with pytest.raises(Denied, match="group_coordinator 1 in incarnation 1 speaks for"):
+        detector.heartbeat(SimpleNamespace(body=pack(heartbeat), peer=sender))  # type: ignore[arg-type]
+    assert detector.debug()["heard"] == []  # type: ignore[index]

@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from libs.cluster.codec import decode
 from libs.cluster.records import ClientQuotas, ConfigOverrides, PartitionState, QuotaEntity, Replica, Topic
+from libs.cluster.scram_credentials import SCRAM_SHA_256, ScramCredential
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.model.errors import DirectoryLocked
+from libs.rpc.contracts.controller import Acl
 from services.controller.core.migration.kraft_partitions import PartitionAdded
 from services.controller.core.migration.kraft_records import ConfigSet, TopicAdded, encode
+from services.controller.core.migration.kraft_security import AclAdded
 from services.controller.migration.__main__ import main
 from services.controller.migration.adoption import adoption_of
 from services.controller.migration.kafka_directories import kafka_node, set_aside
@@ -20,6 +24,10 @@ from tests.controller.kafka_metadata import (
     CLUSTER,
     DIRECTORY_ID,
     FS,
+    KAFKAS_ACL,
+    KAFKAS_ACL_REMOVAL,
+    KAFKAS_SCRAM,
+    KAFKAS_SCRAM_REMOVAL,
     METADATA_4_2,
     ORDERS,
     a_topic,
@@ -78,10 +86,57 @@ def test_a_record_inside_of_an_aborted_metadata_transaction_does_not_count(tmp_p
 
 
 def test_what_penstock_does_not_have_is_named_in_notes(tmp_path: Path) -> None:
-    acl = b"\x01\x12\x00" + bytes(16)
+    token = b"\x01\x0a\x00"
     unknown = encode(ConfigSet(2, "orders", "no.such.config", "1"))
-    _, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), acl, unknown]))
-    assert [note.partition(":")[0] for note in without_defaults(notes)] == ["topic orders", "ACLs"]
+    _, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), token, unknown]))
+    assert [note.partition(":")[0] for note in without_defaults(notes)] == ["topic orders", "delegation tokens"]
+
+
+def acls_in(values: dict[str, bytes]) -> list[AclBinding | None]:
+    return [keys.acl_of(key) for key in values if key.startswith(keys.ACLS)]
+
+
+def test_acls_are_carried_over_and_addresses_in_our_spelling(tmp_path: Path) -> None:
+    values, notes = adopted(log_directory(tmp_path / "data", values=[*a_topic(), KAFKAS_ACL]))
+    assert acls_in(values) == [
+        AclBinding(ResourceType.TOPIC, PatternType.PREFIXED, "orders-", "User:ann", "::1", AclOperation.READ, AclPermission.ALLOW)
+    ]
+    assert without_defaults(notes) == ["1 ACLs are carried over: gateways that have an authorizer obey them"]
+
+
+def test_an_acl_that_was_removed_is_none_and_one_that_is_refused_here_is_named(tmp_path: Path) -> None:
+    values, _ = adopted(log_directory(tmp_path / "removed", values=[*a_topic(), KAFKAS_ACL, KAFKAS_ACL_REMOVAL]))
+    assert acls_in(values) == []
+    long = Acl(2, 3, "n" * 30_000, "User:ann", "*", 3, 2)
+    values, notes = adopted(log_directory(tmp_path / "long", values=[*a_topic(), encode(AclAdded(bytes(16), long))]))
+    assert acls_in(values) == []
+    (note,) = without_defaults(notes)
+    assert note.startswith("an ACL of User:ann on nnnn")
+    assert "is not carried over: " in note
+    assert len(note) < 600
+
+
+def test_users_are_carried_over_and_no_image_or_note_shows_their_credentials(tmp_path: Path) -> None:
+    path = log_directory(tmp_path / "data", values=[*a_topic(), KAFKAS_SCRAM])
+    adoption = adoption_of(FS, [kafka_node(FS, str(path))], feature_level=1, now_ms=0)
+    assert adoption.users == {(SCRAM_SHA_256, "ann"): ScramCredential(b"sixteen bytes of", b"stored", b"server", 4096)}
+    assert not any(key.startswith(keys.SCRAM) for key in adoption.rebuilt.values)
+    assert without_defaults(adoption.notes) == [
+        "1 SCRAM credentials of users are carried over: gateways with a SASL listener check them"
+    ]
+    assert "server" not in repr(adoption.users)
+    gone = log_directory(tmp_path / "gone", values=[*a_topic(), KAFKAS_SCRAM, KAFKAS_SCRAM_REMOVAL])
+    assert adoption_of(FS, [kafka_node(FS, str(gone))], feature_level=1, now_ms=0).users == {}
+
+
+def test_a_user_who_could_not_log_in_here_is_named_in_a_note(tmp_path: Path) -> None:
+    short_salt = KAFKAS_SCRAM.replace(b"\x11sixteen bytes of", b"\x09too few ")
+    path = log_directory(tmp_path / "data", values=[*a_topic(), short_salt])
+    adoption = adoption_of(FS, [kafka_node(FS, str(path))], feature_level=1, now_ms=0)
+    assert adoption.users == {}
+    assert without_defaults(adoption.notes) == [
+        "the SCRAM credential of user ann is not carried over: The salt has less than 12 bytes"
+    ]
 
 
 def about_quotas(notes: Sequence[str]) -> list[str]:

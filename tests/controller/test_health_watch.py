@@ -25,6 +25,9 @@ class FixedClock:
     def wall_ms(self) -> WallMs:
         return WallMs(self.now)
 
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
     def monotonic(self) -> Monotonic:
         return Monotonic(self.now / 1000)
 
@@ -113,7 +116,7 @@ def test_the_active_controller_logs_each_change_that_lasts_and_one_that_takes_ov
             await asyncio.sleep(looks * LOOK_S)
         running.cancel()
 
-    caplog.set_level(logging.INFO, logger="services.controller.health_watch")
+    caplog.set_level(logging.INFO, logger="controller")
     run_virtually(scenario())
     lines = [(record.levelname, record.message, record.fields["was"]) for record in caplog.records]  # type: ignore[attr-defined]
     assert lines == [("WARNING", "the cluster is degraded", "healthy"), ("INFO", "the cluster is healthy", "degraded")]

@@ -14,7 +14,7 @@ from tests.controller.images import storage
 from tests.controller.running_controller import register, running_controller, vanish
 from tests.support.polling import until
 
-LOGGER = "services.controller.administration.member_log"
+LOGGER = "controller"
 FORMER = Put(keys.CONTROLLER, encode(ElectedController(1, 100)))
 
 

@@ -117,6 +117,7 @@ def test_the_throttle_time_is_what_is_left_when_the_answer_is_made() -> None:
     quota = MutationQuotas().of(LIMITED, PERMISSIVE)
     quota.at(5.0)("t", BURST + 4)
     assert [quota.throttle_ms(now) for now in (5.0, 5.25, 7.0, 8.0)] == [2000, 1750, 0, 0]
+    assert quota.throttle_ms(6.9999) == 1, "who owes is told to wait, however little"
 
 
 def test_clients_without_a_quota_and_requests_of_services_are_not_charged() -> None:

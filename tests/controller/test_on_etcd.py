@@ -17,6 +17,7 @@ from libs.cluster import keys
 from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.membership import Membership
+from libs.cluster.records import CONTROLLER, GATEWAY
 from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.controller import (
     ALLOCATE_PRODUCER_IDS,
@@ -31,12 +32,14 @@ from libs.rpc.contracts.controller import (
     TopicsReply,
 )
 from libs.rpc.messages.envelope import Hello
-from libs.rpc.messages.errors import RpcError
+from libs.rpc.messages.errors import RpcError, RpcFailure
 from libs.rpc.messages.schema import unpack
+from libs.rpc.transport.peer_tls import PeerTls
 from libs.rpc.transport.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
 from tests.cluster.conftest import EtcdServer
 from tests.controller.images import storage
+from tests.support.certificates import Authority, certified
 from tests.support.polling import until
 from tests.support.ports import reserve_ports
 
@@ -47,7 +50,8 @@ ROOT = Path(__file__).resolve().parents[2]
 class Process:
     """`python -m services.controller`, and a client of it."""
 
-    def __init__(self, node_id: int, etcd: EtcdServer, folder: Path) -> None:
+    def __init__(self, node_id: int, etcd: EtcdServer, folder: Path, follower: ImageFollower, **settings: str) -> None:
+        self.follower = follower
         self._socket = str(folder / f"c{node_id}.sock")
         self._ports = reserve_ports(1)
         self._admin = self._ports.first
@@ -58,6 +62,7 @@ class Process:
             "PENSTOCK_ETCD": etcd.endpoint,
             "PENSTOCK_RPC_UNIX": self._socket,
             "PENSTOCK_ADMIN_PORT": str(self._admin),
+            **settings,
         }
         self.process: asyncio.subprocess.Process | None = None
 
@@ -84,7 +89,9 @@ class Process:
         return await asyncio.to_thread(read)
 
     async def ask(self, method: str, body: object, reply_type: type[T]) -> T:
-        client = RpcClient(f"unix:{self._socket}", Hello("gateway", -1, 1, "test", 1), SocketTransport())
+        await until(lambda: bool(self.follower.image.cluster_id))
+        hello = Hello("gateway", 1, 1, "test", 1, self.follower.image.cluster_id)
+        client = RpcClient(f"unix:{self._socket}", hello, SocketTransport())
         try:
             return unpack(reply_type, (await client.call(method, body, timeout_s=60)).body)
         finally:
@@ -103,13 +110,13 @@ async def until_ready(controller: Process) -> None:
 
 
 @asynccontextmanager
-async def cluster(etcd: EtcdServer) -> AsyncIterator[tuple[Process, ImageFollower, EtcdStore]]:
+async def cluster(etcd: EtcdServer, **settings: str) -> AsyncIterator[tuple[Process, ImageFollower, EtcdStore]]:
     """A controller, one storage node that is a registration only, and our own image."""
     with tempfile.TemporaryDirectory() as folder:
         store = EtcdStore([etcd.endpoint])
         follower = ImageFollower(store)
         member = Membership(store, storage(1), 10)
-        controller = Process(1, etcd, Path(folder))
+        controller = Process(1, etcd, Path(folder), follower, **settings)
         try:
             await follower.start()
             await member.start()
@@ -165,3 +172,24 @@ async def test_bad_requests_are_answered_and_harm_nobody(own_etcd: EtcdServer) -
             await controller.ask("controller.no_such_method", [], TopicsReply)
         created = await controller.ask(CREATE_TOPICS, CreateTopics((NewTopic("t", 1, 1),)), TopicsReply)
         assert created.topics[0].error == 0
+
+
+async def test_a_port_with_tls_lets_named_processes_in(own_etcd: EtcdServer, authority: Authority, tmp_path: Path) -> None:
+    own = certified(authority, tmp_path / "controller", "penstock:///controller/1")
+    names = {"CERTIFICATE": own.certificate, "KEY": own.key, "CA": own.authorities}
+    settings = {f"PENSTOCK_RPC_TLS_{name}": path for name, path in names.items()}
+    tls = PeerTls(certified(authority, tmp_path / "gateway", "penstock:///gateway/1"))
+    async with cluster(own_etcd, PENSTOCK_RPC_TCP="127.0.0.1:0", **settings) as (_controller, follower, _store):
+        await until(lambda: 1 in follower.image.members(CONTROLLER) and bool(follower.image.cluster_id))
+        address = follower.image.members(CONTROLLER)[1].tcp_address
+        for node_id, is_named in ((1, True), (2, False)):
+            hello = Hello(GATEWAY, node_id, 1, "test", 1, follower.image.cluster_id)
+            client = RpcClient(address, hello, SocketTransport(peer_tls=tls), expected=(CONTROLLER, 1))
+            try:
+                await client.call(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), timeout_s=60)
+                assert is_named
+            except RpcFailure:
+                assert not is_named
+            finally:
+                await client.close()
+    tls.close()

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from libs.cluster.codec import decode, encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import (
+    AclRecord,
     ClientQuotas,
     ConfigOverrides,
     HistoryEntry,
@@ -25,6 +27,7 @@ from services.controller.core.recovery.node_holdings import DeletedPartition, He
 from services.controller.core.recovery.rebuilt_metadata import UNKNOWN_OWNER_EPOCH, CannotRebuild, Rebuilt, rebuild
 
 T, U, NEW = "11" * 16, "22" * 16, "33" * 16
+ACL = AclBinding(ResourceType.GROUP, PatternType.LITERAL, "*", "User:u", "*", AclOperation.READ, AclPermission.DENY)
 
 
 def state(*nodes: int, epoch: int = 4, adding: tuple[int, ...] = (), removing: tuple[int, ...] = ()) -> PartitionState:
@@ -45,6 +48,7 @@ def saved(
         keys.PRODUCER_IDS: encode(producer_ids),
         keys.config("broker", ""): encode(ConfigOverrides({"num.partitions": "5"})),
         keys.config("group", "g"): encode(ConfigOverrides({"consumer.session.timeout.ms": "50000"})),
+        keys.acl(ACL): encode(AclRecord()),
         keys.client_quotas(QuotaEntity("u")): encode(ClientQuotas({"producer_byte_rate": 1024.0})),
     }
     for node in (1, 2, 3):
@@ -101,6 +105,7 @@ def test_saved_metadata_comes_back_with_every_partition_in_doubt() -> None:
     assert image.overrides("topic", "t") == {"retention.ms": "77"}
     assert image.overrides("broker", "") == {"num.partitions": "5"}
     assert image.overrides("group", "g") == {"consumer.session.timeout.ms": "50000"}
+    assert list(image.acls) == [ACL]
     assert image.client_quotas == {QuotaEntity("u"): {"producer_byte_rate": 1024.0}}
     assert image.nodes[2] == NodeRecord(2, ("d2",), "rack-2")
     assert image.next_producer_id == 6000 + PRODUCER_IDS_SKIPPED

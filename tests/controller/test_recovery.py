@@ -1,26 +1,31 @@
 """Backups of a metadata store, and stores that are filled from them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from libs.cluster import keys
-from libs.cluster.codec import decode, encode
+from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
 from libs.cluster.records import HistoryEntry, MetadataHistory, Topic
 from libs.cluster.saved_metadata import SavedMetadata, parse_file
+from libs.cluster.scram_credentials import SCRAM_SHA_256
 from libs.cluster.store import Compare, Operation, Put, TxnResult
 from libs.rpc.contracts.controller import NewTopic
+from services.controller.core.administration.first_users import first_users
 from services.controller.core.elections.doubt import EPOCHS_SKIPPED, PRODUCER_IDS_SKIPPED
+from services.controller.core.recovery.node_holdings import Source
 from services.controller.core.recovery.restored_metadata import restored
 from services.controller.recovery.store_contents import RecoveryRefused, fill_store, read_store
+from services.controller.recovery.users import GONE, NOT_SAVED, SAVED, THERE, told, with_users
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import led_by, storage, topic_id
 from tests.controller.running_controller import running_controller
 
-LATER = (keys.PREFIX + "acls/a/b", b'{"of":"a later version"}')
+LATER = (keys.PREFIX + "later/a/b", b'{"of":"a later version"}')
 
 
 async def store_of(image_values: dict[str, bytes]) -> MemoryStore:
@@ -127,5 +132,53 @@ def test_an_attempt_that_broke_off_leaves_no_cluster_and_nothing_behind_for_the_
         assert await store.get(keys.CLUSTER_ID) is None
         await fill_store(store, wanted)
         assert {item.key: item.value for item in (await store.range(keys.PREFIX)).items} == wanted
+
+    run_virtually(scenario())
+
+
+def test_credentials_are_in_a_backup_that_is_asked_for_them_and_come_back(tmp_path: Path) -> None:
+    user = keys.scram_credential(SCRAM_SHA_256, "alice")
+
+    async def scenario() -> None:
+        store = MemoryStore(Keyspace())
+        users = first_users([("entry", "SCRAM-SHA-256=[name=alice,password=secret]")], lambda: b"sixteen bytes of")
+        async with running_controller(store, first_users=users) as running:
+            await running.elected()
+        plain = parse_file(await read_store(store, 5))
+        secret = parse_file(await read_store(store, 6, with_credentials=True))
+        assert told(contents(plain), SAVED, NOT_SAVED) == NOT_SAVED
+        assert told(contents(secret), SAVED, NOT_SAVED) == SAVED.format(users="1 user")
+        target = MemoryStore(Keyspace())
+        await target.txn([], [Put(keys.scram_credential(SCRAM_SHA_256, "of an attempt before"), b"{}")])
+        await fill_store(target, with_users(restored(secret, now_ms=1000), (), None))
+        before, after = [{item.key: item.value for item in (await each.range(keys.SCRAM)).items} for each in (store, target)]
+        assert after == before
+
+        # What the copies of storage nodes lack comes from a backup, and from the file.
+        rebuilt = with_users({keys.CLUSTER_ID: b"c"}, [Source("backup", secret), Source("older", plain)], None)
+        assert rebuilt == {keys.CLUSTER_ID: b"c", **before}
+        file = tmp_path / "users"
+        file.write_text("SCRAM-SHA-256=[name=alice,password=another]\nSCRAM-SHA-256=[name=bob,password=p]\n", encoding="utf-8")
+        added = with_users(rebuilt, (), str(file))
+        assert added[keys.SCRAM_SECRET] == before[keys.SCRAM_SECRET]
+        assert added[user] != before[user]
+        assert told(added, THERE, GONE) == THERE.format(users="2 users")
+        without = with_users(restored(plain, now_ms=1000), (), None)
+        assert told(without, THERE, GONE) == GONE
+        assert keys.SCRAM_SECRET in with_users(without, (), str(file))
+        with pytest.raises(RecoveryRefused, match="none cannot be read"):
+            with_users(without, (), str(tmp_path / "none"))
+
+    def contents(saved: SavedMetadata) -> dict[str, bytes]:
+        return {item.key: item.value for item in saved.items}
+
+    run_virtually(scenario())
+
+
+def test_a_value_that_no_line_can_hold_is_not_backed_up() -> None:
+    async def scenario() -> None:
+        store = await store_of({keys.CLUSTER_ID: encode("c"), keys.SCRAM_SECRET: b"two\nlines"})
+        with pytest.raises(RecordError, match="is no line of text"):
+            await read_store(store, 5, with_credentials=True)
 
     run_virtually(scenario())

@@ -6,17 +6,35 @@ from pathlib import Path
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from libs.cluster.codec import encode
-from libs.cluster.records import ClientQuotas, ConfigOverrides, InSync, NodeRecord, PartitionState, QuotaEntity, Replica, Topic
+from libs.cluster.records import (
+    AclRecord,
+    ClientQuotas,
+    ConfigOverrides,
+    InSync,
+    NodeRecord,
+    PartitionState,
+    QuotaEntity,
+    Replica,
+    Topic,
+)
 from libs.cluster.saved_metadata import backup_of
 from libs.cluster.store import KeyValue, RangeResult
+from libs.rpc.contracts.controller import Acl
 from libs.wire.record_batches.records import Record, build_batch, iter_batches, iter_records
 from services.controller.core.migration import kraft_records
 from services.controller.core.migration.kraft_metadata import KraftMetadata
+from services.controller.core.migration.kraft_security import AclAdded
 from services.controller.migration.__main__ import main
-from tests.controller.kafka_metadata import CLUSTER, DIRECTORY_ID, METADATA_4_2, ORDERS, log_directory
+from tests.controller.kafka_metadata import CLUSTER, DIRECTORY_ID, KAFKAS_ACL, METADATA_4_2, ORDERS, log_directory
 
 IN_SYNC = PartitionState((Replica(1, DIRECTORY_ID.hex()),), -1, 0, 7, 9, (InSync(1, 5),), owner_epoch=30)
+
+ACLS = (
+    AclBinding(ResourceType.TOPIC, PatternType.PREFIXED, "orders-", "User:ann", "::1", AclOperation.READ, AclPermission.ALLOW),
+    AclBinding(ResourceType.GROUP, PatternType.LITERAL, "*", "User:*", "10.0.0.1", AclOperation.ALL, AclPermission.DENY),
+)
 
 
 def backup(path: Path, state: PartitionState) -> Path:
@@ -28,6 +46,7 @@ def backup(path: Path, state: PartitionState) -> Path:
         keys.config("topic", "orders"): encode(ConfigOverrides({"retention.ms": "777000", "durability": "replicated"})),
         keys.config("group", "billing"): encode(ConfigOverrides({"consumer.session.timeout.ms": "50000"})),
         keys.client_quotas(QuotaEntity("u")): encode(ClientQuotas({"producer_byte_rate": 1024.0})),
+        **{keys.acl(binding): encode(AclRecord()) for binding in ACLS},
         keys.node(1): encode(NodeRecord(1, (DIRECTORY_ID.hex(),), "zone-a")),
     }
     items = tuple([KeyValue(key, value, 1, 1, 0) for key, value in sorted(values.items())])
@@ -77,9 +96,20 @@ def test_kafka_gets_topics_partitions_configs_and_registrations(tmp_path: Path, 
     assert metadata.brokers[1].rack == "zone-a"
     assert metadata.features == {"metadata.version": 29}, "as Kafka formatted it"
     assert metadata.next_producer_id == 4000
+    assert sorted(metadata.acls.values(), key=lambda acl: acl.name) == [
+        Acl(3, 3, "*", "User:*", "10.0.0.1", 2, 2),
+        Acl(2, 4, "orders-", "User:ann", "0:0:0:0:0:0:0:1", 3, 3),
+    ]
     notes = capsys.readouterr().out
     assert "durability=replicated is Penstock's own" in notes
     assert "client quotas of 1 entities" in notes
+    assert "2 ACLs: Kafka obeys them" in notes
+
+
+def test_an_acl_is_encoded_as_kafka_does() -> None:
+    added = kraft_records.decode(KAFKAS_ACL)
+    assert isinstance(added, AclAdded)
+    assert kraft_records.encode(added) == KAFKAS_ACL
 
 
 def test_the_registration_and_the_clean_stop_have_one_epoch(tmp_path: Path) -> None:

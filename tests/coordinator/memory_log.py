@@ -1,10 +1,11 @@
 """An `InternalLog` in memory, with its leader: it fences, and a test holds, loses or refuses appends."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from libs.coordinator.core.shard import Fence, PlannedAppend
 from libs.coordinator.log.internal_log import Cancel, Claimed, Read, Refused, Stored, Unknown
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
 
@@ -74,7 +75,16 @@ class MemoryLog:
         matches = b"".join([batch for base, batch in partition.batches if offset <= base < partition.high_watermark])
         return Read(memoryview(matches), partition.high_watermark)
 
-    def append(self, planned: PlannedAppend, now_ms: int, on_result: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
+    def asked(self) -> None:
+        """It is no process that has spans."""
+
+    def append(
+        self,
+        planned: PlannedAppend,
+        now_ms: int,
+        on_result: Callable[[Stored | Refused | Unknown], None],
+        traces: Sequence[SpanContext] = (),
+    ) -> Cancel:
         self._partition.appends.append(planned)
         result = self._take(planned)
 

@@ -13,6 +13,7 @@ from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.shard_owners import Owner
 from libs.coordinator.core.states import State
 from libs.coordinator.shards.shard_set import ShardSet
+from libs.roles import GATEWAY
 from libs.rpc.client.rpc_client import Hello, RpcClient
 from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.lifecycle import Lifecycle
@@ -81,7 +82,10 @@ class CoordinatorProcess(ABC, Generic[S]):
         assert await self.lifecycle.drain()
 
     def gateway(self, number: int = 1) -> RpcClient:
-        hello = Hello("gateway", number, 1, "test", 1, "test-cluster")
+        return self.caller(GATEWAY, number)
+
+    def caller(self, role: str, number: int = 1) -> RpcClient:
+        hello = Hello(role, number, 1, "test", 1, "test-cluster")
         client = RpcClient(self.address, hello, SocketTransport(), expected=(self.role, self.node_id))
         self._clients.append(client)
         return client

@@ -19,6 +19,7 @@ from libs.rpc.client.rpc_client import OnReply, Response
 from libs.rpc.contracts.storage import Append, Appended, AppendPartition, AppendReply
 from libs.rpc.messages.envelope import EMPTY
 from libs.rpc.messages.schema import pack, unpack
+from libs.telemetry.tracing.rpc_context import Indexed, unpack_contexts
 
 TOPIC_ID = bytes(15) + b"\1"
 
@@ -28,11 +29,13 @@ class FakeLeader:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Append, float]] = []
+        self.traces: list[list[Indexed]] = []
 
     def client(self, node_id: int) -> "FakeLeader":
         return self
 
-    def send(self, method: str, body: object, payload: Any, on_reply: OnReply, *, timeout_s: float) -> int:
+    def send(self, method: str, body: object, payload: Any, on_reply: OnReply, *, timeout_s: float, trace: bytes | None) -> int:
+        self.traces.append(unpack_contexts(trace))
         self.asked.append((unpack(Append, body), timeout_s))
         on_reply(Response(pack(AppendReply((Appended(0, 7),))), EMPTY, ()))
         return 1

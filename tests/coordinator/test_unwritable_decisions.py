@@ -154,7 +154,7 @@ async def driver(partition: Partition, told: UnwritableDecisions) -> AsyncIterat
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     found = []
     for record in caplog.records:
-        if record.name == "libs.coordinator.shards.unwritable_decisions":
+        if record.name == "coordinators":
             found.append((record.message, str(record.__dict__["fields"].get("event", ""))))
     return found
 

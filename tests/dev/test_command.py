@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from libs.telemetry.tracing.exporting.export_meters import ExportMeters
 from services.dev.command_line import log_settings_of, parse, settings_of
 from services.dev.data_folder import open_data_folder
 from services.dev.settings import WrongSetting
@@ -69,24 +71,28 @@ def test_the_admin_port_shows_all_services(short_dir: Path) -> None:
     with running(short_dir, "--admin-port", str(port)) as command:
         produce(command.bootstrap_servers, "lines", [b"1"])
 
-        def page(path: str) -> str:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        def page(path: str, accept: str = "*/*") -> str:
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Accept": accept})
+            with urllib.request.urlopen(asked, timeout=10) as answer:
                 return str(answer.read().decode())
 
         assert page("/readyz") == "ready\n"
         eventually(lambda: json.loads(page("/health"))["verdict"] == "healthy")
         served = re.findall(r"^# TYPE (\S+) ", page("/metrics"), re.MULTILINE)
         assert sorted(served) == sorted(["target_info", *metric_names()])
+        read = text_string_to_metric_families(page("/metrics", "application/openmetrics-text"))  # type: ignore[no-untyped-call]
+        assert len({family.name for family in read}) == len(served), "a strict reader takes all of it"
         assert "/debug/partitions" in json.loads(page("/debug"))
         assert json.loads(page("/debug/quotas")) == []
         assert "penstock_quota_manager_elected 1.0" in page("/metrics")
 
 
 def metric_names() -> Iterator[str]:
-    """The names of docs/operate/metrics.md, but for those of other processes."""
+    """The names of docs/operate/metrics.md, but for those of other processes, and of exporters, since nothing is exported."""
+    exporters = ExportMeters.definitions.values()
     for service, metrics in definitions().items():
         if service not in (STORE, "pipeline"):
-            yield from (exposed(metric) for metric in metrics)
+            yield from (exposed(metric) for metric in metrics if metric not in exporters)
     for name, (kind, _, _) in process_metrics().items():
         yield f"{name}_total" if kind == "counter" else name
 
@@ -97,6 +103,9 @@ def test_a_broker_config_is_in_force(short_dir: Path) -> None:
         topics = administrator(command.bootstrap_servers).list_topics(timeout=10).topics
         assert len(topics["lines"].partitions) == 3
         assert topic_config(command.bootstrap_servers, "lines", "retention.ms") == "3600000"
+
+
+LISTENER = ("--sasl-listener", "SASL_PLAINTEXT://127.0.0.1:9192")
 
 
 @pytest.mark.parametrize(
@@ -110,11 +119,17 @@ def test_a_broker_config_is_in_force(short_dir: Path) -> None:
         (["--host", ""], "--host is empty; expected the name or address of a host"),
         (["--data", " "], "--data is empty; expected a folder"),
         (["--data", "/proc/none"], "--data is '/proc/none', which cannot be used"),
-        (["--log-level", "loud"], "--log-level is 'loud'; expected debug, info, warning or error"),
+        (["--log-level", "loud"], "--log-level is 'loud'; expected trace, debug, info, warning or error"),
         (["--broker-config", "retention"], "--broker-config is 'retention'; expected NAME=VALUE"),
         (["--broker-config", "no.such=1"], "--broker-config no.such=1: Unknown broker config name: no.such"),
         (["--broker-config", "log.retention.hours=x"], "--broker-config log.retention.hours=x: Invalid value x"),
         (["--broker-config", "log.dirs=/x"], "--broker-config log.dirs=/x: log.dirs is decided by settings of processes"),
+        (["--sasl-listener", "127.0.0.1:9192"], "--sasl-listener: "),
+        (["--sasl-listener", "SASL_SSL://x"], "--sasl-listener: SASL_SSL is not served here: only SASL_PLAINTEXT"),
+        (["--sasl-enabled-mechanisms", "PLAIN"], "--sasl-enabled-mechanisms and --sasl-plain-without-tls need --sasl-listener"),
+        ([*LISTENER, "--sasl-enabled-mechanisms", "PLAIN"], "--sasl-plain-without-tls=true allows it"),
+        (["--add-scram", "alice:alice-secret"], "--add-scram: expected SCRAM-SHA-256=[name=USER,password=PASSWORD]"),
+        (["--add-scram-file", "/proc/none"], "--add-scram-file: /proc/none cannot be read"),
     ],
 )
 def test_a_mistake_is_said_in_one_sentence(arguments: list[str], sentence: str) -> None:

@@ -10,10 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from libs.cluster.measured_store import MeasuredStore
+from libs.rpc.server.denied_calls import DeniedCalls
 from libs.telemetry.definitions import CounterDefinition, Definition, GaugeDefinition, HistogramDefinition, MetricSet
-from libs.telemetry.metrics import Metrics
+from libs.telemetry.interruptions import Interruptions
+from libs.telemetry.metrics import Build, Metrics
 from libs.telemetry.process_memory import ProcessMemory
+from libs.telemetry.process_use import ProcessUse
+from libs.telemetry.tracing.exporting.export_meters import ExportMeters
+from libs.telemetry.tracing.span_meters import SpanMeters
 from services.gateway.protocol_docs.protocol_page import write_page
+from tests.monitoring.alerts import ALERTS, Alert, expression_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "operate" / "metrics.md"
@@ -33,58 +39,88 @@ curl 127.0.0.1:9144/metrics
 - A **gauge** is the value at the moment of the scrape.
 - A **histogram** has `_bucket`, `_sum` and `_count`. Its mean is `rate(NAME_sum[5m]) / rate(NAME_count[5m])`.
 
+A client that prefers OpenMetrics 1.0 gets that, as Prometheus does by its `Accept` header. Then buckets of
+`kafka_network_requestmetrics` have exemplars: the trace id of a request that took so long. Prometheus keeps them with
+`--enable-feature=exemplar-storage`. A scrape works for a millisecond in each turn of the event loop, so it takes longer in a busy
+process, and holds no request up. Scrapes at the same time take their turn.
+
 Labels have bounds. `PENSTOCK_TOPIC_SERIES_MAX`, `PENSTOCK_PARTITION_SERIES_MAX` and `PENSTOCK_LAG_SERIES_MAX` limit how many
 topics, partitions and partitions of groups have time series of their own. Other topics are counted together, as the topic
 `(other)`: the sum over `topic` is that of the node. `penstock_storage_topics_without_series`,
-`penstock_storage_partitions_without_series` and `penstock_groups_lag_series_left_out` tell how many have none. Clients and
-members are never labels.
+`penstock_storage_partitions_without_series` and `penstock_groups_lag_series_left_out` tell how many have none. 300 users and
+clients that a quota names have series, and `penstock_quota_manager_entities_without_series` tells how many more are in use.
+Other clients, and members, are never labels.
+
+## What Kafka's operators watch
+
+| in Kafka | here | kind | healthy |
+|---|---|---|---|
+"""
+
+KAFKA: Final = (
+    ("ReplicaManager UnderReplicatedPartitions", "kafka_server_replicamanager_underreplicatedpartitions"),
+    ("ReplicaManager UnderMinIsrPartitionCount", "kafka_server_replicamanager_underminisrpartitioncount"),
+    ("ReplicaManager IsrShrinksPerSec", "kafka_server_replicamanager_isrshrinks"),
+    ("ReplicaManager IsrExpandsPerSec", "kafka_server_replicamanager_isrexpands"),
+    ("KafkaController OfflinePartitionsCount", "kafka_controller_kafkacontroller_offlinepartitionscount"),
+    ("KafkaController ActiveControllerCount", "kafka_controller_kafkacontroller_activecontrollercount"),
+    ("ControllerStats UncleanLeaderElectionsPerSec", "kafka_controller_controllerstats_uncleanleaderelections"),
+    ("ControllerStats LeaderElectionRateAndTimeMs", "kafka_controller_controllerstats_leaderelectionrateandtime_seconds"),
+    ("RequestChannel RequestQueueSize", "kafka_network_requestchannel_requestqueuesize"),
+    ("RequestMetrics TotalTimeMs", "kafka_network_requestmetrics_totaltime_seconds"),
+    ("RequestMetrics RequestQueueTimeMs", "kafka_network_requestmetrics_requestqueuetime_seconds"),
+    ("RequestMetrics LocalTimeMs", "kafka_network_requestmetrics_localtime_seconds"),
+    ("RequestMetrics RemoteTimeMs", "kafka_network_requestmetrics_remotetime_seconds"),
+    ("RequestMetrics ThrottleTimeMs", "kafka_network_requestmetrics_throttletime_seconds"),
+    ("RequestMetrics ResponseQueueTimeMs", "kafka_network_requestmetrics_responsequeuetime_seconds"),
+    ("RequestMetrics ResponseSendTimeMs", "kafka_network_requestmetrics_responsesendtime_seconds"),
+    ("LogFlushStats LogFlushRateAndTimeMs", "kafka_log_logflushstats_logflushrateandtimes_seconds"),
+    ("LogCleaner LogCleanerIoRatio", "kafka_log_logcleaner_io_ratio"),
+)
+"""The names in Kafka, and those of definitions."""
+
+_ALERTS = """
+Times are histograms in seconds, not percentiles in milliseconds, and rates are counters: `rate()` of Prometheus makes the latter.
 
 ## What to watch
 
-Alerts on these few find most trouble:
+The alerts of `charts/penstock/rules/penstock.yaml`, which [dashboards.md](dashboards.md) brings to Prometheus. Each leads to what
+to do. `job` is the label under which one cluster is scraped.
 
-| alert when | for | service |
-|---|--:|---|
+| alert | severity | when | for |
+|---|---|---|--:|
 """
-
-ALERTS: Final = (
-    ("sum(kafka_controller_kafkacontroller_activecontrollercount) != 1", "30 s"),
-    ("max(kafka_controller_kafkacontroller_offlinepartitionscount) > 0", "30 s"),
-    ("sum(kafka_server_replicamanager_underminisrpartitioncount) > 0", "30 s"),
-    ("sum(kafka_server_replicamanager_underreplicatedpartitions) > 0", "10 min"),
-    ("kafka_log_logmanager_offlinelogdirectorycount > 0", "0 s"),
-    ("penstock_storage_log_directory_free_bytes / penstock_storage_log_directory_size_bytes < 0.1", "5 min"),
-    ("penstock_storage_stalled_directories > 0", "30 s"),
-    ("increase(kafka_controller_controllerstats_uncleanleaderelections_total[5m]) > 0", "0 s"),
-    ("max(penstock_unowned_shards) > 0", "1 min"),
-    ("sum(penstock_quota_manager_elected) != 1", "30 s"),
-    ("sum(kafka_server_replicamanager_partitionswithlatetransactionscount) > 0", "0 s"),
-)
-"""Prometheus expressions, and for how long each must hold."""
 
 STORE: Final = "metadata_store"
 """The title of what every process of a cluster measures of the store."""
+TRACES: Final = "traces"
+"""The title of what processes measure of the spans that they make and export."""
+RPC: Final = "rpc"
+"""The title of what processes count of each other's calls."""
+
 
 PROCESS: Final = {
-    "penstock_build_info": "1; one version in all processes, but during an upgrade",
+    definition.name: definition
+    for each in (Build, ProcessUse, ProcessMemory, Interruptions)
+    for definition in each.definitions.values()
+}
+"""What each process measures of itself."""
+FROM_LIBRARY: Final = {
     "python_gc_objects_collected": "any",
     "python_gc_objects_uncollectable": "0",
     "python_gc_collections": "any",
     "python_info": "1",
-    "process_virtual_memory_bytes": "any",
-    "process_resident_memory_bytes": "any: it counts pages of files, which the kernel may take back",
-    **{definition.name: definition.healthy for definition in ProcessMemory.definitions.values()},
-    "process_start_time_seconds": "does not change; a new value is a restart, and the old process's log tells why",
-    "process_cpu_seconds": "its rate stays below 1, which is one core; near 1, add a process of that kind",
-    "process_open_fds": "below 80 % of `process_max_fds`; above, raise `ulimit -n` or find what opens so many",
-    "process_max_fds": "at least 65,536 for storage nodes with many partitions",
 }
 """The healthy range of what prometheus_client itself measures of a process."""
 
 
 def definitions() -> dict[str, list[Definition]]:
     """By service: the metrics that its classes declare, in the order of the files."""
-    found: dict[str, list[Definition]] = {STORE: list(MeasuredStore.definitions.values())}
+    found: dict[str, list[Definition]] = {
+        STORE: list(MeasuredStore.definitions.values()),
+        RPC: list(DeniedCalls.definitions.values()),
+        TRACES: [definition for each in (SpanMeters, ExportMeters) for definition in each.definitions.values()],
+    }
     for path in sorted((ROOT / "services").rglob("*.py")):
         service = path.relative_to(ROOT / "services").parts[0]
         for each in metric_sets(path):
@@ -103,20 +139,27 @@ def metric_sets(path: Path) -> list[type[MetricSet]]:
 
 def page() -> str:
     services = definitions()
-    of_service = {definition.name: service for service, each in services.items() for definition in each}
+    by_name = {definition.name: definition for each in services.values() for definition in each}
     return "".join(
         [
             _TOP,
-            *(f"| `{alert}` | {wait} | {_title(_service_of(alert, of_service))} |\n" for alert, wait in ALERTS),
+            *(_kafka_row(name, by_name[here]) for name, here in KAFKA),
+            _ALERTS,
+            *(_alert_row(alert) for alert in ALERTS),
             *(line + "\n" for service, each in services.items() for line in _section(service, each)),
-            "\n## Every process\n\n| metric | kind | labels | meaning | healthy |\n|---|---|---|---|---|\n",
+            "\n## Every process\n\n| metric | kind | labels | meaning | healthy | otherwise |\n|---|---|---|---|---|---|\n",
             *(line + "\n" for line in _process_rows()),
         ]
     )
 
 
-def _service_of(alert: str, of_service: dict[str, str]) -> str:
-    return next(service for name, service in of_service.items() if name in alert)
+def _alert_row(alert: Alert) -> str:
+    link = f"[{alert.name}](alerts.md#{alert.name.lower()})"
+    return f"| {link} | {alert.severity} | `{expression_of(alert)}` | {alert.hold} |\n"
+
+
+def _kafka_row(name: str, definition: Definition) -> str:
+    return _cells(name, f"`{exposed(definition)}`", _KINDS[type(definition)], definition.healthy) + "\n"
 
 
 def exposed(definition: Definition) -> str:
@@ -128,17 +171,18 @@ def _section(service: str, found: Iterable[Definition]) -> Iterator[str]:
     yield f"\n## {_title(service)}\n"
     yield "| metric | kind | labels | meaning | healthy | otherwise |"
     yield "|---|---|---|---|---|---|"
-    for definition in sorted(found, key=exposed):
-        labels = ", ".join(f"`{label}`" for label in definition.labels)
-        columns = (
-            f"`{exposed(definition)}`",
-            _KINDS[type(definition)],
-            labels,
-            definition.help,
-            definition.healthy,
-            definition.otherwise,
-        )
-        yield f"| {' | '.join(columns)} |".replace("  |", " |")
+    yield from map(_row, sorted(found, key=exposed))
+
+
+def _row(definition: Definition) -> str:
+    labels = ", ".join(f"`{label}`" for label in definition.labels)
+    return _cells(
+        f"`{exposed(definition)}`", _KINDS[type(definition)], labels, definition.help, definition.healthy, definition.otherwise
+    )
+
+
+def _cells(*columns: str) -> str:
+    return f"| {' | '.join(columns)} |".replace("  |", " |")
 
 
 _KINDS: Final[dict[type[Definition], str]] = {
@@ -160,9 +204,11 @@ def process_metrics() -> dict[str, tuple[str, tuple[str, ...], str]]:
 
 def _process_rows() -> Iterator[str]:
     for name, (kind, labels, text) in sorted(process_metrics().items()):
-        shown = f"{name}_total" if kind == "counter" else name
-        columns = (f"`{shown}`", kind, ", ".join(f"`{label}`" for label in labels), text, PROCESS[name])
-        yield f"| {' | '.join(columns)} |".replace("  |", " |")
+        if name in PROCESS:
+            yield _row(PROCESS[name])
+        else:
+            shown = f"{name}_total" if kind == "counter" else name
+            yield _cells(f"`{shown}`", kind, ", ".join(f"`{label}`" for label in labels), text, FROM_LIBRARY[name], "")
 
 
 def _title(service: str) -> str:

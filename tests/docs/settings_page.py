@@ -36,12 +36,14 @@ at the start; Kafka's broker and topic configs, which `kafka-configs` changes wh
 
 ## Under `make up`
 
-`make up` sets those marked with * itself. Every other variable of its environment reaches each process that this very `make
-up` starts, and no process that runs already. `make up` remembers none of them but `PENSTOCK_LOG_DIRS`, `PENSTOCK_RACK`,
-`PENSTOCK_LISTEN_HOST` and `PENSTOCK_ADVERTISED_HOST`. A process that was started with these keeps them at each later `make up`,
-until it is given others, or the cluster is wiped (`.run/places.json`). `make wipe` removes the data in RUN. Log directories
-elsewhere keep their data, and it names them. They are that cluster's, and another one does not start with them: empty them, or
-choose others.
+`make up` sets those marked with * itself. Every other variable of its environment reaches each process that this very `make up`
+starts, and no process that runs already. `make up` remembers none of them but `PENSTOCK_LOG_DIRS`, `PENSTOCK_RACK`,
+`PENSTOCK_LISTEN_HOST`, `PENSTOCK_ADVERTISED_HOST`, and what protects gateways' listeners: `PENSTOCK_SASL_…`, `PENSTOCK_SSL_…`,
+the authorizer's settings, and the times of sessions, handshakes and authentication. A process that was started with these keeps
+them at each later `make up`, until it is given others, or the cluster is wiped (`.run/places.json`). Further gateways have the
+listeners of the first one, each a hundred ports further on, as its first listener. `make wipe` removes the data in RUN. Log
+directories elsewhere keep their data, and it names them. They are that cluster's, and another one does not start with them:
+empty them, or choose others.
 
 Give a setting that only one process can have, such as `PENSTOCK_LOG_DIRS` and `PENSTOCK_RPC_TCP`, to a `make up` that starts just
 that one. So racks, and a node with two log directories, are made one after the other:
@@ -85,7 +87,7 @@ PENSTOCK_LISTENER_NAME=EXTERNAL .venv/bin/python -m services.gateway
 - `PENSTOCK_LISTENER_NAME` is another name than `PLAINTEXT`. Metadata names only gateways of the listener that a client uses. With
   one name for both, other machines would be sent to 127.0.0.1.
 - Ctrl-C or SIGTERM ends this gateway. `make down` and `make status` do not know it.
-- There is no TLS, no authentication and no authorization yet: whoever reaches the port can read and write everything.
+- Without an authorizer, whoever reaches the port can read and write everything ([security](security.md)).
 """
 
 
@@ -158,7 +160,7 @@ def _default(field: "dataclasses.Field[Any]") -> str:
     match field.default:
         case dataclasses.MISSING:
             return "must be set"
-        case "" | ():
+        case "" | () | None:
             return "empty"
         case str(text):
             return f"`{text}`"

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from tests.docs import house_rules
-from tests.docs.house_rules import broken, circles, folders, imports, imports_of_tests, private_reaches
+from tests.docs.house_rules import broken, circles, folders, imports, imports_of_tests, private_reaches, shared_randomness
 from tests.docs.text_encodings import unnamed_encodings
 
 
@@ -56,6 +56,14 @@ def test_an_import_from_a_test_module_is_found_in_code_and_in_the_text_of_progra
         "tests:2: test_house_rules",
         "tests:3: tests.a.test_c",
     ]
+
+
+def test_the_generator_that_all_modules_share_is_told_from_one_of_their_own() -> None:
+    own = "import random\nfrom random import Random, SystemRandom\nrandom.Random(1).random()\nSystemRandom().choice(x)"
+    parameter = "from random import Random\ndef draw(random: Random): return random.random()"
+    shared = "import random\nfrom random import choice\nx = random.random()"
+    assert list(shared_randomness(trees(own=own, parameter=parameter))) == []
+    assert list(shared_randomness(trees(shared=shared))) == ["shared:2: random.choice", "shared:3: random.random"]
 
 
 TEXT_OF_A_LOCALE = """

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+import ssl
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.peers import Peers
 from libs.runtime.process import Environment, Identity
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.tracing.recorder import Tracing
+from libs.telemetry.tracing.sampling import TraceRules
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
 from services.gateway.shortcuts.fetch_shortcut import FetchShortcut
@@ -29,6 +32,7 @@ from services.gateway.shortcuts.relay_shortcut import RelayShortcut
 from tests.gateway.fake_node import FakeNode
 from tests.gateway.kafka_client import RawClient
 from tests.support.ports import Reservation, reserve_ports
+from tests.support.span_ring import SpanRing
 
 HOST_ID = "this-host"
 UNREACHABLE = "unix:/nowhere/to/be/found"
@@ -52,6 +56,8 @@ class Rig:
         self.peers: Peers | None = None
         self.descriptors_max = 20_000
         self.deaths: list[BaseException] = []
+        self.trace_rules = TraceRules()
+        self.spans = SpanRing()
         self._clients: list[RawClient] = []
 
     async def start(self, **changes: object) -> Gateway:
@@ -65,7 +71,10 @@ class Rig:
         await self.put(keys.partition(OFFSETS_ID, 0), _state(1, 1, 0))
         self.config = dataclasses.replace(self.config, **changes)  # type: ignore[arg-type]
         identity = Identity(GATEWAY, 1, 1, HOST_ID, "test")
-        world = Environment(identity, SystemClock(), self.gateways_store, SocketTransport(), Random(7), self.peers)
+        tracing = Tracing(self.trace_rules, self.spans)
+        world = Environment(
+            identity, SystemClock(), self.gateways_store, SocketTransport(), Random(7), self.peers, tracing=tracing
+        )
         self.gateway = Gateway(self.config, world, self.metrics, die=self.deaths.append, descriptors_max=self.descriptors_max)
         await self.gateway.start()
         return self.gateway
@@ -109,9 +118,9 @@ class Rig:
         state = dataclasses.replace(state, replicas=state.replicas + replicas, isr=state.isr + in_sync)
         await self.put(keys.partition(topic_id, index), state)
 
-    async def client(self, broker_id: int = 0, *, address: str = "") -> RawClient:
+    async def client(self, broker_id: int = 0, *, address: str = "", tls: ssl.SSLContext | None = None) -> RawClient:
         """A client that is connected to a broker id's port; 0: the bootstrap port."""
-        client = await RawClient.connect(self.port_base + broker_id, address=address)
+        client = await RawClient.connect(self.port_base + broker_id, address=address, tls=tls)
         self._clients.append(client)
         return client
 

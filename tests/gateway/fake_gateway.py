@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 from libs.clock import Clock, SystemClock
 from libs.cluster import keys
+from libs.cluster.acls import AclBinding
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import (
+    AclRecord,
     ClientQuotas,
     ConfigOverrides,
     ElectedController,
@@ -24,8 +26,9 @@ from libs.cluster.records import (
 )
 from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
+from libs.rpc.contracts.log_levels import LogLevels
 from services.gateway.core.coordinator_shards import GROUPS, TRANSACTIONS, CoordinatorShards
-from services.gateway.exchange.request_context import RequestContext
+from services.gateway.exchange.request_context import RequestContext, TracedCall
 
 T = TypeVar("T")
 
@@ -48,6 +51,7 @@ class Cluster:
     owners: dict[int, str] = field(default_factory=dict)  # by shard of coordinators' topics; "" where not said
     features: dict[str, int] = field(default_factory=dict)  # finalized levels that were changed
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    acls: tuple[AclBinding, ...] = ()
     controllers: tuple[int, ...] = ()
     elected: int = -1  # one of the controllers, or one that is no member any more
 
@@ -77,6 +81,7 @@ class Cluster:
         records |= {keys.feature(name): level for name, level in self.features.items()}
         for (kind, name), values in self.configs.items():
             records[keys.config(kind, name)] = ConfigOverrides(values)
+        records |= {keys.acl(binding): AclRecord() for binding in self.acls}
         records |= {keys.client_quotas(entity): ClientQuotas(values) for entity, values in self.quotas.items()}
         items = tuple(KeyValue(key, encode(record), revision, revision, 0) for key, record in sorted(records.items()))
         return ClusterImage.from_range(RangeResult(items, revision))
@@ -90,11 +95,13 @@ class FakeGateway:
         self.image = cluster.image()
         self.clock: Clock = SystemClock()
         self.gateway_id = 1
+        self.has_authorizer = False
         self.listings = asyncio.Semaphore()
         self.requests: list[tuple[Any, ...]] = []
         self.waited_for: list[int] = []
         self.on_controller: Callable[[str, Any], Any] = _unexpected
         self.on_storage: Callable[[int, Any], Any] = _unexpected
+        self.on_member: Callable[[str, int, Any], Any] = lambda role, node_id, body: LogLevels(())
         self.on_group_coordinator: Callable[[int, Any], Any] = _unexpected
         self.on_shard: Callable[[int, bytes], Any] = _unexpected
         self.on_wait: Callable[[int], None] = lambda revision: None
@@ -113,9 +120,17 @@ class FakeGateway:
     async def controller_revisions(self) -> Mapping[int, int]:
         return self.revisions
 
-    async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+    async def storage(
+        self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float, asked: TracedCall | None = None
+    ) -> T:
         self.requests.append((node_id, method, body, timeout_s))
         reply = self.on_storage(node_id, body)
+        assert isinstance(reply, reply_type)
+        return reply
+
+    async def member(self, role: str, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        self.requests.append((role, node_id, method, body, timeout_s))
+        reply = self.on_member(role, node_id, body)
         assert isinstance(reply, reply_type)
         return reply
 

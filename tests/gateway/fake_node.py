@@ -25,6 +25,7 @@ from libs.rpc.contracts.storage import (
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.rpc_server import Call, Hello, Peer, RpcServer
 from libs.rpc.transport.socket_transport import SocketTransport
+from libs.telemetry.tracing.rpc_context import Indexed, unpack_contexts
 from libs.wire.errors import ErrorCode
 
 
@@ -41,6 +42,8 @@ class FakeNode:
         self.holding = False
         self.held: list[Call] = []
         self.appends: list[Append] = []
+        self.append_traces: list[list[Indexed]] = []  # the contexts of each
+        self.fetch_waited_ms = 0  # in answers to fetches without records
         self.stored: list[tuple[int, bytes]] = []  # (partition, batch) in the order of arrival
         self.refuse_with = 0
         self.hint = (-1, -1)  # leader and its epoch, for refusals
@@ -104,6 +107,7 @@ class FakeNode:
     def _append(self, call: Call) -> None:
         request = unpack(Append, call.body)
         self.appends.append(request)
+        self.append_traces.append(unpack_contexts(call.trace))
         position = 0
         for part in request.partitions:
             batch = bytes(call.payload[position : position + part.length])
@@ -145,7 +149,7 @@ class FakeNode:
             self._fetch_on(call, request, size)
             return
         if self.fetch_result is not None:
-            call.reply(FetchReply(tuple(self.fetch_result for _ in request.partitions)))
+            call.reply(FetchReply(tuple(self.fetch_result for _ in request.partitions), self.fetch_waited_ms))
             return
         if request.inline or self.inline:
             data = self.file.read_bytes()

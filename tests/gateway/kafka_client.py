@@ -1,6 +1,7 @@
 """A minimal Kafka client, for requests that no real client would send."""
 
 import asyncio
+import ssl
 import struct
 from dataclasses import dataclass
 
@@ -187,13 +188,19 @@ class RawClient:
         self._writer = writer
 
     @classmethod
-    async def connect(cls, port: int, *, limit: int = 1 << 24, address: str = "") -> "RawClient":
+    async def connect(
+        cls, port: int, *, limit: int = 1 << 24, address: str = "", tls: ssl.SSLContext | None = None
+    ) -> "RawClient":
         """Connects from `address`, one of this host's. Empty: any."""
         local = (address, 0) if address else None
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=limit, local_addr=local))
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=limit, local_addr=local, ssl=tls))
 
     def send(self, data: bytes) -> None:
         self._writer.write(data)
+
+    def end(self) -> None:
+        """Sends nothing any more."""
+        self._writer.write_eof()
 
     async def drain(self) -> None:
         await self._writer.drain()
@@ -210,6 +217,12 @@ class RawClient:
         if api_key != API_VERSIONS and version >= FLEXIBLE_FROM.get(api_key, 1 << 15):
             reader.skip_tagged_fields()
         return correlation_id, reader
+
+    async def frame(self) -> bytes:
+        """The next frame, whatever it holds."""
+        async with asyncio.timeout(60):
+            (length,) = struct.unpack(">i", await self._reader.readexactly(4))
+            return await self._reader.readexactly(length)
 
     async def produce(self, version: int, body: bytes) -> list[Produced]:
         self.ask(PRODUCE, version, body)

@@ -5,11 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from libs.cluster.records import CONTROLLER, STORAGE
 from libs.rpc.contracts.controller import AlterConfigsReply, ConfigResult
+from libs.rpc.contracts.log_levels import ChangeLogLevels, DescribeLogLevels, LevelChange, LogLevels
+from libs.telemetry.level_switches import Switches
+from libs.telemetry.loggers import CONCERNS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import describe_configs as describe_wire
 from libs.wire.messages import incremental_alter_configs as wire
 from libs.wire.primitives import Writer
+from services.gateway.exchange.request_context import NodeUnavailable
 from services.gateway.handlers import describe_configs, incremental_alter_configs
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
@@ -27,13 +32,16 @@ def loggers() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.WARNING)
     yield
     root.setLevel(before)
-    for name in (LOGGER, OTHER):
+    for name in (LOGGER, OTHER, *CONCERNS):
         logging.getLogger(name).setLevel(logging.NOTSET)
+    Switches.look()
 
 
-async def describe(name: str, keys: list[str] | None, broker_id: int = 2) -> describe_wire.DescribeConfigsResult:
+async def describe(
+    name: str, keys: list[str] | None, broker_id: int = 2, *, gateway: FakeGateway | None = None
+) -> describe_wire.DescribeConfigsResult:
     request = describe_wire.DescribeConfigsRequest([describe_wire.DescribeConfigsResource(BROKER_LOGGER, name, keys)])
-    response = await describe_configs.handle(FakeGateway(Cluster()), context(4, broker_id), request)
+    response = await describe_configs.handle(gateway or FakeGateway(Cluster()), context(4, broker_id), request)
     describe_wire.write_response(Writer(), response, 4)
     (result,) = response.results
     return result
@@ -61,7 +69,7 @@ async def test_loggers_are_described_as_kafka_describes_its_own() -> None:
     assert (config.name, config.value, config.config_source, config.config_type) == (LOGGER, "WARN", 6, 0)
     assert (config.read_only, config.is_sensitive, config.synonyms, config.documentation) == (False, False, [], None)
     everything = {each.name for each in (await describe("2", None)).configs}
-    assert {"root", "services.gateway", "libs.rpc.server.rpc_server", LOGGER, OTHER} <= everything
+    assert {"root", "network", "replication", "kafka.request.logger", LOGGER, OTHER} <= everything
     assert (await describe("2", ["no.such.logger"])).configs == []
 
 
@@ -119,6 +127,7 @@ async def test_nothing_is_changed_by_validation() -> None:
         ),
         ((OTHER, 9, "INFO"), ErrorCode.INVALID_REQUEST, "unknown operation is not allowed for the BROKER_LOGGER resource"),
         ((LOGGER, SET, "INFO"), ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"),
+        (("no.such\nlogger", SET, "INFO"), ErrorCode.INVALID_CONFIG, "Logger no.such\nlogger does not exist!"),
     ],
 )
 async def test_one_wrong_change_refuses_those_beside_it(change: Change, error: ErrorCode, message: str) -> None:
@@ -142,3 +151,142 @@ async def test_the_controller_decides_on_what_is_beside_loggers() -> None:
     answers = await alter(of_topic, resource("2", (LOGGER, SET, "DEBUG")), gateway=gateway)
     assert answers == [(ErrorCode.NONE, None), (ErrorCode.POLICY_VIOLATION, "no")]
     assert level() == "DEBUG"
+
+
+async def test_kafkas_name_of_a_logger_means_ours() -> None:
+    assert await alter(resource("2", ("kafka.request.logger", SET, "DEBUG"))) == [(ErrorCode.NONE, None)]
+    described = {each.name: each.value for each in (await describe("2", None)).configs}
+    assert described["requests"] == described["kafka.request.logger"] == described["kafka.network.RequestChannel$"] == "DEBUG"
+    assert level("requests") == "DEBUG"
+    assert "kafka.request.logger" not in logging.root.manager.loggerDict
+    assert await alter(resource("2", ("requests", DELETE, None))) == [(ErrorCode.NONE, None)]
+    assert level("requests") == level("network")
+
+
+async def test_one_logger_by_two_names_is_named_twice() -> None:
+    change = resource("2", ("requests", SET, "DEBUG"), ("kafka.request.logger", SET, "INFO"))
+    assert await alter(change) == [(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")]
+    assert level("requests") == level("network")
+
+
+def changed(gateway: FakeGateway) -> dict[tuple[str, int], list[tuple[str, str | None]]]:
+    """What other processes were asked to change."""
+    return {
+        (role, node_id): [(change.logger, change.level) for change in body.changes]
+        for role, node_id, _, body, _ in gateway.requests
+        if isinstance(body, ChangeLogLevels)
+    }
+
+
+async def test_a_level_goes_to_the_storage_node_of_the_broker_and_to_those_who_do_what_the_logger_concerns() -> None:
+    gateway = FakeGateway(Cluster(controllers=(1, 2)))
+    changes = resource("2", ("replication", SET, "DEBUG"), ("state.change.logger", SET, "TRACE"), ("network", DELETE, None))
+    assert await alter(changes, gateway=gateway) == [(ErrorCode.NONE, None)]
+    elections = [("state.change.logger", "TRACE")]
+    assert changed(gateway) == {
+        (STORAGE, 2): [("replication", "DEBUG"), *elections, ("network", None)],
+        (CONTROLLER, 1): elections,
+        (CONTROLLER, 2): elections,
+    }
+    assert gateway.requests[0][3].asked_by == context(1).asker
+    assert gateway.requests[0][3].changes[0] == LevelChange("replication", "DEBUG")
+
+
+async def test_nothing_is_asked_of_others_by_validation_or_for_a_wrong_change() -> None:
+    gateway = FakeGateway(Cluster(controllers=(1,)))
+    await alter(resource("2", ("controller", SET, "DEBUG")), gateway=gateway, validate_only=True)
+    await alter(resource("2", ("controller", SET, "LOUD")), gateway=gateway)
+    assert gateway.requests == []
+
+
+async def test_a_process_that_does_not_answer_is_named_and_the_others_have_the_level() -> None:
+    gateway = FakeGateway(Cluster(controllers=(1, 2)))
+
+    def answer(role: str, node_id: int, body: object) -> LogLevels:
+        if (role, node_id) == (CONTROLLER, 1):
+            raise NodeUnavailable(1, "it hangs")
+        return LogLevels(())
+
+    gateway.on_member = answer
+    ((error, message),) = await alter(resource("2", ("controller", SET, "DEBUG")), gateway=gateway)
+    assert error == ErrorCode.REQUEST_TIMED_OUT
+    assert message is not None
+    assert message.endswith("which did not answer: controller-1 (node 1: it hangs)")
+    assert {(STORAGE, 2), (CONTROLLER, 2)} <= set(changed(gateway))
+    assert level("controller") == "DEBUG"
+
+
+async def test_the_level_that_lets_the_most_through_is_described() -> None:
+    gateway = FakeGateway(Cluster(controllers=(1, 2)))
+    levels = {
+        (STORAGE, 2): (("replication", "DEBUG"), ("network", "FATAL"), ("odd", "LOUD")),
+        (CONTROLLER, 1): (("controller", "TRACE"), ("replication", "TRACE")),
+    }
+
+    def answer(role: str, node_id: int, body: object) -> LogLevels:
+        if (role, node_id) not in levels:
+            raise NodeUnavailable(node_id)
+        return LogLevels(levels[role, node_id])
+
+    gateway.on_member = answer
+    described = {each.name: each.value for each in (await describe("2", None, gateway=gateway)).configs}
+    assert (described["replication"], described["controller"]) == ("DEBUG", "TRACE"), "a controller has no `replication`"
+    assert described["network"] == described["root"]
+    assert "odd" not in described
+
+
+def processes_asked(gateway: FakeGateway, kind: type[object]) -> list[tuple[str, int]]:
+    return sorted((role, node_id) for role, node_id, _, body, _ in gateway.requests if isinstance(body, kind))
+
+
+EACH_ONCE = [(CONTROLLER, 1), (CONTROLLER, 2), (STORAGE, 1), (STORAGE, 2), (STORAGE, 3)]
+
+
+async def test_each_process_is_asked_once_for_the_levels_of_all_brokers() -> None:
+    gateway = FakeGateway(Cluster(controllers=(1, 2)))
+    by_node = {1: "DEBUG", 2: "TRACE", 3: "FATAL"}
+    gateway.on_member = lambda role, node_id, body: LogLevels(
+        (("replication", by_node[node_id]),) if role == STORAGE else (("controller", "TRACE"),)
+    )
+    names = ["1", "2", "3", "7", ""]
+    resources = [describe_wire.DescribeConfigsResource(BROKER_LOGGER, name, ["replication", "controller"]) for name in names]
+    response = await describe_configs.handle(gateway, context(4, -1), describe_wire.DescribeConfigsRequest(resources))
+    assert processes_asked(gateway, DescribeLogLevels) == EACH_ONCE
+    own = logging.getLevelName(logging.getLogger("replication").getEffectiveLevel())[:4]
+    assert [{each.name: each.value for each in result.configs} for result in response.results] == [
+        {"controller": "TRACE", "replication": "DEBUG"},
+        {"controller": "TRACE", "replication": "TRACE"},
+        {"controller": "TRACE", "replication": own},
+        {},
+        {},
+    ]
+
+
+async def test_each_process_is_asked_once_to_change_the_levels_of_all_brokers() -> None:
+    gateway = FakeGateway(Cluster(controllers=(1, 2)))
+
+    def answer(role: str, node_id: int, body: object) -> LogLevels:
+        if (role, node_id) in ((STORAGE, 3), (CONTROLLER, 2)):
+            raise NodeUnavailable(node_id, "it hangs")
+        return LogLevels(())
+
+    gateway.on_member = answer
+    answers = await alter(
+        resource("1", ("controller", SET, "DEBUG"), ("replication", SET, "DEBUG")),
+        resource("2", ("replication", SET, "INFO")),
+        resource("3", ("replication", SET, "TRACE")),
+        resource("7", ("replication", SET, "TRACE")),
+        gateway=gateway,
+        broker_id=-1,
+    )
+    assert processes_asked(gateway, ChangeLogLevels) == EACH_ONCE
+    assert [error for error, _ in answers] == [
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NONE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert [str(message).count("controller-2") for _, message in answers] == [1, 0, 0, 0]
+    assert [str(message).count("storage-3") for _, message in answers] == [0, 0, 1, 0]
+    assert changed(gateway)[STORAGE, 1] == [("controller", "DEBUG"), ("replication", "DEBUG")]
+    assert changed(gateway)[CONTROLLER, 1] == [("controller", "DEBUG")]

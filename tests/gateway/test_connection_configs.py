@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -60,6 +61,11 @@ def test_a_port_has_the_broker_s_value_then_the_default_then_that_of_its_start()
     assert both.ports == {1: ConfiguredLimits(30, 20), 2: ConfiguredLimits(30)}
 
 
+@pytest.mark.parametrize(("idle_ms", "idle_s"), [("1500", 1.5), ("0", 0.0), ("-1", inf), ("600000", 600.0)])
+def test_the_idle_time_of_a_broker_s_start_holds_for_its_port(idle_ms: str, idle_s: float) -> None:
+    assert followed(image(start={"connections.max.idle.ms": idle_ms})).ports == {1: ConfiguredLimits(idle_s_max=idle_s)}
+
+
 def test_a_listeners_limit_holds_beside_the_one_without_its_name() -> None:
     own = "listener.name.plaintext."
     assert followed(image(default={own + MAX: "7", MAX: "9"})).gateway.connections_max == 7
@@ -73,6 +79,9 @@ def test_a_listeners_limit_holds_beside_the_one_without_its_name() -> None:
 def test_a_gateway_takes_a_tools_connections_whatever_its_limit_is() -> None:
     assert followed(image(default={MAX: "1"})).gateway.connections_max == 2
     assert followed(image(one={MAX: "1"})).ports[1].connections_max == 1
+    shut = followed(image(default={PER_IP: "1", OVERRIDES: "10.0.0.1:1,10.0.0.2:0,10.0.0.3:9"})).gateway
+    assert (shut.per_ip_max, shut.of_addresses) == (2, {"10.0.0.1": 2, "10.0.0.2": 0, "10.0.0.3": 9})
+    assert followed(image(default={PER_IP: "0", OVERRIDES: "10.0.0.3:9"})).gateway.per_ip_max == 0
 
 
 def test_what_a_later_version_wrote_is_passed_over() -> None:

@@ -3,16 +3,20 @@
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
 from libs.cluster import keys
 from libs.cluster.client_quotas import IP_KEY
+from libs.cluster.health import REFUSED_CLIENTS
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GATEWAY, ClientQuotas, ConfigOverrides, Member, NodeRecord, QuotaEntity
 from libs.cluster.store import Delete, Outcome
+from libs.rpc.contracts.controller import Finding
 from libs.rpc.transport.transport import Receiver, Stream
+from libs.runtime.controllers import Controllers
 from services.gateway.core.addresses import BOOTSTRAP
 from services.gateway.core.connection_configs import ConnectionConfigs
 from services.gateway.core.connection_limits import (
@@ -25,7 +29,8 @@ from services.gateway.core.connection_limits import (
     address_of,
 )
 from services.gateway.core.descriptor_shares import DESCRIPTORS_PER_FILE, DescriptorShares, share_descriptors
-from services.gateway.net.connections import Connections
+from services.gateway.net.client_listener import ClientListener
+from services.gateway.net.connections import FULL_S, Connections
 from services.gateway.service import Gateway
 from tests.gateway.conftest import TOPIC, Rig
 from tests.gateway.kafka_client import API_VERSIONS, FETCH, RawClient, fetch_body, frame
@@ -64,16 +69,31 @@ async def test_a_connection_beyond_the_limit_is_closed_and_the_others_are_served
 
 
 async def test_one_address_has_a_limit_of_its_own(rig: Rig) -> None:
-    gateway = await rig.start(connections_per_ip_max=1)
-    first = await rig.client(1)
+    gateway = await rig.start(connections_per_ip_max=2)
+    first, second = await rig.client(1), await rig.client()
     assert await serves(first)
     assert await all_end([await rig.client(1)])
     elsewhere = await rig.client(1, address="127.0.0.2")
     assert await serves(elsewhere)
     assert gateway.meters.refused == {MAX_CONNECTIONS_PER_IP: 1}
-    await first.close()
-    await until(lambda: gateway.meters.connections == 1)
+    await second.close()
+    await until(lambda: gateway.meters.connections == 2)
     assert await serves(await rig.client(1))
+
+
+async def test_controllers_hear_that_clients_are_refused(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[Callable[[], Sequence[Finding]]] = []
+    monkeypatch.setattr(Controllers, "report_findings", lambda _, findings: reported.append(findings))
+    gateway = await rig.start(connections_max=2)
+    (findings,) = reported
+    inside = [await rig.client(1), await rig.client()]
+    assert await serves(inside[0])
+    assert findings() == ()
+    assert await all_end([await rig.client(1)])
+    (found,) = findings()
+    assert (found.kind, found.name) == (REFUSED_CLIENTS, "1")
+    assert 0 <= time.time() * 1000 - found.since_ms < FULL_S * 1000
+    assert gateway.connections.full.since(gateway.data_path.now() + FULL_S + 1.0) is None
 
 
 async def test_clients_leave_descriptors_for_everything_else(rig: Rig) -> None:
@@ -179,13 +199,14 @@ async def test_a_brokers_own_limit_is_that_of_its_port(rig: Rig, caplog: pytest.
 
 
 async def test_addresses_have_limits_of_their_own_while_the_gateway_runs(rig: Rig) -> None:
-    gateway = await rig.start(connections_per_ip_max=1, connections_per_ip_overrides=("127.0.0.2:2",))
-    assert await serves(await rig.client(1))
-    assert await all_end([await rig.client(1)])
+    gateway = await rig.start(connections_per_ip_max=2, connections_per_ip_overrides=("127.0.0.2:3",))
     for _ in range(2):
+        assert await serves(await rig.client(1))
+    assert await all_end([await rig.client(1)])
+    for _ in range(3):
         assert await serves(await rig.client(1, address="127.0.0.2"))
     assert await all_end([await rig.client(1, address="127.0.0.2")])
-    await configure(rig, "", {"max.connections.per.ip": "2", "max.connections.per.ip.overrides": "127.0.0.2:3"})
+    await configure(rig, "", {"max.connections.per.ip": "3", "max.connections.per.ip.overrides": "127.0.0.2:4"})
     assert await serves(await rig.client(1))
     assert await serves(await rig.client(1, address="127.0.0.2"))
     assert gateway.meters.refused == {MAX_CONNECTIONS_PER_IP: 2}
@@ -279,9 +300,9 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[Stream]:
     accepted: list[Stream] = []
     accept = Connections.accept
 
-    def noted(connections: Connections, stream: Stream, broker_id: int) -> Receiver:
+    def noted(connections: Connections, stream: Stream, broker_id: int, listener: ClientListener) -> Receiver:
         accepted.append(stream)
-        return accept(connections, stream, broker_id)
+        return accept(connections, stream, broker_id, listener)
 
     monkeypatch.setattr(Connections, "accept", noted)
     monkeypatch.setattr("libs.rpc.transport.socket_stream.CLOSE_TIMEOUT_S", 600.0)
@@ -425,9 +446,9 @@ def test_a_brokers_limit_is_that_of_its_port_beside_the_gateways() -> None:
 
 
 def test_an_address_may_have_a_limit_of_its_own() -> None:
-    limits = limits_of(default={"max.connections.per.ip": "1", "max.connections.per.ip.overrides": "10.0.0.7:2,::1:0"})
-    assert came(limits, "tcp:10.0.0.7", times=3) == ["", "", MAX_CONNECTIONS_PER_IP]
-    assert came(limits, "tcp:10.0.0.8", times=2) == ["", MAX_CONNECTIONS_PER_IP]
+    limits = limits_of(default={"max.connections.per.ip": "2", "max.connections.per.ip.overrides": "10.0.0.7:3,::1:0"})
+    assert came(limits, "tcp:10.0.0.7", times=4) == ["", "", "", MAX_CONNECTIONS_PER_IP]
+    assert came(limits, "tcp:10.0.0.8", times=3) == ["", "", MAX_CONNECTIONS_PER_IP]
     assert came(limits, "tcp:[::1]") == [MAX_CONNECTIONS_PER_IP]
 
 

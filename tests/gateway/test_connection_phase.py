@@ -58,8 +58,11 @@ class Stage:
         return f"{self.state.phase.value}: {', '.join(may) or 'nothing'}{held_by}"
 
     def _new(self, command: Command) -> Effects:
-        self.state = ConnectionPhase()
+        self.state = ConnectionPhase(authenticates=bool(command.arguments))
         return ()
+
+    def _authenticate(self, command: Command) -> Effects:
+        return self.state.turn(Fact.AUTHENTICATED)
 
     def _hold(self, command: Command) -> Effects:
         return self.state.hold(HOLDS[command.arguments["by"]])
@@ -94,9 +97,9 @@ def test_story(path: Path) -> None:
 
 
 def ways() -> dict[Phase, list[Fact]]:
-    """The facts that bring a new connection into each phase, by the shortest way through the table."""
-    found: dict[Phase, list[Fact]] = {Phase.SERVING: []}
-    reached = [Phase.SERVING]
+    """The facts that bring a new connection, whose client must authenticate, into each phase: the shortest way there."""
+    found: dict[Phase, list[Fact]] = {Phase.AUTHENTICATING: []}
+    reached = [Phase.AUTHENTICATING]
     for phase in reached:
         for fact, (after, _) in TRANSITIONS[phase].items():
             if after not in found:
@@ -116,7 +119,9 @@ def can_occur(phase: Phase, fact: Fact) -> bool:
         return True
     match fact:
         case Fact.HELD:
-            return phase not in (Phase.PAUSED, Phase.BEHIND)
+            return phase not in (Phase.PAUSED, Phase.BEHIND, Phase.AUTHENTICATING_PAUSED)
+        case Fact.AUTHENTICATED:
+            return phase in (Phase.AUTHENTICATING, Phase.AUTHENTICATING_PAUSED)
         case Fact.FREED:
             return not PERMITS[phase].reads
         case Fact.MORE_CAME | Fact.NOTHING_CAME:
@@ -130,7 +135,7 @@ def can_occur(phase: Phase, fact: Fact) -> bool:
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("fact", Fact, ids=lambda fact: fact.value)
 def test_each_cell(phase: Phase, fact: Fact) -> None:
-    state = ConnectionPhase()
+    state = ConnectionPhase(authenticates=True)
     for earlier in ways()[phase]:
         tell(state, earlier)
     assert state.phase is phase

@@ -2,9 +2,12 @@
 
 import asyncio
 import struct
+from dataclasses import replace
 
 import pytest
 
+from libs.cluster import keys
+from libs.cluster.records import STORAGE
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
 from tests.gateway.conftest import Rig
@@ -158,6 +161,20 @@ async def test_an_idle_connection_closes_and_one_that_waits_for_an_answer_does_n
     await asyncio.sleep(0.3)
     rig.nodes[1].release(0)
     assert read_produced((await waiting.answer(PRODUCE, 9))[1], 9)[0][0].error == 0
+
+
+@pytest.mark.parametrize(("own_s", "idle_ms", "closes"), [(600.0, "50", True), (0.1, "600000", False), (0.1, "-1", False)])
+async def test_a_broker_s_idle_time_holds_for_its_port_in_the_place_of_the_gateway_s(
+    rig: Rig, own_s: float, idle_ms: str, closes: bool
+) -> None:
+    gateway = await rig.start(idle_s_max=own_s)
+    member = gateway.image.members(STORAGE)[1]
+    await rig.put(keys.member(STORAGE, 1), replace(member, configs={"connections.max.idle.ms": idle_ms}))
+    assert await gateway.wait_for_revision(rig.store.keyspace.revision, 10)
+    idle, by_bootstrap = await rig.client(1), await rig.client()
+    assert await (idle if closes else by_bootstrap).ended()
+    assert rig.closed("idle") == 1
+    assert await serves(by_bootstrap if closes else idle)
 
 
 async def test_row_51_a_client_id_of_any_kind_is_served_and_escaped_in_logs(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

@@ -339,18 +339,6 @@ async def test_files_that_slow_clients_hold_open_are_bounded_and_the_next_client
     assert (fetched.records == content, files.opened_now) == (True, 1)
 
 
-async def test_the_stages_of_a_request_are_counted_by_api(rig: Rig) -> None:
-    await rig.start()
-    with_file(rig, 100)
-    client = await rig.client(1)
-    await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])]))
-    await client.fetch(12, fetch_body(12, [("nowhere", [(0, 0)])]))  # no node gets this one
-    metrics = rig.metrics.render().decode()
-    for stage in ("sent", "answered"):
-        assert f'penstock_gateway_request_stage_seconds_count{{api="fetch",stage="{stage}"}} 1.0' in metrics
-    assert 'penstock_gateway_request_duration_seconds_count{api="fetch"} 2.0' in metrics
-
-
 async def test_a_fetch_that_is_parked_at_a_replaced_leader_hears_at_once_of_the_new_one(rig: Rig) -> None:
     """The replaced leader may be stopped or cut off, and never answer."""
     await rig.start()

@@ -12,7 +12,7 @@ from libs.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from services.gateway.exchange.request_context import NodeUnavailable
+from services.gateway.exchange.request_context import NodeUnavailable, TracedCall
 from services.gateway.handlers import offset_for_leader_epoch
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
@@ -88,7 +88,9 @@ class OneIsSilent(FakeGateway):
         self.image_changed = asyncio.Event()
         self.cancelled = False
 
-    async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+    async def storage(
+        self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float, asked: TracedCall | None = None
+    ) -> T:
         if node_id == 1:
             self.requests.append((node_id, method, body, timeout_s))
             try:

@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from libs.cluster.client_quotas import PRODUCE
+from libs.cluster.records import GATEWAY
 from libs.rpc.contracts.quotas import Ask, Grant, Granted
 from libs.wire.errors import ErrorCode
+from services.gateway.peers import quota_manager
 from services.gateway.requests.client_quotas import MUTED_S_MAX
 from services.gateway.service import Gateway
 from tests.gateway.conftest import Rig
@@ -123,14 +125,23 @@ async def test_without_a_manager_a_client_is_muted_and_gets_the_part_of_this_gat
     assert gateway.debug()["quotas"] == {"entities": 1, "gateways": 1, "alone": True}
 
 
-async def test_the_number_of_gateways_is_that_of_the_image(rig: Rig) -> None:
+@pytest.mark.parametrize("vanished_s", [pytest.param(0.01, id="after a while"), pytest.param(60.0, id="not at once")])
+async def test_a_gateway_that_vanishes_from_the_image_is_no_longer_counted(
+    rig: Rig, vanished_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quota_manager, "VANISHED_S", vanished_s)
     gateway = await rig.start()
+    slices = gateway.connections.quotas.slices
     peer = FakePeerGateway(rig)
     await peer.start()
     await peer.join()
-    await until(lambda: gateway.connections.quotas.slices.gateways == 2)
+    await until(lambda: slices.gateways == 2)
     await peer.leave()
-    await until(lambda: gateway.connections.quotas.slices.gateways == 1)
+    if vanished_s < 1.0:
+        await until(lambda: slices.gateways == 1)
+    else:
+        await until(lambda: len(gateway.image.members(GATEWAY)) == 1)
+        assert slices.gateways == 2
     await peer.end()
 
 

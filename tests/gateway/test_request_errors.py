@@ -18,12 +18,12 @@ BATCH = bytes(build_batch([Record(None, b"x")]))
 
 
 def errors(rig: Rig, api: str) -> dict[str, float]:
-    """The counts of an API by error."""
+    """The counts of an API by error, but for what has not been."""
     return {
         sample.labels["error"]: sample.value
         for family in text_string_to_metric_families(rig.metrics.render().decode())
         for sample in family.samples
-        if sample.name == "penstock_gateway_request_errors_total" and sample.labels["api"] == api
+        if sample.name == "penstock_gateway_request_errors_total" and sample.labels["api"] == api and sample.value
     }
 
 

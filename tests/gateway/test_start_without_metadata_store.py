@@ -66,7 +66,7 @@ async def test_it_serves_before_it_is_registered_and_registers_when_the_store_is
 async def test_it_names_itself_where_whoever_lent_the_image_knows_of_no_gateway(cut_off: Rig) -> None:
     gateway = await cut_off.start()
     assert gateway.broker_endpoint(2, CONTEXT) == ("127.0.0.1", cut_off.port_base + 2)
-    other = Member(GATEWAY, 2, 7, "other", listeners=(gateway.listener,))
+    other = Member(GATEWAY, 2, 7, "other", listeners=gateway.listeners.own)
     await cut_off.put(keys.member(GATEWAY, 2), other)
     cut_off.gateways_store.unavailable = False
     await until(lambda: len(gateway.image.members(GATEWAY)) == 2)

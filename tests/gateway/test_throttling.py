@@ -5,24 +5,25 @@ Quotas here are so small that any debt lasts for longer than a test: a connectio
 
 import asyncio
 import dataclasses
-import shutil
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.client_quotas import FETCH as CONSUMING
+from libs.cluster.client_quotas import PRODUCE as PRODUCING
 from libs.cluster.client_quotas import REQUEST
 from libs.cluster.records import ClientQuotas, QuotaEntity
 from libs.rpc.contracts.quotas import Entity
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages import create_topics
 from libs.wire.primitives import Reader
+from services.gateway.core.quota_slice import QuotaSlice
 from services.gateway.exchange.quota_use import Throttle
 from services.gateway.handlers import SERVED
 from services.gateway.requests import client_quotas
 from services.gateway.requests.client_quotas import MUTED_S_MAX
+from services.gateway.service import Gateway
 from services.gateway.shortcuts.fetch_shortcut import FetchShortcut
 from services.gateway.shortcuts.list_offsets_shortcut import ListOffsetsShortcut
 from services.gateway.shortcuts.produce_shortcut import ProduceShortcut
@@ -30,13 +31,14 @@ from services.gateway.shortcuts.relay_shortcut import RelayShortcut
 from tests.gateway.conftest import TOPIC, Rig
 from tests.gateway.fake_groups import request_body, send
 from tests.gateway.fetch_requests import VERSIONS, name_of, with_file
-from tests.gateway.kafka_client import FETCH, PRODUCE, fetch_body, frame, produce_body
+from tests.gateway.kafka_client import FETCH, PRODUCE, RawClient, fetch_body, frame, produce_body
 from tests.gateway.limited_clients import (
     CONSUMED,
     LIMITED,
     LONGEST_MS,
     OTHER,
     PRODUCED,
+    TINY,
     WORKED,
     connections,
     fetched,
@@ -47,9 +49,20 @@ from tests.gateway.limited_clients import (
 )
 from tests.gateway.produce_requests import BATCH as SENT
 from tests.gateway.produce_requests import PRODUCE_ONE
-from tests.gateway.whole_rig import NAMED_IN_A_LIST, RELAYED, Asked, Cluster, fetch, listed, produce, versions
+from tests.gateway.whole_rig import NAMED_IN_A_LIST, RELAYED, Asked, Cluster, fetch, listed, produce, started_cluster, versions
 from tests.support.polling import until
-from tests.support.ports import reserve_ports
+
+RATE = 1_000_000
+"""A limit far above what these clients send."""
+
+
+async def granted(gateway: Gateway, client: RawClient) -> QuotaSlice:
+    """The slice of the limited client, which has a second of `RATE`, after a Produce."""
+    await produced(client)
+    now = gateway.data_path.now()
+    found = gateway.connections.quotas.slices.spend((PRODUCING, "", LIMITED.decode()), RATE, 0.0, now)
+    found.granted(RATE, 0.0, now)
+    return found
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
@@ -139,6 +152,69 @@ async def test_a_mute_lasts_until_the_debt_is_paid(rig: Rig, monkeypatch: pytest
     await until(lambda: len(ends) >= 3)
     assert all(ends), "it goes on being muted"
     assert connection.broken_invariant() == ""
+
+
+async def test_who_owes_by_two_quotas_waits_for_both(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_quotas, "MUTED_S_MAX", 0.01)
+    gateway = await rig.start()
+    with_file(rig, 10_000)
+    quotas = ClientQuotas({PRODUCED: TINY, CONSUMED: 50_000.0})
+    await rig.put(keys.client_quotas(QuotaEntity(client_id=LIMITED.decode())), quotas)
+    assert await gateway.wait_for_revision(rig.store.keyspace.revision, 10)
+    client = await rig.client(1)
+    fetch_one = fetch_body(12, [(TOPIC, [(0, 0)])])
+    client.send(frame(PRODUCE, 9, 1, PRODUCE_ONE, LIMITED) + frame(FETCH, 12, 2, fetch_one, LIMITED))
+    await client.answer(PRODUCE, 9)
+    await client.answer(FETCH, 12)
+    (connection,) = connections(gateway)
+    assert [shown["quota"] for shown in connection.debug()["muted_for"]] == [PRODUCED, CONSUMED]  # type: ignore[attr-defined]
+    paid: list[Entity] = []
+    longer = gateway.connections.quotas.longer
+
+    def noted(entity: Entity) -> Throttle | None:
+        found = longer(entity)
+        if found is None:
+            paid.append(entity)
+        return found
+
+    monkeypatch.setattr(gateway.connections.quotas, "longer", noted)
+    await until(lambda: len(paid) >= 3)
+    assert ({kind for kind, _, _ in paid}, muted(gateway)) == ({CONSUMING}, [True])
+
+
+async def test_a_debt_of_another_connection_mutes_who_has_paid(rig: Rig) -> None:
+    """A request that its slice has paid for, and whose entity owes something when it is answered."""
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED, RATE)
+    client, slice_ = await rig.client(1), await granted(gateway, await rig.client(1))
+    rig.nodes[1].holding = True
+    client.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
+    await until(lambda: rig.nodes[1].held)
+    slice_.granted(RATE, 0.0, gateway.data_path.now())
+    client.ask(PRODUCE, 9, PRODUCE_ONE, client_id=LIMITED)
+    await until(lambda: len(rig.nodes[1].held) == 2)
+    slice_.spend(100 * RATE, gateway.data_path.now())
+    assert muted(gateway) == [False, False]
+    rig.nodes[1].release(1)
+    rig.nodes[1].release(0)
+    await client.answer(PRODUCE, 9)
+    assert sorted(muted(gateway)) == [False, True]
+
+
+async def test_who_is_far_below_its_quota_costs_one_look(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slice that its connection keeps pays for it: nothing else is counted, and no wait computed."""
+    gateway = await rig.start()
+    await limit(rig, gateway, PRODUCED, RATE)
+    quotas, client = gateway.connections.quotas, await rig.client(1)
+    slice_ = await granted(gateway, client)
+    before = slice_.tokens
+    with monkeypatch.context() as patched:
+        for name in ("begin", "throttle"):
+            patched.delattr(type(quotas), name)
+        assert await produced(client) == 0
+    assert before - slice_.tokens == len(frame(PRODUCE, 9, 1, PRODUCE_ONE, LIMITED)) - 4
+    await limit(rig, gateway, PRODUCED)
+    assert await produced(client) == LONGEST_MS, "a lowered limit counts for the next request"
 
 
 async def test_the_first_produce_of_a_connection_waits_for_a_debt_that_outlived_another_one(rig: Rig) -> None:
@@ -359,15 +435,8 @@ async def test_throttled_requests_and_times_are_metrics(rig: Rig) -> None:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    directory, ports = Path(tempfile.mkdtemp(prefix="pst")), reserve_ports(10)
-    made = Cluster(ports, directory)
-    try:
-        await made.start(shortcuts=True)
+    async with started_cluster() as made:
         yield made
-    finally:
-        await made.stop()
-        ports.release()
-        shutil.rmtree(directory)
 
 
 async def is_muted_after(cluster: Cluster, quota: str, learning: list[Asked], asked: Asked) -> bool:
@@ -444,7 +513,7 @@ async def test_each_step_of_a_handler_is_counted(rig: Rig, monkeypatch: pytest.M
     counted: list[float] = []
     spend = gateway.connections.quotas.slices.spend
 
-    def noted(entity: Entity, rate: float, tokens: float, now: float) -> float:
+    def noted(entity: Entity, rate: float, tokens: float, now: float) -> QuotaSlice:
         counted.append(tokens)
         return spend(entity, rate, tokens, now)
 

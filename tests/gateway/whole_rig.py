@@ -1,11 +1,15 @@
 """A rig whose cluster has coordinators of groups and of transactions, and requests that have shortcuts."""
 
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from libs.cluster import keys
 from libs.cluster.records import TRANSACTION_COORDINATOR, InSync, Member, PartitionState, Replica, Topic
 from libs.cluster.shard_owners import Owner
+from libs.telemetry.tracing.sampling import TraceRules
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
@@ -33,7 +37,7 @@ from tests.gateway.kafka_client import Topic as TopicKey
 from tests.gateway.kafka_client import fetch_body, produce_body
 from tests.gateway.produce_requests import BATCH as SENT
 from tests.support.polling import until
-from tests.support.ports import Reservation
+from tests.support.ports import Reservation, reserve_ports
 
 TRANSACTIONS_ID = bytes(range(32, 48))
 GROUP, TRANSACTION = "some group", "some transaction"
@@ -50,8 +54,8 @@ class Cluster:
         self.groups = Groups(self.rig)
         self.transactions = FakeCoordinator(1, directory, TRANSACTIONS)
 
-    async def start(self, *, shortcuts: bool) -> None:
-        await self.groups.start(shortcuts=shortcuts)
+    async def start(self, *, shortcuts: bool, **changes: object) -> None:
+        await self.groups.start(shortcuts=shortcuts, **changes)
         await self.transactions.start()
         member = Member(TRANSACTION_COORDINATOR, 1, 1, HOST_ID, unix_address=self.transactions.address)
         rig, gateway = self.rig, self.rig.gateway
@@ -79,6 +83,21 @@ class Cluster:
         self.transactions.error = error
         for coordinator in self.groups.coordinators.values():
             coordinator.error = error
+
+
+@asynccontextmanager
+async def started_cluster(trace_rules: TraceRules | None = None, **changes: object) -> AsyncIterator[Cluster]:
+    """One with shortcuts."""
+    directory, ports = Path(tempfile.mkdtemp(prefix="pst")), reserve_ports(10)
+    made = Cluster(ports, directory)
+    made.rig.trace_rules = trace_rules or made.rig.trace_rules
+    try:
+        await made.start(shortcuts=True, **changes)
+        yield made
+    finally:
+        await made.stop()
+        ports.release()
+        shutil.rmtree(directory)
 
 
 def versions(key: ApiKey) -> range:

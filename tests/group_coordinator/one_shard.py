@@ -1,5 +1,6 @@
 """A group coordinator of one shard on a log in memory; its stage says which groups it has."""
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -16,6 +17,8 @@ class OneShard(one_shard.OneShard):
     """Whether each step counts all groups, and compares."""
 
     def __init__(self) -> None:
+        self.describes: Callable[[str], bool] | None = None
+        """Which topics each client may describe from now on. None: there is no authorizer."""
         self._ids = count()
         super().__init__()
 
@@ -31,4 +34,5 @@ class OneShard(one_shard.OneShard):
         ]
 
     def submit(self, pending: CoordinatorRequest, version: int, client_id: str, host: str = "/127.0.0.1") -> None:
-        self.submit_event(RequestEvent(pending.request, version, client_id, host, f"id{next(self._ids)}"), pending)
+        event = RequestEvent(pending.request, version, client_id, host, f"id{next(self._ids)}", describes=self.describes)
+        self.submit_event(event, pending)

@@ -10,7 +10,7 @@ from services.group_coordinator.telemetry.group_event_log import EVERY_S, GROUP_
 
 class EventLog:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO, "services.group_coordinator.telemetry.group_event_log")
+        caplog.set_level(logging.INFO, "groups")
         self._caplog = caplog
         self._due: list[Callable[[], None]] = []
         self.lines = GroupEventLog(self._later)
@@ -51,6 +51,16 @@ def test_a_group_and_kind_of_event_has_three_lines_a_second_and_the_rest_is_coun
     assert event_log.take() == [("member removed", {"group": "g", "member_id": "m200"})]
 
 
+def test_dropped_lines_are_there_at_debug(event_log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "groups")
+    for member in range(20):
+        event_log.lines.write("member removed", "g", member_id=f"m{member}")
+    assert [(record.message, record.levelname) for record in caplog.records] == [
+        *[("member removed", "INFO")] * GROUP_LINES_MAX,
+        *[("member removed", "DEBUG")] * (20 - GROUP_LINES_MAX),
+    ]
+
+
 def test_thousands_of_groups_are_a_bounded_number_of_lines_and_all_are_counted(event_log: EventLog) -> None:
     for number in range(5_000):
         event_log.lines.write("group rebalances", f"g{number}")
@@ -75,7 +85,7 @@ def test_nothing_is_due_while_nothing_happens(event_log: EventLog) -> None:
 
 def test_the_level_of_the_log_changes_nothing_that_is_done(event_log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
     """A simulated run is replayed with more said of it, and must be the same run."""
-    caplog.set_level(logging.WARNING, "services.group_coordinator.telemetry.group_event_log")
+    caplog.set_level(logging.WARNING, "groups")
     event_log.lines.write("group stable", "g")
     assert not event_log.idle
     event_log.second_over()

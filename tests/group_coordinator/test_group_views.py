@@ -19,6 +19,7 @@ from libs.coordinator.core.tables import Journal
 from libs.coordinator.requests import client_requests
 from libs.rpc.client.rpc_client import RpcClient
 from libs.runtime.admin import NotShown
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, write_assignment
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -335,7 +336,7 @@ async def test_requests_are_counted_as_the_help_says_by_shard_and_by_what_gatewa
 async def test_the_log_tells_what_happens_to_groups(
     owner: Coordinator, service: GroupCoordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "services.group_coordinator.telemetry.group_event_log")
+    caplog.set_level(logging.INFO, "groups")
     client = owner.gateway()
     member_id = await stable(client, "g")
     request = LeaveGroupRequest("g", members=[MemberIdentity(member_id)])
@@ -407,9 +408,9 @@ def watch_decisions(service: GroupCoordinator, monkeypatch: pytest.MonkeyPatch) 
     decided: list[Sequence[str] | None] = []
     submit = service.shards.submit
 
-    def watched(index: int, event: RequestEvent, on_result: Callable[..., None]) -> None:
+    def watched(index: int, event: RequestEvent, on_result: Callable[..., None], trace: SpanContext | None = None) -> None:
         decided.append(event.names)
-        submit(index, event, on_result)
+        submit(index, event, on_result, trace)
 
     monkeypatch.setattr(service.shards, "submit", watched)
     return decided

@@ -51,9 +51,11 @@ class Caller:
     def client(self, role: str, node_id: int) -> RpcClient:
         member = self.follower.image.members(role)[node_id]
         if member.unix_address not in self._clients:
-            hello = Hello("gateway", 77, 1, "test", 1, "")
-            self._clients[member.unix_address] = RpcClient(member.unix_address, hello, SocketTransport())
+            self._clients[member.unix_address] = RpcClient(member.unix_address, self._hello, SocketTransport())
         return self._clients[member.unix_address]
+
+    def _hello(self) -> Hello:
+        return Hello("gateway", 77, 1, "test", 1, self.follower.image.cluster_id)
 
     async def create_topic(self) -> None:
         response = await self.client(CONTROLLER, 1).call(

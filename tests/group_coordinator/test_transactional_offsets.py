@@ -69,7 +69,7 @@ class Scene:
         write_request(writer, TxnOffsetCommitRequest(TRANSACTIONAL_ID, GROUP, PRODUCER_ID, epoch, topics=topics), version)
         request = Ask(0, ApiKey.TXN_OFFSET_COMMIT, version, "a client", "/127.0.0.1")
         response = await self.gateway.call(ASK_GROUPS, request, [writer.buffer], timeout_s=WAIT_S)
-        (error,) = response.body
+        error = response.body[0]
         if error:
             assert isinstance(error, int)
             return error

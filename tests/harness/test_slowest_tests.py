@@ -13,6 +13,7 @@ import pytest
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT
 from tests.support.selection import LONG, in_turn, is_left_out
+from tests.support.shortcut_halves import file_has_shortcuts
 from tests.support.slowest_tests import Cost, Watch
 
 WAITS = """
@@ -93,6 +94,21 @@ def test_long_files_begin_first_and_each_file_stays_together() -> None:
     items: list[Any] = [SimpleNamespace(nodeid=name) for name in names]
     order = [f"{LONG[0]}::one", f"{LONG[1]}::one", "tests/b.py::one", "tests/b.py::two", "tests/b.py::three", "tests/a.py::one"]
     assert [item.nodeid for item in in_turn(items)] == order
+
+
+def test_files_that_share_a_fixture_follow_one_another_by_halves() -> None:
+    compat = [f"tests/compat/{number}.py" for number in range(9)]
+    on, off = [path for path in compat if file_has_shortcuts(path)], [path for path in compat if not file_has_shortcuts(path)]
+    shared = [f"{path}::one" for pair in zip(on, off, strict=False) for path in pair]
+    items: list[Any] = [SimpleNamespace(nodeid=name, fixturenames=["shared_clusters"]) for name in shared]
+    items += [
+        SimpleNamespace(nodeid=f"{on[0]}::two", fixturenames=[]),
+        SimpleNamespace(nodeid="tests/a.py::one", fixturenames=[]),
+    ]
+    files = [item.nodeid.partition("::")[0] for item in in_turn(items)]
+    assert files[0] == "tests/a.py"
+    halves = [file_has_shortcuts(path) for path in files[1:]]
+    assert halves == sorted(halves)
 
 
 def test_the_long_files_exist() -> None:

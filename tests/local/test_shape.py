@@ -54,6 +54,25 @@ def test_a_shape_out_of_range_is_refused_in_words(wrong):
         Shape(**wrong)
 
 
+def test_traces_go_to_zipkin_where_it_is_asked_for_and_only_there():
+    with_zipkin = {plan.name: plan for plan in plans(Shape(traces="zipkin"))}
+    assert with_zipkin["zipkin"].addresses == {"traces": ["127.0.0.1:9138"]}
+    assert not with_zipkin["zipkin"].is_part
+    gateway = with_zipkin["gateway-1"].environment
+    assert gateway["PENSTOCK_TRACE_ENDPOINT"] == "http://127.0.0.1:9138/api/v2/spans"
+    assert gateway["PENSTOCK_TRACE_EXPORTER"] == "zipkin"
+    assert [plan.name for plan in plans(Shape()) if not plan.is_part] == []
+    assert not [name for plan in plans(Shape()) for name in plan.environment if "TRACE" in name]
+
+
+def test_the_trace_ui_is_remembered_until_another_one_is_given():
+    assert Shape(traces="zipkin").with_given(storage="4").traces == "zipkin"
+    assert Shape(traces="zipkin").with_given(traces="none") == Shape()
+    assert str(Shape(traces="zipkin")).endswith("QUOTA_MANAGERS=1 TRACES=zipkin")
+    with pytest.raises(LauncherError, match="TRACES=jaeger is no trace UI: a local cluster has zipkin or none"):
+        Shape().with_given(traces="jaeger")
+
+
 def test_a_shape_is_shown_as_it_is_given_to_make():
     assert (
         str(Shape(port=19092, storage=4))

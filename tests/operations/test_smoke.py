@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from libs.client.metadata import Broker, ClusterView, Partition
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 from services.operations import smoke
 from services.operations.requests import Refused
@@ -19,6 +20,7 @@ class GrowingCluster:
     def __init__(self) -> None:
         self.made = ""
         self.stored: dict[str, bytes] = {}
+        self.contexts: list[SpanContext] = []
 
     @contextlib.contextmanager
     def connected(self, host: str, port: int) -> Iterator[str]:
@@ -32,7 +34,8 @@ class GrowingCluster:
     def create_topic(self, connection: object, topic: str, partitions: int) -> None:
         self.made = topic
 
-    def produce(self, connection: str, partition: Partition, value: bytes) -> int:
+    def produce(self, connection: str, partition: Partition, value: bytes, context: SpanContext) -> int:
+        self.contexts.append(context)
         self.stored[connection] = value
         return 0
 
@@ -55,7 +58,7 @@ class MovingCluster(GrowingCluster):
         moved = tuple(Partition(each.topic, each.index, 1, (1, 2)) for each in view.partitions)
         return ClusterView(view.brokers, moved, {}) if self._has_moved else view
 
-    def produce(self, connection: str, partition: Partition, value: bytes) -> int:
+    def produce(self, connection: str, partition: Partition, value: bytes, context: SpanContext) -> int:
         self._check("produce", connection)
         self.produced += 1
         self.stored = {ONE.host: value, TWO.host: value}
@@ -90,7 +93,10 @@ def test_a_broker_that_comes_meanwhile_gets_its_record(monkeypatch: pytest.Monke
     cluster = GrowingCluster()
     said = lines_of_a_run(cluster, monkeypatch)
     assert cluster.stored.keys() == {TWO.host}
-    assert said[-1].endswith("at broker 2 and came back")
+    assert "at broker 2 and came back" in said[-1]
+    (context,) = cluster.contexts
+    assert context.sampled
+    assert said[-1].endswith(f"(trace {context.trace_id:032x})"), "an operator looks it up"
 
 
 @pytest.mark.parametrize("refused", ["produce", "fetch"])
@@ -98,7 +104,7 @@ def test_a_leader_that_moves_meanwhile_is_asked_for_again(refused: str, monkeypa
     """Right after an installation leaderships move. The record is sent once, and read where it is led then."""
     cluster = MovingCluster(refused)
     said = lines_of_a_run(cluster, monkeypatch)
-    assert said[-1].endswith("at broker 1 and came back")
+    assert "at broker 1 and came back" in said[-1]
     assert cluster.produced == 1
 
 

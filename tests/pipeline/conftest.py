@@ -25,6 +25,15 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OF_SHORT_RUNS)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def class_archive(request: pytest.FixtureRequest) -> None:
+    """JVMs that start from here on use the archive, unless somebody has given other options."""
+    if request.config.getoption("--pipeline") and os.environ["SPARK_SUBMIT_OPTS"] == JVM_OF_SHORT_RUNS:
+        from tests.pipeline.class_archive import with_archive
+
+        os.environ["SPARK_SUBMIT_OPTS"] = with_archive(JVM_OF_SHORT_RUNS, os.environ)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Files that import PySpark are left alone where `make pipeline-test` does not run them."""
     in_units = collection_path == UNITS or UNITS in collection_path.parents or collection_path in UNITS.parents

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import count
 
 from libs.rpc.contracts.quotas import Ask, Grant
+from services.gateway.core.quota_slice import QuotaSlice
 from services.gateway.core.quota_slices import QuotaSlices
 from services.quota_manager.core.ledger import Ledger
 from services.quota_manager.core.registered_gateways import RegisteredGateways
@@ -75,6 +76,7 @@ class SharedQuota:
         self._numbers = count()
         self._incarnations = dict.fromkeys(range(gateways), 1)
         self.slices = [QuotaSlices(0.0, gateways) for _ in range(gateways)]
+        self._known: list[QuotaSlice | None] = [None] * gateways
         self._become_manager()
         self._places = [self._random.randrange(gateways) for _ in range(load.clients)]
         self.admitted = Admitted()
@@ -112,7 +114,11 @@ class SharedQuota:
     def _send(self, client: int) -> None:
         gateway = self._places[client]
         size = self._random.uniform(*self._load.request_sizes)
-        wait_s = self.slices[gateway].spend(ENTITY, self._load.rate, size, self._now)
+        slices, now = self.slices[gateway], self._now
+        known = self._known[gateway]
+        if known is None or not known.takes(size, now):
+            self._known[gateway] = slices.spend(ENTITY, self._load.rate, size, now)
+        wait_s = slices.wait_s(ENTITY, now)
         self.admitted.requests.append((self._now, size))
         if wait_s > 0.0:
             self._after(wait_s, lambda: self._muted(client, gateway))

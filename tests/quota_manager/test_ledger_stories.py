@@ -34,7 +34,8 @@ class Teller:
         return brought
 
     def _asked(self, command: Command) -> str:
-        need = Need(TENANT, *(float(command.number(name, 0)) for name in ("wanted", "debt", "returned")))
+        wanted, debt, returned = (float(command.number(name, 0)) for name in ("wanted", "debt", "returned"))
+        need = Need(TENANT, wanted, debt, returned)
         (grant,) = self._ledger.grant(command.number("gateway"), [need], self._now, self._now)
         return _told(grant)
 

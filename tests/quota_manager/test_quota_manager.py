@@ -12,13 +12,15 @@ from libs.cluster.codec import encode
 from libs.cluster.election import Election
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.memory.memory_store import MemoryStore
-from libs.cluster.records import GATEWAY, STORAGE, ClientQuotas, ElectedQuotaManager, Member, QuotaEntity
+from libs.cluster.records import GATEWAY, QUOTA_MANAGER, STORAGE, ClientQuotas, ElectedQuotaManager, Member, QuotaEntity
 from libs.cluster.store import Delete, MetadataStore, Put
 from libs.rpc.contracts.quotas import Ask, Entity, Grant, Granted, Need
 from libs.rpc.messages.errors import ContractError
 from libs.rpc.messages.schema import pack, unpack
 from libs.rpc.server.call import Peer
+from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode
+from services.quota_manager.meters import ENTITIES_AT_ONCE, SERIES_MAX, Meters
 from services.quota_manager.quota_manager import NEEDS_MAX, QuotaManager
 from tests.controller.running_controller import register, story
 from tests.support.polling import until
@@ -48,8 +50,8 @@ async def limit(store: MetadataStore, client_id: str, rate: float | None) -> Non
     await store.txn([], [Delete(key) if rate is None else Put(key, encode(ClientQuotas({"producer_byte_rate": rate})))])
 
 
-def peer(node_id: int, incarnation: int = 1, role: str = GATEWAY) -> Peer:
-    return Peer(role, node_id, incarnation, "test", 1, "", None, "", 0)
+def peer(node_id: int, incarnation: int = 1) -> Peer:
+    return Peer(GATEWAY, node_id, incarnation, "test", 1, "", None, "", 0)
 
 
 class Asker:
@@ -150,19 +152,54 @@ async def test_asks_that_no_gateway_sends_are_refused() -> None:
     store = await cluster(1)
     async with running(store) as manager:
         await until(lambda: manager.elected)
-        with pytest.raises(ContractError, match="a storage has no slices"):
-            manager.answer(peer(1, role=STORAGE), Ask(1, 0))
         for need in (
             Need(TENANT, -1.0),
             Need(TENANT, float("nan")),
             Need(TENANT, float("inf")),
             Need(TENANT, debt=float("inf")),
             Need(TENANT, returned=-1e300),
+            Need(TENANT, used=float("nan")),
+            Need(TENANT, throttled=-1),
+            Need(TENANT, throttle_s=float("inf")),
         ):
             with pytest.raises(ContractError, match="is not sane"):
                 manager.answer(peer(1), Ask(1, 0, (need,)))
         with pytest.raises(ContractError, match="is not sane"):
             manager.answer(peer(1), Ask(1, 0, (Need(TENANT),) * (NEEDS_MAX + 1)))
+
+
+@story
+async def test_metrics_are_of_entities_that_configs_name() -> None:
+    store = await cluster(1)
+    await limit(store, "", 100.0)
+    metrics = Metrics(QUOTA_MANAGER, process=False, version="test")
+    async with running(store) as manager:
+        metrics.registry.register(Meters(manager))
+        await until(lambda: manager.elected)
+        other, used = (PRODUCE, "", "other"), Need(TENANT, debt=50.0, used=50.0, throttled=1, throttle_s=0.5)
+        Asker(1).ask(manager, used, Need(other, used=50.0))
+        await asyncio.sleep(0.5)
+        lines = metrics.render().decode().splitlines()
+    series = [line for line in lines if line.startswith("kafka_server_")]
+    assert [line.partition(" ")[0] for line in series] == [
+        f'kafka_server_produce_{name}{{user="",client_id="tenant"}}' for name in ("byte_rate", "throttle_time")
+    ]
+    assert [float(line.split()[1]) for line in series] == [pytest.approx(50.0, rel=0.1), pytest.approx(500.0)]
+
+
+@story
+async def test_a_scrape_pauses_among_many_entities_and_tells_how_many_it_leaves_out() -> None:
+    store, many = await cluster(1), 2 * ENTITIES_AT_ONCE
+    for number in range(many):
+        await limit(store, f"client-{number:03}", 100.0)
+    async with running(store) as manager:
+        await until(lambda: manager.elected)
+        Asker(1).ask(manager, *[Need((PRODUCE, "", f"client-{number:03}"), used=1.0) for number in range(many)])
+        families = list(Meters(manager).families())
+        values = {family[0].name: list(family[0].rows(family[1])) for family in families if family is not None}
+    assert families.count(None) == many // ENTITIES_AT_ONCE
+    assert len(values["kafka_server_produce_byte_rate"]) == SERIES_MAX
+    assert values["penstock_quota_manager_entities_without_series"] == [((), many - SERIES_MAX)]
 
 
 @story

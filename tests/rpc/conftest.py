@@ -5,14 +5,22 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from libs.roles import ROLES
 from libs.rpc.client.rpc_client import RpcClient
+from libs.rpc.contracts.callers import Callers
 from libs.rpc.messages.envelope import Hello, Introduction
 from libs.rpc.server.rpc_server import Accept, RpcServer
 from libs.rpc.transport.socket_transport import SocketTransport
+from libs.rpc.transport.transport import Stream
+from tests.rpc.stream_owner import Owner, Pair
+from tests.rpc.tls_pair import tls_pair
+from tests.support.certificates import Authority
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -45,7 +53,9 @@ class Network:
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     async def serve(self, address: str, methods: Mapping[str, Accept], **options: Any) -> tuple[RpcServer, str]:
+        """`callers` says who may call what: by default anybody anything."""
         hello = options.pop("hello", Hello("storage", 1, 1, "test", 1))
+        options.setdefault("callers", dict.fromkeys(methods, Callers(ROLES, True, True)))
         server = RpcServer(hello, methods, transport=self.transport, **options)
         self._closers.append(lambda: server.close(0.1))
         return server, await server.listen(address)
@@ -68,3 +78,39 @@ async def network() -> AsyncIterator[Network]:
     network = Network()
     yield network
     await network.close()
+
+
+@pytest.fixture(params=["unix", "tcp", "tls"])
+def pair_address(request: pytest.FixtureRequest, short_dir: str) -> str:
+    return {"unix": f"unix:{short_dir}/s", "tcp": "tcp:127.0.0.1:0", "tls": "tls"}[request.param]
+
+
+@pytest.fixture
+async def pair(pair_address: str, authority: Authority, keystore: Path) -> AsyncIterator[Pair]:
+    """The two ends of a connection. With TLS, it is agreed on."""
+    if pair_address == "tls":
+        async with tls_pair(authority, keystore) as made:
+            yield made
+        return
+    transport = SocketTransport()
+    accepted: list[Owner] = []
+    connected: list[Owner] = []
+
+    def accept(stream: Stream) -> Owner:
+        accepted.append(Owner(stream))
+        return accepted[0]
+
+    def connect(stream: Stream) -> Owner:
+        connected.append(Owner(stream))
+        return connected[0]
+
+    listener = await transport.listen(pair_address, accept)
+    await transport.connect(listener.address, connect, 5)
+    await until(lambda: bool(accepted))
+    yield connected[0], accepted[0]
+    listener.close()
+    for owner in (connected[0], accepted[0]):
+        owner.stream.abort(ConnectionResetError("the test is over"))
+        await until(lambda: len(owner.lost) == 1)  # noqa: B023
+        for fd in owner.fds:
+            os.close(fd)

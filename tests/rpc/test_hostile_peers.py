@@ -261,10 +261,10 @@ async def test_a_process_that_knows_its_cluster_refuses_members_of_another(netwo
 
 
 async def test_peers_that_name_no_node_do_not_end_each_other(scene: Scene) -> None:
-    tools = [await scene.raw(hello=pack_hello(Hello("tool", -1, 0, "test", 1))) for _ in range(3)]
-    for tool in tools:
-        await tool.send(request(1, body=[1]))
-        assert await tool.receive() == [(Kind.RESPONSE, 1, [1])]
+    callers = [await scene.raw(hello=pack_hello(Hello("gateway", -1, 0, "test", 1))) for _ in range(3)]
+    for caller in callers:
+        await caller.send(request(1, body=[1]))
+        assert await caller.receive() == [(Kind.RESPONSE, 1, [1])]
 
 
 async def test_a_peer_that_reads_no_answers_is_read_no_more(scene: Scene) -> None:
@@ -288,7 +288,7 @@ async def test_silence_in_the_middle_of_something_is_ended(scene: Scene, monkeyp
     monkeypatch.setattr(server_connection, "HELLO_TIMEOUT_S", 0.05)
     monkeypatch.setattr(server_connection, "STALL_TIMEOUT_S", 0.05)
     raw = await scene.raw(hello=data)
-    quiet = await scene.raw(hello=pack_hello(Hello("tool", -1, 0, "test", 1)))
+    quiet = await scene.raw(hello=pack_hello(Hello("gateway", -1, 0, "test", 1)))
 
     async def sweep() -> None:
         while True:

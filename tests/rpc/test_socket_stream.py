@@ -7,7 +7,6 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,70 +15,10 @@ import pytest
 from libs.rpc.files import disk_readers
 from libs.rpc.transport import socket_stream, socket_transport
 from libs.rpc.transport.descriptors import MAX_DESCRIPTORS
-from libs.rpc.transport.socket_stream import SocketStream
 from libs.rpc.transport.socket_transport import SocketTransport, parse_address
 from libs.rpc.transport.transport import Stream
+from tests.rpc.stream_owner import Owner, Pair
 from tests.support.polling import until
-
-
-class Owner:
-    """A receiver that records all calls."""
-
-    def __init__(self, stream: Stream) -> None:
-        assert isinstance(stream, SocketStream)
-        self.stream: SocketStream = stream
-        self.chunk = bytearray(65_536)
-        self.received = bytearray()
-        self.fds: list[int] = []
-        self.lost: list[Exception | None] = []
-        self.ready = 0
-        self.on_bytes: Callable[[], None] = lambda: None
-
-    def get_buffer(self) -> memoryview:
-        return memoryview(self.chunk)
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.received += self.chunk[:nbytes]
-        self.on_bytes()
-
-    def descriptors_received(self, fds: list[int] | None) -> None:
-        assert fds is not None
-        self.fds += fds
-
-    def write_ready(self) -> None:
-        self.ready += 1
-
-    def connection_lost(self, reason: Exception | None) -> None:
-        self.lost.append(reason)
-
-
-Pair = tuple[Owner, Owner]
-
-
-@pytest.fixture
-async def pair(address: str) -> AsyncIterator[Pair]:
-    transport = SocketTransport()
-    accepted: list[Owner] = []
-    connected: list[Owner] = []
-
-    def accept(stream: Stream) -> Owner:
-        accepted.append(Owner(stream))
-        return accepted[0]
-
-    def connect(stream: Stream) -> Owner:
-        connected.append(Owner(stream))
-        return connected[0]
-
-    listener = await transport.listen(address, accept)
-    await transport.connect(listener.address, connect, 5)
-    await until(lambda: bool(accepted))
-    yield connected[0], accepted[0]
-    listener.close()
-    for owner in (connected[0], accepted[0]):
-        owner.stream.abort(ConnectionResetError("the test is over"))
-        await until(lambda: len(owner.lost) == 1)  # noqa: B023
-        for fd in owner.fds:
-            os.close(fd)
 
 
 @pytest.fixture
@@ -187,6 +126,7 @@ async def test_a_file_range_that_is_not_cached_is_read_by_a_thread_first(
     await until(lambda: len(there.received) == 3_000_003)
     assert there.received == contents.read_bytes()[100:3_000_100] + b"end"
     assert sum(length for _, length in warmed) >= 3_000_000
+    assert here.stream.disk_wait_s > 0
     os.close(fd)
 
 
@@ -205,6 +145,7 @@ async def test_the_page_cache_is_looked_at_once_for_a_range_that_leaves_soon_and
     here.stream.write_file(fd, 0, 1 << 20)
     await until(lambda: len(there.received) == 1 << 20)
     assert looks == [(0, 1 << 20)]
+    assert here.stream.disk_wait_s == 0
     here.stream.write_file(fd, 0, 1 << 20, cached=1 << 20)
     await until(lambda: len(there.received) == 2 << 20)
     assert looks == [(0, 1 << 20)]
@@ -403,7 +344,7 @@ async def test_an_owner_that_fails_loses_its_connection_only(pair: Pair, caplog:
 
 # Descriptors: Unix sockets only
 
-unix_only = pytest.mark.parametrize("address", ["unix"], indirect=True)
+unix_only = pytest.mark.parametrize("pair_address", ["unix"], indirect=True)
 
 
 def temporary(text: bytes) -> int:
@@ -468,7 +409,7 @@ async def test_more_descriptors_than_there_is_room_for_end_the_connection_and_do
         here.stream.attach_descriptors([0] * (MAX_DESCRIPTORS + 1))
 
 
-@pytest.mark.parametrize("address", ["tcp"], indirect=True)
+@pytest.mark.parametrize("pair_address", ["tcp"], indirect=True)
 async def test_descriptors_do_not_pass_over_tcp(pair: Pair) -> None:
     with pytest.raises(ValueError, match="Unix"):
         pair[0].stream.attach_descriptors([0])

@@ -17,6 +17,8 @@ from libs.runtime.process import Identity
 from libs.runtime.registration import Registration
 from libs.runtime.service_config import ServiceConfig
 from libs.runtime.setting_names import NAMES, unknown
+from libs.runtime.tracing import process_tracing
+from libs.runtime.tracing.trace_settings import NONE
 from services.local.given_settings import OF_TESTS, known_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,3 +72,27 @@ def test_a_process_warns_of_a_variable_that_no_service_knows(
         ("PENSTOCK_LOG_DIR", "PENSTOCK_LOG_DIRS"),
         ("PENSTOCK_QQQ", ""),
     ]
+
+
+def test_a_variable_of_opentelemetry_that_is_meant_for_others_ends_no_process(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(process.logs, "configure", lambda *arguments: None)
+    for name, value in (("NODE_ID", "1"), ("ETCD", "h:1"), ("DATA_DIR", "/d")):
+        monkeypatch.setenv(f"PENSTOCK_{name}", value)
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "xray")
+    with caplog.at_level(logging.WARNING):
+        process.read_config(ServiceConfig, "storage")
+    assert caplog.messages == ["a variable of OpenTelemetry is not heeded"]
+    told = caplog.records[0].__dict__["fields"]
+    assert told["reason"].startswith("OTEL_TRACES_SAMPLER is 'xray'; expected one of")
+    assert told["instead"] == "it counts as unset"
+
+
+def test_an_exporter_of_opentelemetry_needs_no_sdk_unless_a_setting_of_ours_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_tracing, "find_spec", lambda name: None)
+    config = ServiceConfig(node_id=1, etcd=(), data_dir="/d")
+    found = process_tracing.read_trace_settings(config, {"OTEL_TRACES_EXPORTER": "otlp"})
+    assert (found.exporter, [each.instead for each in found.not_heeded]) == (NONE, ["nothing is exported"])
+    with pytest.raises(ValueError, match="OpenTelemetry's SDK is not installed"):
+        process_tracing.read_trace_settings(replace(config, trace_exporter="otlp"), {})

@@ -34,6 +34,9 @@ class StillClock:
     def wall_ms(self) -> WallMs:
         return WallMs(1_000_000)
 
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
     def monotonic(self) -> Monotonic:
         return Monotonic(1000.0)
 

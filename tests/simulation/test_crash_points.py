@@ -10,7 +10,8 @@ from tests.simulation.seeds import run_many, run_one
 from tests.simulation.sometimes import POINTS, Sometimes
 
 CRASH_POINTS = 20_000
-SEEDS = [*(seed for seed in range(36) if seed not in (6, 8, 12, 14, 15, 17, 29, 35)), 47, 54, 62, 122]
+SEEDS = (1, 2, 4, 7, 10, 11, 13, 16, 18, 19, 20, 21, 22, 24, 25, 26, 27, 30, 31, 32, 33, 54, 62, 122)
+"""Of many, those that take the fewest seconds for each crash point, and together every one of `POINTS`."""
 
 
 @pytest.mark.timeout(600)

@@ -46,6 +46,8 @@ from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.children import Children
 from libs.runtime.process import Identity
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.tracing.recorder import Tracing
+from libs.telemetry.tracing.sampling import TraceRules
 from libs.wire.record_batches.records import Record, build_batch
 from services.storage.config import StorageConfig
 from services.storage.environment import Environment
@@ -54,6 +56,7 @@ from services.storage.service import StorageNode
 from services.storage.threads.one_thread import threads
 from tests.support.inline_children import InlineChildren
 from tests.support.polling import until
+from tests.support.span_ring import SpanRing
 
 NODE_ID = 1
 WAIT_S = 60.0
@@ -79,10 +82,13 @@ class StorageCluster:
         self.incarnation = 0
         self.page_cache = "a kernel's"
         self.deaths: list[BaseException] = []
+        self.trace_rules = TraceRules()
+        self.spans = SpanRing()
         self.node: StorageNode | None = None
         self.client: RpcClient | None = None
         self.topic_ids = itertools.count(1)
         self._callers = itertools.count(1)
+        self._others: dict[str, RpcClient] = {}
 
     # -- the node ---------------------------------------------------------------------------------------------------------
 
@@ -104,6 +110,7 @@ class StorageCluster:
             die=self.deaths.append,
             open_files=self.open_files,
             page_cache_of=lambda path: self.page_cache,
+            tracing=Tracing(self.trace_rules, self.spans),
         )
         self.node = StorageNode(self.config, world)
         async with asyncio.timeout(wait_s):
@@ -117,7 +124,17 @@ class StorageCluster:
         await client.ready(WAIT_S)
         return client
 
+    def caller(self, role: str) -> RpcClient:
+        """The client of another role than a gateway."""
+        if role not in self._others:
+            hello = Hello(role, next(self._callers), 1, "test", 1, "test-cluster")
+            self._others[role] = RpcClient(f"unix:{self.config.rpc_unix}", hello, SocketTransport())
+        return self._others[role]
+
     async def stop(self) -> None:
+        for other in self._others.values():
+            await other.close()
+        self._others.clear()
         if self.client is not None:
             await self.client.close()
             self.client = None

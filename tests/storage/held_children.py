@@ -20,6 +20,7 @@ class HeldJob:
 
     def die(self) -> None:
         self.future.set_exception(ChildDied("killed by the test"))
+        self.future.exception()  # whoever waited may be gone: nobody is to be told at the next collection, amid another test
 
 
 class HeldChildren:

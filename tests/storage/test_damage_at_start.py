@@ -292,5 +292,5 @@ async def test_a_segment_that_is_a_directory_is_reported_once(cluster: StorageCl
 
 
 def test_the_tests_log_errors(caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger("services.storage").error("heard")
+    logging.getLogger("log").error("heard")
     assert "heard" in caplog.text

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -126,6 +127,26 @@ async def test_an_isr_change_is_logged_and_counted_once_though_the_image_comes_b
         await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=2))
         await until(lambda: isr_changes(cluster) == (1, 1))
     assert [record.message for record in caplog.records].count("ISR changed") == 2
+
+
+async def test_a_proposal_is_logged_at_debug_with_its_reason(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[dict[str, object]]:
+        return [record.__dict__["fields"] for record in caplog.records if record.message == "ISR change proposed"]
+
+    caplog.set_level(logging.DEBUG, "replication")
+    await lag_time(cluster, 300)
+    topic = await replicated_topic(cluster, "reasons", [1])
+    await two.pull(at(topic, 0))
+    await until(lambda: 2 in isr(cluster, topic))
+    (joins,) = told()
+    assert (joins["why"], joins["isr"], joins["was"]) == ("node 2 has caught up", [1, 2], [1])
+    await cluster.append(topic, batch(b"a"), acks=1)
+    await until(lambda: 2 not in isr(cluster, topic))
+    leaves = told()[1]
+    assert (leaves["isr"], leaves["lag_s_max"]) == ([1], 0.3)
+    assert re.fullmatch(r"node 2 lacks 1 records \(1 durable ones\), and had all 0\.\d+ s ago", str(leaves["why"]))
 
 
 async def test_a_sync_round_that_fails_does_not_hold_back_later_effects(cluster: StorageCluster, two: FakeFollower) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
 from libs.commitlog.checkpoints.offset_checkpoint import parse_offsets
 from libs.commitlog.cleaner import cleaning as cleaner
-from libs.commitlog.cleaner.job import CleanJob
+from libs.commitlog.cleaner.job import CleanJob, CleanResult
 from libs.commitlog.cleaner.pace import JobTime
 from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.files.page_cache import must_not_wait
@@ -26,9 +27,11 @@ from libs.commitlog.producers.transaction_index import AbortedTransaction
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.messages.schema import unpack
 from libs.runtime.children import ChildDied
+from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch, iter_records
 from services.storage.cleanup import compaction
+from services.storage.cleanup.cleaner_meters import CleanerMeters
 from services.storage.cleanup.log_cleaner import LogCleaner
 from services.storage.partition.partition import Partition
 from tests.commitlog.cleaned import batches_of
@@ -107,9 +110,19 @@ async def test_of_each_key_the_latest_stays_and_the_log_goes_on(cluster: Storage
     await fill(cluster, clock, topic, 1)
     assert offsets(cluster, topic)[-1] == 30
     assert metric(cluster, "penstock_storage_cleaner_runs_total") == 1
+    assert metric(cluster, "kafka_log_logcleaner_io_ratio") == 1.0
     assert metric(cluster, "penstock_storage_cleaner_kept_records_total") < metric(
         cluster, "penstock_storage_cleaner_read_records_total"
     )
+
+
+def test_the_time_in_which_a_run_waits_for_its_limit_is_no_io() -> None:
+    metrics = Metrics("storage")
+    meters = CleanerMeters(metrics, SystemClock())
+    result = CleanResult((), 0, 10, 10, 1, 1, 1, seconds=20.0, waited_seconds=15.0)
+    assert metrics.registry.get_sample_value("kafka_log_logcleaner_io_ratio") == 1.0
+    meters.finished("t-0", result)
+    assert metrics.registry.get_sample_value("kafka_log_logcleaner_io_ratio") == 0.25
 
 
 async def test_a_restart_finds_what_was_compacted_and_where(cluster: StorageCluster, clock: SetClock) -> None:

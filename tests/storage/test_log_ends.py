@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from libs.roles import CONTROLLER
 from libs.rpc.contracts.storage import (
     END_OF_EPOCH,
     LOG_ENDS,
@@ -21,8 +22,7 @@ from tests.support.polling import until
 
 
 async def log_end(cluster: StorageCluster, topic: bytes, *leader_epochs: int) -> LogEnd:
-    assert cluster.client is not None
-    reply = await cluster.client.call(LOG_ENDS, LogEnds(((topic, 0),), leader_epochs), timeout_s=WAIT_S)
+    reply = await cluster.caller(CONTROLLER).call(LOG_ENDS, LogEnds(((topic, 0),), leader_epochs), timeout_s=WAIT_S)
     return unpack(LogEndsReply, reply.body).partitions[0]
 
 

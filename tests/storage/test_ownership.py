@@ -4,7 +4,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import InSync, PartitionState, Replica
+from libs.cluster.records import GROUP_COORDINATOR, InSync, PartitionState, Replica
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
 from libs.rpc.messages.errors import RpcError
@@ -26,9 +26,9 @@ class Owner:
 
     async def claim(self, number: int = 0) -> Claimed:
         self.number = number or self.number + 1
-        assert self.cluster.client is not None
         wanted = Claim(self.topic, 0, self.leader_epoch, self.epoch, self.number)
-        return unpack(Claimed, (await self.cluster.client.call(CLAIM, wanted, timeout_s=WAIT_S)).body)
+        response = await self.cluster.caller(GROUP_COORDINATOR).call(CLAIM, wanted, timeout_s=WAIT_S)
+        return unpack(Claimed, response.body)
 
     def sending(self, offset: int, records: bytes | None = None, *, acks: int = -1, number: int = 0):  # type: ignore[no-untyped-def]
         records = batch(b"x") if records is None else records
@@ -41,8 +41,8 @@ class Owner:
             number or self.number,
             offset,
         )
-        assert self.cluster.client is not None
-        return self.cluster.client.call(APPEND, Append(acks, 5000, (part,)), [records] if records else [], timeout_s=WAIT_S)
+        payload = [records] if records else []
+        return self.cluster.caller(GROUP_COORDINATOR).call(APPEND, Append(acks, 5000, (part,)), payload, timeout_s=WAIT_S)
 
     async def append(self, offset: int, records: bytes | None = None, *, acks: int = -1, number: int = 0) -> Appended:
         return appended(await self.sending(offset, records, acks=acks, number=number))[0]
@@ -215,10 +215,9 @@ async def test_an_append_that_names_no_owner_as_it_should_is_refused_as_none(
     topic = await cluster.topic(TOPIC)
     await Owner(cluster, topic, 1).claim()
     records = batch(b"x")
-    assert cluster.client is not None
     malformed = [-1, 5000, [[topic, 0, 0, len(records), *owner]]]
     with pytest.raises(RpcError) as failed:
-        await cluster.client.call(APPEND, malformed, [records], timeout_s=WAIT_S)
+        await cluster.caller(GROUP_COORDINATOR).call(APPEND, malformed, [records], timeout_s=WAIT_S)
     assert failed.value.code == ErrorCode.INVALID_REQUEST
     assert (await Owner(cluster, topic, 1).claim(2)).log_end_offset == 0
 

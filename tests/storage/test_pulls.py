@@ -47,6 +47,13 @@ async def test_a_follower_reads_to_the_end_of_the_log_and_not_to_the_high_waterm
     assert pulled.inline_length == len(payload) == partition_of(cluster, topic).log.size
 
 
+async def test_a_followers_count_of_holding_up_begins_at_zero(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "counted")
+    await cluster.append(topic, batch(b"a"), acks=1)
+    await two.pull(at(topic, 0))
+    assert cluster.node.meters.held_up_by == {2: 0}
+
+
 async def test_acks_all_is_answered_when_everyone_in_sync_has_it_durably(
     cluster: StorageCluster, two: FakeFollower, three: FakeFollower
 ) -> None:

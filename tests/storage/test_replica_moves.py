@@ -191,6 +191,26 @@ async def test_a_move_shows_as_a_future_log_with_what_it_lacks(both: StorageClus
     await arrived(both, topic, target)
 
 
+async def test_while_it_is_switched_it_shows_where_it_was(both: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await both.topic("t")
+    await both.append(topic, values(0))
+    source, target = home(both, topic), other(both, topic)
+    begun, finished, finish = threading.Event(), threading.Event(), FutureLog.finish
+
+    def finishing(self: FutureLog, *what: Any) -> None:
+        begun.set()
+        finished.wait(WAIT_S)
+        finish(self, *what)
+
+    monkeypatch.setattr(FutureLog, "finish", finishing)
+    assert await move(both, topic, target.path) == 0
+    await until(begun.is_set)
+    assert await described(both) == {source.path: [("t-0", 0, False)], target.path: [("t-0", 0, True)]}
+    finished.set()
+    await arrived(both, topic, target)
+    assert await described(both) == {source.path: [], target.path: [("t-0", 0, False)]}
+
+
 async def test_moving_it_to_where_it_is_ends_a_move(both: StorageCluster) -> None:
     topic = await both.topic("t")
     for number in range(30):

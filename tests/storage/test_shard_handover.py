@@ -189,7 +189,7 @@ async def test_without_its_topic_there_is_no_coordinator(cluster: StorageCluster
 
 
 async def test_a_storage_node_that_moves_is_called_at_its_new_address(cluster: StorageCluster) -> None:
-    hello = Hello("group_coordinator", 1, 1, "test", 1, "")
+    hello = Hello("group_coordinator", 1, 1, "test", 1, "test-cluster")
     nodes = StorageNodes(lambda: hello, "this-host", SocketTransport())
     follower = ImageFollower(cluster.store)
     await follower.start()

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import pytest
+
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.memory.memory_store import MemoryStore
-from libs.cluster.records import Topic
+from libs.cluster.records import GROUP_COORDINATOR, Topic
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.messages.schema import unpack
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory
+from libs.wire.errors import ErrorCode
+from services.storage.replication.leader.isr_changes import IsrChanges
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory, partition_of
 from tests.storage.held_disk import HeldDisk
 from tests.support.open_files import open_files
 from tests.support.polling import until
@@ -96,6 +100,42 @@ async def test_the_files_of_a_deleted_topic_that_were_read_from_the_disk_are_clo
         gc.enable()
 
 
+@pytest.mark.parametrize("unreadable", ["index", ".log"])
+async def test_the_files_of_a_deleted_topic_whose_reads_failed_are_closed_at_once(
+    cluster: StorageCluster, disk: HeldDisk, tmp_path: Path, unreadable: str
+) -> None:
+    """An error's traceback has the frames of the lookup, and so the log. Who raises it again must not be one of its frames."""
+    topic = await cluster.topic("goes", durability="replicated")
+    for _ in range(3):
+        assert (await cluster.append(topic, batch(b"x" * 10_000))).error == 0
+    gc.collect()
+    gc.disable()
+    try:
+        disk.evict(str(directory(cluster, "goes")))
+        disk.unreadable = unreadable
+        assert ErrorCode.KAFKA_STORAGE_ERROR in [(await cluster.fetch(topic, offset)).error for offset in range(3)]
+        await cluster.list_offset(topic, 1)
+        disk.unreadable = ""
+        await cluster.write(keys.topic("goes"), None)
+        await until(lambda: not _open_below(tmp_path, "goes-0"))
+    finally:
+        gc.enable()
+
+
+async def test_the_files_of_the_last_topic_are_closed_at_once_after_a_check_of_its_isr(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A task that has looked at each partition sleeps until its next round. It kept the one that it saw last, for good."""
+    considered: list[tuple[bytes, int]] = []
+    monkeypatch.setattr(IsrChanges, "consider", lambda _, partition: considered.append(partition.key))
+    topic = await cluster.topic("goes", durability="replicated")
+    partition_of(cluster, topic).replica.has_followers = True
+    await until(lambda: considered)
+    assert _open_below(tmp_path, "goes-0")
+    await cluster.write(keys.topic("goes"), None)
+    await until(lambda: not _open_below(tmp_path, "goes-0"))
+
+
 async def test_nothing_grows_with_the_topics_that_came_and_went(cluster: StorageCluster) -> None:
     await cluster.topic("stays")
     await _come_and_go(cluster, "first", 3)
@@ -116,9 +156,8 @@ async def test_a_shard_that_left_its_node_leaves_no_owner_behind(cluster: Storag
     owners = cluster.node.opened.appends.owners
     for number in range(3):
         topic = await cluster.topic(OFFSETS)
-        assert cluster.client is not None
-        claim = Claim(topic, 0, 0, 1, 1)
-        assert unpack(Claimed, (await cluster.client.call(CLAIM, claim, timeout_s=WAIT_S)).body).error == 0
+        response = await cluster.caller(GROUP_COORDINATOR).call(CLAIM, Claim(topic, 0, 0, 1, 1), timeout_s=WAIT_S)
+        assert unpack(Claimed, response.body).error == 0
         assert len(owners) == 1, number
         await _delete(cluster, OFFSETS, topic)
         assert len(owners) == 0, number
@@ -165,6 +204,8 @@ def _sizes(root: object) -> Counter[str]:
         if id(value) in seen:
             continue
         seen.add(id(value))
+        if isinstance(value, deque) and value.maxlen is not None:
+            continue  # bounded, whoever fills it
         if isinstance(value, CONTAINERS):
             sizes[path] += len(value)
             values = value.values() if hasattr(value, "values") else value

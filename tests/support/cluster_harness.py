@@ -20,6 +20,7 @@ from tests.support.ports import reserve_ports
 from tests.support.process_memory import memory_bytes
 from tests.support.requirements import ROOT, require
 from tests.support.shortcut_halves import settings_of_this_test
+from tests.support.warm_parent import start_warm
 
 # What a healthy service never writes.
 COMPLAINTS = re.compile(
@@ -71,6 +72,7 @@ class LocalCluster:
             environment={**settings_of_this_test(), **(environment or {})},
             environment_of=environment_of,
             stop_within_s=STOP_WITHIN_S,
+            start_warm=start_warm(),
         )
 
     def alter_plans(self, altered: Callable[[ProcessPlan], ProcessPlan]) -> None:

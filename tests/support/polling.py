@@ -17,6 +17,9 @@ T = TypeVar("T")
 WITHIN_S = 120.0  # far beyond what a machine takes whose cores are shared by four others
 PAUSE_S = 0.02  # between two calls of `eventually`, whose conditions mostly ask other processes
 ASYNC_PAUSE_S = 0.002  # between two calls of `until`, whose conditions look at objects of this process
+ASYNC_PAUSE_S_MAX = 0.02
+WAIT_SHARE = 0.02
+"""How much of the time it has waited `until` pauses: minutes of virtual time take thousands of calls so, not 100,000s."""
 
 _pause = threading.Event()  # never set; `time.sleep` may be patched by a test
 _values = reprlib.Repr()
@@ -24,12 +27,12 @@ _values.maxother = _values.maxstring = 300
 _values.maxlist = _values.maxdict = _values.maxset = _values.maxtuple = 20
 
 
-def eventually(condition: Callable[[], T], within_s: float = WITHIN_S) -> T:
-    """The first truthy answer of `condition`."""
+def eventually(condition: Callable[[], T], within_s: float = WITHIN_S, *, pause_s: float = PAUSE_S) -> T:
+    """The first truthy answer of `condition`. `pause_s`: longer where asking is dear, and the answer rarely changes."""
     deadline = time.monotonic() + within_s
     while not (answer := condition()):
         assert time.monotonic() < deadline, last_seen(condition, answer, within_s)
-        _pause.wait(PAUSE_S)
+        _pause.wait(pause_s)
     return answer
 
 
@@ -37,6 +40,8 @@ async def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> 
     """`eventually` for coroutines. The condition may be a coroutine function; the deadline ends a call that hangs, too."""
     answer: object = "none: its first call did not end"
     deadline = asyncio.timeout(within_s)
+    clock = asyncio.get_running_loop().time
+    began_s = clock()
     try:
         async with deadline:
             while True:
@@ -45,20 +50,23 @@ async def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> 
                     answer = await answer
                 if answer:
                     return
-                await asyncio.sleep(ASYNC_PAUSE_S)
+                await asyncio.sleep(min(max(ASYNC_PAUSE_S, WAIT_SHARE * (clock() - began_s)), ASYNC_PAUSE_S_MAX))
     except TimeoutError:
         if not deadline.expired():  # the condition's own
             raise
         raise AssertionError(last_seen(condition, answer, within_s)) from None
 
 
-def rounds(purpose: str, within_s: float = WITHIN_S) -> Iterator[int]:
-    """Numbered rounds of a loop that waits by other means, e.g. in a client's own poll; they end by failing for `purpose`."""
+def rounds(purpose: str, within_s: float = WITHIN_S, *, pause_s: float = 0.0) -> Iterator[int]:
+    """Numbered rounds of a loop that waits by other means, e.g. in a client's own poll; they end by failing for `purpose`.
+    `pause_s`: between two rounds of a loop that does not wait."""
     deadline = time.monotonic() + within_s
     number = 0
     while time.monotonic() < deadline:
         yield number
         number += 1
+        if pause_s:
+            _pause.wait(pause_s)
     raise AssertionError(f"{purpose}: not within {within_s} s, {number} rounds")
 
 

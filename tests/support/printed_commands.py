@@ -17,7 +17,7 @@ from typing import TextIO
 
 from services.local.run_directory import RunDirectory
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED, TOOLS
+from tests.compat.kafka.tools import TOOL, TOOLS
 from tests.support.ports import reserve_ports
 from tests.support.printed_blocks import PRINTED_PORT, blocks_of, section_of
 from tests.support.requirements import ROOT
@@ -42,7 +42,7 @@ class PrintedCommands:
         )
         jars = KafkaJars(ROOT)
         for tool in tools:
-            self._write_script(f"{tool}.sh", jars.command(TOOLS[tool], options=SHORT_LIVED))
+            self._write_script(f"{tool}.sh", jars.command(TOOLS[tool], options=TOOL))
 
     @property
     def bootstrap(self) -> str:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def _command(name: str) -> Callable[[], str | None]:
     return lambda: None if shutil.which(name) else f"no {name} on PATH"
 
 
+@cache
 def _java() -> str | None:
     if shutil.which("java") is None:
         return "no java on PATH"
@@ -52,6 +54,12 @@ def _jars(pom: str) -> Callable[[], str | None]:
         return None if jars.are_here() or shutil.which("mvn") else f"neither {jars.directory} nor mvn is here"
 
     return why_not
+
+
+def _zipkin() -> str | None:
+    from services.local.zipkin_setup import zipkin_jar
+
+    return None if zipkin_jar(ROOT).exists() or shutil.which("mvn") else "neither its jar nor mvn is here"
 
 
 def _go() -> str | None:
@@ -124,6 +132,11 @@ def _docker() -> str | None:
     return f"a dockerd runs already (process {running[0][0]}); stop it first" if running else None
 
 
+def _prometheus() -> str | None:
+    missing = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
+    return f"no {' and no '.join(missing)} on PATH" if missing else None
+
+
 def _locales() -> str | None:
     if shutil.which("localedef") is None:
         return "no localedef on PATH"
@@ -139,6 +152,7 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "kafka-streams": (_jars("streams.xml"), "apt-get install maven"),
     "kcat": (_command("kcat"), "apt-get install kcat"),
     "maven": (_command("mvn"), "apt-get install maven"),
+    "zipkin": (_zipkin, "apt-get install maven"),
     "cargo": (_command("cargo"), "apt-get install cargo-web"),
     "c-compiler": (_c_compiler, "apt-get install build-essential"),
     "python-venv": (_python_venv, "apt-get install python3-venv"),
@@ -152,6 +166,8 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "openssl": (_command("openssl"), "apt-get install openssl"),
     "previous": (_previous, "a clone with its history: git fetch --unshallow"),
     "root": (_root, "run as root"),
+    "prometheus": (_prometheus, "apt-get install --no-install-recommends prometheus"),
+    "chromium": (_command("chromium-headless-shell"), "apt-get install --no-install-recommends chromium-headless-shell"),
     "etcd": (_etcd, "make setup"),
     "locales": (_locales, "apt-get install locales"),
     "docker": (_docker, "on Debian 12: apt-get install --no-install-recommends docker.io iptables nftables mmdebstrap"),

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.support.shortcut_halves import fixture_names, item_has_shortcuts
+
 QUICK_CLIENTS = (
     "tests/compat/clients/test_aiokafka.py",
     "tests/compat/clients/test_confluent_producer.py",
@@ -26,6 +28,7 @@ PROPERTIES = "--properties"
 DEPLOY = ("tests/deploy/",)
 SLOW = (
     "tests/compat/",
+    "tests/fuzz/live/",
     "tests/system/",
     "tests/simulation/cluster/",
     "tests/simulation/compaction/",
@@ -40,6 +43,7 @@ SLOW = (
     "tests/commitlog/test_cleaner_kafka.py",
     "tests/commitlog/test_kafka_reads_our_files.py",
     "tests/commitlog/test_kafka_transactions.py",
+    "tests/gateway/test_java_authentication.py",
     "tests/group_coordinator/assignors/test_against_kafka.py",
     "tests/group_coordinator/consumer/test_beside_kafka.py",
     "tests/group_coordinator/consumer/test_regex.py",
@@ -52,6 +56,12 @@ GROUPS = {
         "tests/commitlog/test_cleaner_kafka.py",
         "tests/commitlog/test_kafka_reads_our_files.py",
         "tests/commitlog/test_kafka_transactions.py",
+    ),
+    "one Kafka broker is asked the same": (
+        "tests/compat/kafka/test_broker.py",
+        "tests/compat/kafka/test_tool_server.py",
+        "tests/group_coordinator/consumer/test_beside_kafka.py",
+        "tests/group_coordinator/conversion/test_conversions_beside_kafka.py",
     ),
     "one cluster serves the quick clients": QUICK_CLIENTS,
     "one Docker daemon runs all containers": (
@@ -76,6 +86,7 @@ LONG = (
     "tests/simulation/test_crash_points.py",
     "tests/simulation/cluster/test_planted_cluster_bugs.py",
     "tests/simulation/cluster/test_cluster_runs.py",
+    "tests/system/monitoring/test_alerts_and_panels.py",
     "tests/system/faults/test_rebalance_storm.py",
     "tests/compat/clients/transactions/test_streams.py",
     "tests/compat/clients/groups/test_connect.py",
@@ -87,6 +98,9 @@ LONG = (
     "tests/pipeline/test_session.py",
 )
 """Files whose few tests take minutes. They begin first, so that at the end no worker waits for another one."""
+
+SHARED = ("kafka", "started", "shared_clusters")
+"""Fixtures that several files share. Each worker starts what they are of, and takes these files together."""
 
 _GROUP_OF = {file: name for name, files in GROUPS.items() for file in files}
 
@@ -143,8 +157,16 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def in_turn(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """As workers take them: long files first, then those with the most tests, so that what is left for the end is short."""
+    """As workers take them: long files first, then those with the most tests, so that what is left for the end is short. Files
+    that share a fixture follow one another, by halves (`shortcut_halves.py`): what they share ends when it is not needed."""
     files = [item.nodeid.partition("::")[0] for item in items]
     tests = Counter(files)
-    turns = {path: (LONG.index(path) if path in LONG else len(LONG), -tests[path]) for path in tests}
+    shared = dict(sorted((path, _shared(item)) for path, item in zip(files, items, strict=True)))  # the most of each file's tests
+    turns = {path: (LONG.index(path) if path in LONG else len(LONG), shared[path], -tests[path]) for path in tests}
     return [item for _, item in sorted(zip(files, items, strict=True), key=lambda pair: turns[pair[0]])]
+
+
+def _shared(item: pytest.Item) -> tuple[int, bool]:
+    names = fixture_names(item)
+    found = [index for index, name in enumerate(SHARED) if name in names]
+    return (found[-1], item_has_shortcuts(item)) if found else (-1, False)

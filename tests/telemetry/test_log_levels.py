@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from libs.telemetry.log_levels import LEVELS, levels, logger_names, set_level
+from libs.telemetry.level_switches import Switches
+from libs.telemetry.log_levels import LEVELS, Refused, levels, logger_names, set_level
 
 ROOM, LOGGER = "levels_of_tests.room", "levels_of_tests.room.one"
 
@@ -18,6 +19,7 @@ def logger() -> Iterator[logging.Logger]:
     root.setLevel(before)
     for name in (ROOM, LOGGER):
         logging.getLogger(name).setLevel(logging.NOTSET)
+    Switches.look()
 
 
 def test_every_logger_has_the_level_in_force_and_so_have_those_above() -> None:
@@ -52,18 +54,18 @@ def test_a_level_without_a_name_bears_that_of_the_next_lower_one(number: int, na
 
 
 def test_a_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "libs.telemetry.log_levels"):
+    with caplog.at_level(logging.INFO, "process"):
         set_level(LOGGER, "DEBUG", "app from tcp:10.0.0.7:1")
     (record,) = caplog.records
     assert record.getMessage() == "log level changed"
-    assert record.fields == {"logger": LOGGER, "level": "DEBUG", "asked_by": "app from tcp:10.0.0.7:1"}  # type: ignore[attr-defined]
+    assert record.fields == {"changed": LOGGER, "to": "DEBUG", "asked_by": "app from tcp:10.0.0.7:1"}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("before", "after"), [("INFO", "FATAL"), ("FATAL", "INFO"), ("ERROR", "DEBUG")])
 def test_nobody_silences_a_process_or_lets_it_speak_without_a_trace(
     caplog: pytest.LogCaptureFixture, before: str, after: str
 ) -> None:
-    own = logging.getLogger("libs.telemetry.log_levels")
+    own = logging.getLogger("process")
     level = own.level
     try:
         own.setLevel(LEVELS[before])
@@ -71,3 +73,22 @@ def test_nobody_silences_a_process_or_lets_it_speak_without_a_trace(
     finally:
         own.setLevel(level)
     assert [record.getMessage() for record in caplog.records] == ["log level changed"]
+
+
+@pytest.mark.parametrize(("name", "level"), [("no.such.logger", "INFO"), (LOGGER, "LOUD"), (LOGGER, "info"), ("root", None)])
+def test_a_change_that_cannot_be_made_is_refused(name: str, level: str | None) -> None:
+    before = levels()
+    with pytest.raises(Refused):
+        set_level(name, level, "me")
+    assert levels() == before
+    assert "no.such.logger" not in logging.root.manager.loggerDict
+
+
+def test_switches_follow_their_logger_and_those_above(logger: logging.Logger) -> None:
+    logging.getLogger().setLevel(logging.INFO)
+    switches = Switches(logger)
+    seen = []
+    for name, level in ((LOGGER, "DEBUG"), (LOGGER, "TRACE"), (LOGGER, None), ("root", "TRACE"), (ROOM, "INFO")):
+        set_level(name, level, "me")
+        seen.append((switches.debug, switches.trace))
+    assert seen == [(True, False), (True, True), (False, False), (True, True), (False, False)]

@@ -22,7 +22,7 @@ def test_a_line_an_interval_counts_the_events_since_the_last_one() -> None:
 
 
 def limited(timers: FakeTimers, keys_max: int = 1000) -> LimitedLines:
-    return LimitedLines(logging.getLogger("libs.example"), 10.0, timers, keys_max=keys_max)
+    return LimitedLines(logging.getLogger("network"), 10.0, timers, keys_max=keys_max)
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
@@ -110,7 +110,7 @@ def test_of_a_burst_of_lines_the_first_are_info_and_the_others_are_counted_when_
     caplog.set_level(logging.INFO)
     timers = FakeTimers()
     timers.advance(0.25)
-    burst = LogBurst(logging.getLogger("libs.example"), "leading", timers, lines_max=2, interval_s=1.0)
+    burst = LogBurst(logging.getLogger("network"), "leading", timers, lines_max=2, interval_s=1.0)
     for partition in range(5):
         burst.write(partition=partition)
     timers.advance(0.99)

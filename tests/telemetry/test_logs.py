@@ -20,7 +20,7 @@ from libs.telemetry import logs
 from libs.telemetry.logs import JSON, LONGEST_VALUE, LogSettings, configure, escape, fields
 from services.storage.reconcile.log_opening import repair_hint
 
-log = logging.getLogger("libs.example")
+log = logging.getLogger("log")
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_line_has_time_process_and_event(lines: io.StringIO) -> None:
     log.info("segment rolled", extra=fields(topic="t", partition=3, took=0.25, path="/data/a b"))
     log.debug("not at this level")
     assert re.fullmatch(
-        r"ts=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=info service=gateway node=gateway-1 "
+        r"ts=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=info service=gateway node=gateway-1 logger=log "
         r'event="segment rolled" topic=t partition=3 took=0\.25 path="/data/a b"\n',
         lines.getvalue(),
     )
@@ -74,7 +74,7 @@ def test_other_libraries_are_named_and_mostly_quiet(lines: io.StringIO) -> None:
     logging.getLogger("aiohttp.access").info("GET /healthz")
     logging.getLogger("kazoo").info("hello")
     assert "healthz" not in lines.getvalue()
-    assert 'event="hello" logger=kazoo' in lines.getvalue()
+    assert 'logger=kazoo event="hello"' in lines.getvalue()
 
 
 @pytest.fixture
@@ -104,6 +104,7 @@ def test_as_json_a_line_is_one_object_and_numbers_stay_numbers(root_logger: None
         "service": "storage",
         "process": "storage-2",
         "event": "segment rolled",
+        "logger": "log",
         "topic": 't"\n',
         "partition": 3,
         "took": 0.25,
@@ -121,7 +122,7 @@ from libs.telemetry.logs import LogSettings, configure
 settings = LogSettings(file=sys.argv[1], file_bytes_max=2000, former_files_max=2)
 configure("gateway", "gateway-1", settings)
 for number in range(100):
-    logging.getLogger("libs.example").info(f"line {number}")
+    logging.getLogger("log").info(f"line {number}")
 print("the last words", file=sys.stderr)
 """
 
@@ -168,7 +169,7 @@ configure("gateway", "gateway-1", LogSettings(file=sys.argv[1], file_bytes_max=2
 os.makedirs(sys.argv[1] + ".1/in the way")
 os.makedirs(sys.argv[1] + ".2/in the way")
 for number in range(100):
-    logging.getLogger("libs.example").info(f"line {number}")
+    logging.getLogger("log").info(f"line {number}")
 """
 
 
@@ -234,7 +235,7 @@ def test_a_child_process_follows_the_file_that_its_parent_rotates(root_logger: N
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"level": "loud"}, "PENSTOCK_LOG_LEVEL is 'loud'; expected debug, info, warning or error"),
+        ({"level": "loud"}, "PENSTOCK_LOG_LEVEL is 'loud'; expected trace, debug, info, warning or error"),
         ({"format": "xml"}, "PENSTOCK_LOG_FORMAT is 'xml'; expected text or json"),
         ({"file_bytes_max": 0}, "PENSTOCK_LOG_FILE_BYTES_MAX is 0; expected 1 or more"),
         ({"former_files_max": 0}, "PENSTOCK_LOG_FORMER_FILES_MAX is 0; expected 1 or more"),

@@ -55,6 +55,11 @@ def test_counted_values_are_rendered() -> None:
     assert samples["target_info", "storage"] == 1
 
 
+def test_a_counter_from_zero_shows_what_has_not_counted_yet() -> None:
+    definition = CounterDefinition(name="d", help="D.", labels=("why",), from_zero=(("a",), ("b",)), healthy="0")
+    assert list(definition.rows([(["b"], 2), (["c"], 1)])) == [(("a",), 0), (("b",), 2), (("c",), 1)]
+
+
 def test_each_set_of_metrics_counts_for_itself() -> None:
     one, other = Meters(), Meters()
     one.written += 1

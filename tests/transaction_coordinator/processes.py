@@ -9,7 +9,7 @@ from typing import Any
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, ElectedController, Member
+from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR, ElectedController, Member
 from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.client.rpc_client import Hello, RpcClient
@@ -21,6 +21,8 @@ from libs.rpc.messages.schema import unpack
 from libs.rpc.server.call import Call
 from libs.rpc.server.rpc_server import RpcServer
 from libs.rpc.transport.socket_transport import SocketTransport
+from libs.telemetry.tracing.rpc_context import pack_context
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages import add_offsets_to_txn, add_partitions_to_txn, end_txn, init_producer_id, list_transactions
 from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -90,6 +92,11 @@ class Coordinator(CoordinatorProcess[TransactionCoordinator]):
         """The one of a gateway, for all its producers."""
         return self.gateway()
 
+    @cached_property
+    def storage_node(self) -> RpcClient:
+        """The one of a leader that verifies transactions."""
+        return self.caller(STORAGE)
+
 
 class Refused(Exception):
     """A coordinator decides nothing. `args`: its error."""
@@ -102,6 +109,8 @@ class TransactionalClient:
         self._rpc = coordinator.client
         self._shard, self._id, self._version = shard, transactional_id, version
         self.producer = Producer(-1, -1)
+        self.span: SpanContext | None = None
+        """The sampled span of its requests."""
 
     async def init(self, timeout_ms: int = TIMEOUT_MS) -> int:
         answer = await self.ask(InitProducerIdRequest(self._id, timeout_ms), 5)
@@ -130,7 +139,8 @@ class TransactionalClient:
         writer = Writer()
         wire.write_request(writer, request, version)
         asked = Ask(self._shard, key, version, "a client", "/127.0.0.1")
-        response = await self._rpc.call(ASK_TRANSACTIONS, asked, [writer.buffer], timeout_s=WAIT_S)
+        trace = pack_context(self.span) if self.span is not None else None
+        response = await self._rpc.call(ASK_TRANSACTIONS, asked, [writer.buffer], timeout_s=WAIT_S, trace=trace)
         if error := unpack(AskReply, response.body).error:
             raise Refused(error)
         reader = Reader(memoryview(response.payload))

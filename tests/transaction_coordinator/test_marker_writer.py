@@ -1,8 +1,10 @@
 """Markers of prepared transactions, where an owner gets its shard back while they are on their way."""
 
 import asyncio
+import time
 from dataclasses import replace
 
+from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
@@ -12,8 +14,10 @@ from libs.rpc.client.rpc_client import Hello
 from libs.rpc.transport.socket_transport import SocketTransport
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
+from libs.telemetry.tracing.recorder import SpanRecorder, default_tracing
 from services.transaction_coordinator.core.states import State
 from services.transaction_coordinator.core.transaction import Producer, Transaction
+from services.transaction_coordinator.markers.ending_traces import EndingTraces
 from services.transaction_coordinator.markers.marker_writer import MISSING_WAY_OUT, MarkerWriter
 from tests.support.polling import until
 
@@ -28,6 +32,9 @@ def writer_to(written: list[int]) -> MarkerWriter:
         MemberClients("group_coordinator", lambda: hello, "this-host", transport),
         owns=lambda shard, owner_epoch: True,
         on_written=lambda shard, owner_epoch, prepared: written.append(owner_epoch),
+        traces=EndingTraces(
+            SpanRecorder(default_tracing(), "transaction_coordinator-1-1", SystemClock(), time.monotonic), time.monotonic
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 """A transaction coordinator process: it decides for clients and leaders, and has the markers written."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from libs.coordinator.log.internal_log import Cancel, Unknown
 from libs.coordinator.log.internal_log import Refused as LogRefused
 from libs.coordinator.log.storage_log import StorageLog
 from libs.coordinator.requests import client_requests
+from libs.roles import TRANSACTION_COORDINATOR
 from libs.rpc.client.rpc_client import Response, RpcClient
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.contracts.transactions import ADD_PARTITIONS, WRITE_MARKERS, AddPartitions, PartitionsAdded
 from libs.rpc.contracts.transactions import Marker as WantedMarker
 from libs.rpc.messages.schema import unpack
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_transactions import ListTransactionsRequest
 from libs.wire.record_batches.markers import Marker
@@ -56,6 +58,23 @@ async def test_a_transaction_of_an_old_client(node: StorageCluster, data: bytes,
     await until(lambda: not open_transactions(owner.running, 0))
     assert await markers(node, data) == [(0, Marker(False, 1))]
     assert await client.add(DATA, 0) == [0], "the next transaction has the same epoch"
+
+
+async def test_the_trace_of_an_end_that_was_refused_has_no_later_end(
+    node: StorageCluster, data: bytes, owner: Coordinator
+) -> None:
+    client = TransactionalClient(owner, SHARD, ID, OLD)
+    assert await client.init() == 0
+    client.span = SpanContext(11, 12)
+    assert await client.end(commit=True) == ErrorCode.INVALID_TXN_STATE, "nothing was begun"
+    client.span = None
+    for _ in range(2):  # the spans of the first are made before the second ends
+        assert await client.add(DATA, 0) == [0]
+        assert await client.end(commit=True) == 0
+        await until(lambda: not open_transactions(owner.running, 0))
+    kept = owner.world.tracing.ring.find(11)
+    assert kept is not None
+    assert not {"write markers", "complete"} & {span.name for span in kept.spans}
 
 
 async def test_a_transaction_of_a_client_that_leaves_adding_to_leaders(
@@ -162,11 +181,13 @@ async def test_markers_are_not_begun_anew_before_the_end_of_their_transaction_is
     appends: list[PlannedAppend] = []
     append = StorageLog.append
 
-    def lost_once(log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None]) -> Cancel:
+    def lost_once(
+        log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None], traces: Sequence[SpanContext]
+    ) -> Cancel:
         appends.append(planned)
         if len(appends) == 2:  # after the one that prepares it
             return asyncio.get_running_loop().call_soon(on_result, Unknown("lost")).cancel
-        return append(log, planned, now_ms, on_result)
+        return append(log, planned, now_ms, on_result, traces)
 
     monkeypatch.setattr(StorageLog, "append", lost_once)
     assert await client.end(commit=True) == 0
@@ -190,10 +211,12 @@ async def test_an_answer_to_a_former_owner_epoch_begins_no_markers_of_the_next(
     late: list[Callable[[], None]] = []
     append = StorageLog.append
 
-    def answered_late(log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None]) -> Cancel:
+    def answered_late(
+        log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None], traces: Sequence[SpanContext]
+    ) -> Cancel:
         if late:
-            return append(log, planned, now_ms, on_result)
-        return append(log, planned, now_ms, lambda outcome: late.append(lambda: on_result(outcome)))
+            return append(log, planned, now_ms, on_result, traces)
+        return append(log, planned, now_ms, lambda outcome: late.append(lambda: on_result(outcome)), traces)
 
     monkeypatch.setattr(StorageLog, "append", answered_late)
     ending = asyncio.ensure_future(client.end(commit=True))
@@ -342,9 +365,11 @@ async def test_the_next_transaction_begins_in_the_append_that_completes_the_last
     appends: list[PlannedAppend] = []
     append = StorageLog.append
 
-    def noted(log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None]) -> Cancel:
+    def noted(
+        log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None], traces: Sequence[SpanContext]
+    ) -> Cancel:
         appends.append(planned)
-        return append(log, planned, now_ms, on_result)
+        return append(log, planned, now_ms, on_result, traces)
 
     monkeypatch.setattr(StorageLog, "append", noted)
     monkeypatch.setattr(completions, "WAIT_S_MAX", WAIT_S)
@@ -378,7 +403,9 @@ async def test_heartbeats_name_transactions_that_should_have_ended(
     assert await late.init(timeout_ms=200) == 0
     assert await late.add(DATA, 0) == [0]
 
-    def refuse(log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None]) -> Cancel:
+    def refuse(
+        log: StorageLog, planned: PlannedAppend, now_ms: int, on_result: Callable[..., None], traces: Sequence[SpanContext]
+    ) -> Cancel:
         asyncio.get_running_loop().call_soon(on_result, LogRefused(ErrorCode.NOT_ENOUGH_REPLICAS))
         return lambda: None
 
@@ -415,15 +442,14 @@ def same_shard_as(transactional_id: str) -> str:
 
 async def claim_elsewhere(node: StorageCluster, topic: bytes) -> None:
     """Another owner claims the shard, and no image tells of it."""
-    assert node.client is not None
-    response = await node.client.call(CLAIM, Claim(topic, SHARD, 0, 2, 1), timeout_s=WAIT_S)
+    response = await node.caller(TRANSACTION_COORDINATOR).call(CLAIM, Claim(topic, SHARD, 0, 2, 1), timeout_s=WAIT_S)
     assert not unpack(Claimed, response.body).error
 
 
 async def verified(owner: Coordinator, client: TransactionalClient, coordinator_epoch: int = -1) -> int:
     """A leader asks whether the partition belongs to the transaction. `coordinator_epoch`: of the last marker that it has."""
     asked = AddPartitions(ID, *client.producer, True, ((DATA, 0),), coordinator_epoch)
-    response = await owner.client.call(ADD_PARTITIONS, asked, timeout_s=WAIT_S)
+    response = await owner.storage_node.call(ADD_PARTITIONS, asked, timeout_s=WAIT_S)
     return unpack(PartitionsAdded, response.body).errors[0]
 
 

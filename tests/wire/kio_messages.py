@@ -20,6 +20,7 @@ _BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _TEXT = st.text(max_size=12)
 
 
+@functools.cache
 def message_class(api: str, side: str, version: int) -> type:
     module = importlib.import_module(f"kio.schema.{api}.v{version}.{side}")
     return getattr(module, "".join(part.title() for part in api.split("_")) + side.title())

@@ -1,5 +1,6 @@
 """Generated messages against kio: the same values, and the same bytes, for every API and version."""
 
+import functools
 import importlib
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.generate import GENERATED, module_text
-from libs.wire.primitives import ProtocolError, Reader, Writer
+from libs.wire.primitives import STRING_BYTES_MAX, ProtocolError, Reader, Writer
 from tests.wire.kio_messages import encode, message_class, messages, plain
 
 CASES = [
@@ -22,6 +23,7 @@ CASES = [
 ]
 
 
+@functools.cache
 def codec(key: ApiKey) -> Any:
     return importlib.import_module(f"libs.wire.messages.{key.name.lower()}")
 
@@ -175,3 +177,14 @@ print(made)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_error_that_quotes_a_long_name_is_cut_to_what_a_string_may_have(version: int) -> None:
+    module = codec(ApiKey.DESCRIBE_CLIENT_QUOTAS)
+    writer = Writer()
+    message = "Unsupported entity type " + "\u00fc" * 32_767
+    module.write_response(writer, module.DescribeClientQuotasResponse(error_code=35, error_message=message), version)
+    told = module.read_response(Reader(memoryview(writer.buffer)), version).error_message
+    assert len(told.encode()) in (STRING_BYTES_MAX - 1, STRING_BYTES_MAX)
+    assert message.startswith(told)

@@ -22,6 +22,7 @@ from libs.wire.record_batches.batches import (
     validate_produce,
 )
 from libs.wire.record_batches.compression import Codec, compress
+from libs.wire.record_batches.first_record import WantedHeader
 from libs.wire.record_batches.opened_batches import (
     RECORD_ERRORS_MAX,
     OpeningRules,
@@ -295,7 +296,7 @@ def test_a_rebuilt_batch_must_fit_too() -> None:
 
 
 def test_a_job_opens_each_batch_by_its_own_rules_and_what_it_answers_can_be_sent() -> None:
-    good, keyless = of(codec=1), of(Record(None, b"", NOW))
+    good, keyless, named = of(codec=1), of(Record(None, b"", NOW)), of(Record(b"k", b"", NOW, [("color", b"blue")]), codec=1)
     outcomes = pickle.loads(
         pickle.dumps(
             open_all(
@@ -304,12 +305,16 @@ def test_a_job_opens_each_batch_by_its_own_rules_and_what_it_answers_can_be_sent
                     Produced(keyless, OpeningRules(compacted=True), NOW),
                     Produced(with_body(b"\xff"), OpeningRules(), NOW),
                     Produced(good, OpeningRules(codec=4), NOW),
+                    Produced(named, OpeningRules(), NOW, WantedHeader(b"color", 4)),
+                    Produced(named, OpeningRules(), NOW, WantedHeader(b"color", 3)),
+                    Produced(named, OpeningRules(), NOW, WantedHeader(b"size", 4)),
                 ]
             )
         )
     )
-    assert outcomes[0] == (None, NOW)
+    assert outcomes[0] == (None, NOW, None)
     assert isinstance(outcomes[1], RefusedBatch)
     assert (outcomes[1].code, outcomes[1].record_errors[0][0]) == (ErrorCode.INVALID_RECORD, 0)
     assert (outcomes[2].code, outcomes[2].record_errors) == (ErrorCode.INVALID_RECORD, ())
     assert outcomes[3].replacement[22] & 7 == Codec.ZSTD
+    assert [outcome.header for outcome in outcomes[4:]] == [b"blue", b"", None]

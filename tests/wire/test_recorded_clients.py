@@ -2,7 +2,6 @@
 
 import importlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,20 +13,14 @@ from libs.wire.messages.produce import read_produce
 from libs.wire.primitives import Reader, Writer
 from libs.wire.record_batches.batches import iter_batches
 from libs.wire.record_batches.records import iter_records
-
-RECORDED = Path(__file__).parent / "recorded"
-CLIENTS = ("aiokafka", "java", "librdkafka")
+from tests.wire.recorded_requests import CLIENTS, frames_of
 
 
 def requests(client: str) -> Iterator[tuple[RequestHeader, Reader]]:
     """The header and body of each recorded frame."""
-    content = (RECORDED / f"{client}.bin").read_bytes()
-    position = 0
-    while position < len(content):
-        end = position + 4 + int.from_bytes(content[position : position + 4], "big")
-        reader = Reader(memoryview(bytearray(content[position + 4 : end])))
+    for frame in frames_of(client):
+        reader = Reader(memoryview(bytearray(frame)))
         yield read_request_header(reader), reader
-        position = end
 
 
 def of_api(client: str, key: ApiKey) -> list[tuple[int, Reader]]:

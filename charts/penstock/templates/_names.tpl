@@ -88,10 +88,48 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if eq .listener.type "NodePort" }}{{ int .listener.nodePortBase }}{{ else }}{{ int .listener.portBase }}{{ end -}}
 {{- end -}}
 
-{{/* Where pods of this release reach the cluster as clients: a listener within Kubernetes, if there is one. */}}
+{{/*
+The variables of a listener's gateways, as a list. A gateway always has a listener without authentication: where its clients must
+authenticate, that one is for its own pod only. Argument: dict "root" "listener".
+*/}}
+{{- define "penstock.listenerEnv" -}}
+{{- $host := include "penstock.listenerHost" . -}}
+{{- $port := include "penstock.listenerPort" . -}}
+{{- $protocol := .listener.protocol | default "PLAINTEXT" -}}
+{{- if eq $protocol "PLAINTEXT" -}}
+- {name: PENSTOCK_LISTENER_NAME, value: {{ .listener.name }}}
+- {name: PENSTOCK_LISTEN_HOST, value: 0.0.0.0}
+- {name: PENSTOCK_PORT_BASE, value: {{ int .listener.portBase | quote }}}
+- {name: PENSTOCK_ADVERTISED_HOST, value: {{ $host }}}
+- {name: PENSTOCK_ADVERTISED_PORT_BASE, value: {{ $port | quote }}}
+{{- else -}}
+- {name: PENSTOCK_LISTENER_NAME, value: {{ printf "POD_OF_%s" .listener.name }}}
+- {name: PENSTOCK_LISTEN_HOST, value: 127.0.0.1}
+- {name: PENSTOCK_PORT_BASE, value: {{ ternary "25092" "5092" (lt (int .listener.portBase) 15000) | quote }}}
+- {name: PENSTOCK_ADVERTISED_HOST, value: 127.0.0.1}
+- {name: PENSTOCK_SASL_LISTENER, value: {{ printf "%s://0.0.0.0:%d" $protocol (int .listener.portBase) | quote }}}
+- {name: PENSTOCK_SASL_ADVERTISED_LISTENER, value: {{ printf "%s://%s:%s" $protocol $host $port | quote }}}
+{{- with .listener.saslMechanisms }}
+- {name: PENSTOCK_SASL_ENABLED_MECHANISMS, value: {{ join "," . | quote }}}
+{{- end }}
+{{- if .listener.saslPlainWithoutTls }}
+- {name: PENSTOCK_SASL_PLAIN_WITHOUT_TLS, value: "true"}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Where pods of this release reach the cluster as clients: a listener that asks them for no password, within Kubernetes if there is
+such a one.
+*/}}
 {{- define "penstock.bootstrap" -}}
-{{- $chosen := first .Values.listeners -}}
-{{- range reverse .Values.listeners -}}
+{{- $open := list -}}
+{{- range .Values.listeners -}}
+{{- if eq (.protocol | default "PLAINTEXT") "PLAINTEXT" }}{{ $open = append $open . }}{{ end -}}
+{{- end -}}
+{{- if not $open }}{{ include "penstock.checks" . }}{{ end -}}
+{{- $chosen := first $open -}}
+{{- range reverse $open -}}
 {{- if eq .type "ClusterIP" }}{{ $chosen = . }}{{ end -}}
 {{- end -}}
 {{- $name := include "penstock.listenerName" (dict "root" . "listener" $chosen) -}}

@@ -25,6 +25,8 @@
 {{- $items := list -}}
 {{- range .value }}{{ $items = append $items (toString . | quote) }}{{ end -}}
 [{{ join ", " $items }}]
+{{- else if eq (toString .type) "text" -}}
+{{- toString .value | quote -}}
 {{- else if kindIs "slice" .type -}}
 {{- if not (has .value .type) }}{{ fail (printf "%s is %v; expected one of %s" .where .value (join ", " .type)) }}{{ end -}}
 {{ quote .value }}

@@ -1,7 +1,7 @@
 """Broker configs that limit client connections. Gateways act on them.
 
-The default of all brokers holds for all connections of each gateway. A broker's own value holds for the connections to that
-broker's port at each gateway, beside the former.
+Those of numbers can be set while the cluster runs. The default of all brokers holds for all connections of each gateway. A
+broker's own value holds for the connections to that broker's port at each gateway, beside the former.
 """
 
 import re
@@ -15,9 +15,10 @@ MAX_CONNECTIONS: Final = "max.connections"
 MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
 MAX_CONNECTIONS_PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 MAX_CONNECTION_CREATION_RATE: Final = "max.connection.creation.rate"
+CONNECTIONS_MAX_IDLE_MS: Final = "connections.max.idle.ms"
 
 NO_LIMIT: Final = (1 << 31) - 1
-"""The default of each number here."""
+"""The default of each number of connections."""
 
 OF_LISTENERS: Final = (MAX_CONNECTIONS, MAX_CONNECTION_CREATION_RATE)
 """The limits that a listener can have beside those without its prefix, as in Kafka."""
@@ -126,6 +127,14 @@ CONNECTION_CONFIGS: Final = (
         "The most connections that each gateway takes in a second, after a burst of ten seconds' worth; of a broker, those to "
         "its port at each gateway. Further ones wait until they are taken.",
         at_least(0),
+    ),
+    ConfigDef(
+        CONNECTIONS_MAX_IDLE_MS,
+        ConfigType.LONG,
+        "600000",
+        "The time without a request after which gateways close a connection to this broker's port. Below 0: they never do. "
+        "Where it is not set, PENSTOCK_IDLE_S_MAX of the gateway decides.",
+        read_only=True,
     ),
 )
 

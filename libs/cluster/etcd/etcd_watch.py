@@ -18,7 +18,7 @@ from libs.cluster.etcd import etcd_stubs
 from libs.cluster.etcd.etcd_connection import Endpoint, EtcdConnection, EtcdError, own_cancellation_only
 from libs.cluster.store import StoreUnavailable, WatchBatch, WatchEvent, WatchGap
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("metadata")
 
 # With this, a member that is cut off from its cluster ends the stream instead of staying silent.
 _REQUIRE_LEADER = (("hasleader", "true"),)

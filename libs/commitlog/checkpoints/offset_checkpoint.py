@@ -58,7 +58,7 @@ def parse_entries(content: bytes, path: str) -> dict[Name, Entry]:
     try:
         checksums = [int(checksum) for name, _, checksum in fields if name == _CHECKSUM]
         offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in fields if not topic.startswith(_OURS)}
-        topic_ids = dict(_topic_ids(name for name, _, _ in fields if name.startswith(_TOPIC_ID)))
+        topic_ids = dict(_topic_ids([name for name, _, _ in fields if name.startswith(_TOPIC_ID)], len(offsets)))
     except ValueError as error:
         raise DirectoryDamaged(f"{path}: {error}") from error
     if checksums not in ([], [_checksum(lines)]):
@@ -72,11 +72,15 @@ def parse_offsets(content: bytes, path: str) -> dict[Name, int]:
     return {name: entry.offset for name, entry in parse_entries(content, path).items()}
 
 
-def _topic_ids(names: Iterable[str]) -> Iterator[tuple[Name, bytes]]:
+def _topic_ids(names: Iterable[str], most: int) -> Iterator[tuple[Name, bytes]]:
+    """The ids of partitions. Raises ValueError where they are more than `most`: one changed digit may name a thousand million."""
     for name in names:
         _, topic_id, topic, ranges = name.split(":")
         for span in ranges.split(","):
             first, _, last = span.partition("-")
+            most -= max(0, int(last or first) - int(first) + 1)
+            if most < 0:
+                raise ValueError(f"{span} names partitions that have no offset")
             for partition in range(int(first), int(last or first) + 1):
                 yield (topic, partition), bytes.fromhex(topic_id)
 

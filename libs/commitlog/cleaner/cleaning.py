@@ -79,6 +79,7 @@ def _clean(fs: FileSystem, job: CleanJob, report: Report, pace: JobTime) -> Clea
         records_kept=copier.records_kept,
         keys=len(keys.offsets),
         seconds=progress.seconds,
+        waited_seconds=progress.waited_s,
         unopened=copier.unopened,
         first_unopened=copier.first_unopened,
         why_unopened=copier.why_unopened,

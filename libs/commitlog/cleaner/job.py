@@ -109,6 +109,8 @@ class CleanResult:
     records_kept: int
     keys: int
     seconds: float
+    waited_seconds: float
+    """The part of `seconds` in which it waited for the limit of bytes."""
     unopened: int = 0
     """Batches that hold more than `DECOMPRESSED_BYTES_MAX`, or bytes that are no records. They stay as they are, and so do
     tombstones behind them."""

@@ -24,6 +24,8 @@ class Progress:
         self.started = self._due = self._reported = pace.monotonic()
         self.bytes_read = 0
         self.bytes_written = 0
+        self.waited_s = 0.0
+        """The time that it slept for the limit."""
 
     def read(self, size: int) -> None:
         self.bytes_read += size
@@ -43,6 +45,7 @@ class Progress:
             # Unused budget is lost except for a moment's worth, so that the disk is not flooded after a slow stretch.
             self._due = max(self._due, now - _BURST_S) + size / self._rate
             wait = self._due - now
+            self.waited_s += max(0.0, wait)
             while wait > 0:  # reports go on, so that this wait does not look like a standstill
                 self._pace.sleep(nap := min(wait, _REPORT_S))
                 wait -= nap

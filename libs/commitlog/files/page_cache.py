@@ -6,6 +6,7 @@ the work, gives the outcome to the lookup, and tries again from the start. Outsi
 
 import threading
 from collections.abc import Callable, Hashable
+from copy import copy
 from typing import Any, TypeVar
 
 from libs.commitlog.model.errors import WouldBlock
@@ -34,7 +35,7 @@ class ColdRead:
         try:
             return Outcome(self._work(), None)
         except Exception as error:
-            return Outcome(None, error)
+            return Outcome(None, without_frames(error))
 
 
 class NotInPageCache(WouldBlock):
@@ -47,6 +48,14 @@ class NotInPageCache(WouldBlock):
     def __init__(self, read: ColdRead) -> None:
         super().__init__(read.path)
         self.read = read
+
+
+def without_frames(error: Exception) -> Exception:
+    """The error, for who keeps it. A traceback holds its frames, and these hold their callers': some has the error as its result,
+    and some the files of a log. Only the cycle collector would free them.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 class Outcome:
@@ -87,7 +96,7 @@ class NonblockingLookup:
             raise NotInPageCache(ColdRead(path, key, work))
         if outcome.error is not None:
             del self._outcomes[key]  # the next attempt meets the disk again
-            raise outcome.error
+            raise copy(outcome.error)  # its own, whose traceback nobody keeps
         result: T = outcome.result
         return result
 

@@ -12,7 +12,7 @@ from libs.commitlog.files.durable_files import replace_file, write_all
 from libs.commitlog.files.filesystem import FileSystem, OpenFile
 from libs.commitlog.model.errors import NO_ROOM
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 RESERVE_SUFFIX = ".spare"
 RESERVED_BYTES_MIN = 65_536

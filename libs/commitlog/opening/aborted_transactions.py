@@ -26,7 +26,7 @@ from libs.commitlog.segments.segment import Segment
 from libs.wire.record_batches.batches import BatchHeader
 from libs.wire.record_batches.markers import read_marker
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 
 class AbortedTransactions:

@@ -11,7 +11,7 @@ import logging
 from libs.commitlog.files.filesystem import FileSystem, OpenFile
 from libs.commitlog.model.errors import LogDamaged
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 ACCEPTED = "accept-loss"
 

@@ -37,7 +37,7 @@ from libs.commitlog.segments.swapping import finish_swaps
 from libs.lean_dataclass import dataclass
 from libs.wire.record_batches.batches import NO_TIMESTAMP
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from libs.commitlog.producers.producer_state import ProducerState
 from libs.commitlog.segments.segment import Segment
 from libs.wire.record_batches.batches import BatchHeader
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 
 class SavedState:

@@ -30,7 +30,7 @@ from libs.commitlog.files.reserved_file import ReservedFile
 from libs.commitlog.files.sync import syncing
 from libs.commitlog.model.errors import NO_ROOM, DirectoryDamaged, DirectoryOwnerMismatch, DirectoryRetired
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"

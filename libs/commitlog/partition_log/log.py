@@ -51,7 +51,7 @@ __all__ = [
     "TimestampSearch",
 ]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 LONG_MAX = (1 << 63) - 1
 

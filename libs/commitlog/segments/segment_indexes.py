@@ -33,7 +33,7 @@ from libs.commitlog.segments.segment_file import FileRegistry
 from libs.commitlog.segments.segment_progress import SegmentProgress
 from libs.wire.record_batches.batches import HEADER_SIZE, NO_TIMESTAMP
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 HEADERS_AT_ONCE = 4096
 """The headers that an event loop walks over: more than lie between two entries of an index that was written here."""

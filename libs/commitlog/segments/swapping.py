@@ -36,7 +36,7 @@ from libs.commitlog.segments.segment_batches import SegmentBatches
 from libs.commitlog.segments.segment_file import FileRegistry
 from libs.lean_dataclass import dataclass
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 
 @dataclass(slots=True)

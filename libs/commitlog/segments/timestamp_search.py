@@ -7,10 +7,11 @@ from there misses nothing.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from copy import copy
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from libs.commitlog.files.page_cache import FIRST_ATTEMPT, ColdRead, NonblockingLookup, NotInPageCache, Outcome
+from libs.commitlog.files.page_cache import FIRST_ATTEMPT, ColdRead, NonblockingLookup, NotInPageCache, Outcome, without_frames
 from libs.commitlog.model.errors import LogDamaged, WouldBlock
 from libs.commitlog.segments.segment import Segment, slot_for
 from libs.commitlog.segments.segment_batches import BatchPosition
@@ -157,7 +158,7 @@ def _first_batch(
         if walk.segment not in segments or walk.segment.size < walk.size:  # meanwhile
             raise _Cut
         if isinstance(result, Exception):
-            raise result
+            raise copy(result)  # its own: callers have the result in their frames
         if not isinstance(result, MoreHeaders):
             return result
         budget.header_steps -= 1
@@ -231,7 +232,7 @@ class HeaderWalk:
                 if count >= HEADERS_PER_STEP:
                     return MoreHeaders(place)
         except (LogDamaged, OSError) as error:
-            return error
+            return without_frames(error)
         return None
 
     def _start(self, walk: Callable[[int, int], Iterator[BatchPosition]]) -> int:

@@ -1,11 +1,13 @@
 """The port through which a shard's owner reaches its partition of the internal topic. Storage nodes, tests and the simulator have
 adapters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from libs.coordinator.core.shard import Fence, PlannedAppend
 from libs.lean_dataclass import dataclass
+from libs.telemetry.tracing.ids import SentRequest
+from libs.telemetry.tracing.span import SpanContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,23 @@ class InternalLog(Protocol):
         """The leader epoch as this process knows it. None if no leader can be reached."""
         ...
 
+    def asked(self) -> SentRequest | None:
+        """The RPC request of the last append. None: it was none."""
+        ...
+
     async def claim(self, fence: Fence) -> Claimed | Refused | Unknown: ...
 
     async def read(self, fence: Fence, offset: int) -> Read | Refused | Unknown:
         """Batches from `offset` on, read in the fence's leader epoch. Waits a while if there are none yet."""
         ...
 
-    def append(self, planned: PlannedAppend, now_ms: int, on_result: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
-        """Appends one batch. `on_result` is called once, after this returns, unless the caller calls what this returns."""
+    def append(
+        self,
+        planned: PlannedAppend,
+        now_ms: int,
+        on_result: Callable[[Stored | Refused | Unknown], None],
+        traces: Sequence[SpanContext] = (),
+    ) -> Cancel:
+        """Appends one batch. `on_result` is called once, after this returns, unless the caller calls what this returns. `traces`:
+        the spans that it belongs to."""
         ...

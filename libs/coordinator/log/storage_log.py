@@ -5,7 +5,7 @@ Tests check that they agree.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -28,6 +28,9 @@ from libs.rpc.contracts.storage import (
 from libs.rpc.messages.errors import ContractError, RpcFailure
 from libs.rpc.messages.schema import pack, unpack
 from libs.runtime.storage_nodes import StorageNodes
+from libs.telemetry.tracing.ids import SentRequest, process_name
+from libs.telemetry.tracing.rpc_context import pack_contexts
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.keyed_batches import build_keyed_batch
 
@@ -65,10 +68,18 @@ class StorageLog:
         self._image = image
         self._nodes = nodes
         self._append_ms_max = append_ms_max
+        self._last_append: tuple[RpcClient, int] | None = None
 
     def leader_epoch(self) -> int | None:
         state = self._state()
         return state.leader_epoch if state is not None and self._client(state) is not None else None
+
+    def asked(self) -> SentRequest | None:
+        if self._last_append is None:
+            return None
+        client, request_id = self._last_append
+        peer = client.peer
+        return SentRequest(process_name(peer.role, peer.node_id, peer.incarnation), request_id) if peer is not None else None
 
     async def claim(self, fence: Fence) -> Claimed | Refused | Unknown:
         request = Claim(self._topic_id, self._partition, fence.leader_epoch, fence.owner_epoch, fence.claim)
@@ -95,10 +106,17 @@ class StorageLog:
             return Refused(fetched.error)
         return Read(memoryview(response.payload)[: fetched.inline_length], fetched.high_watermark)
 
-    def append(self, planned: PlannedAppend, now_ms: int, on_result: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
+    def append(
+        self,
+        planned: PlannedAppend,
+        now_ms: int,
+        on_result: Callable[[Stored | Refused | Unknown], None],
+        traces: Sequence[SpanContext] = (),
+    ) -> Cancel:
         fence = planned.fence
         batch = build_keyed_batch(planned.records, now_ms, planned.transaction) if planned.records else b""
         client = self._leader(fence)
+        self._last_append = None
         if client is None:
             return self._call_soon(on_result, LEADER_MOVED)
         part = [
@@ -114,10 +132,16 @@ class StorageLog:
         payload, timeout_s = (batch,) if batch else (), ms_max / 1000 + ANSWER_S_MAX
         try:
             request_id = client.send(
-                APPEND, [ALL, ms_max, [part]], payload, partial(_on_response, on_result), timeout_s=timeout_s
+                APPEND,
+                [ALL, ms_max, [part]],
+                payload,
+                partial(_on_response, on_result),
+                timeout_s=timeout_s,
+                trace=pack_contexts([(0, context) for context in traces]) if traces else None,
             )
         except RpcFailure as error:
             return self._call_soon(on_result, _failed(error))
+        self._last_append = client, request_id
         return partial(client.cancel, request_id)
 
     def _call_soon(self, on_result: Callable[[Stored | Refused | Unknown], None], outcome: Refused | Unknown) -> Cancel:

@@ -7,7 +7,7 @@ from typing import Final
 
 from libs.rpc.contracts.controller import FINDING_NAME_LENGTH_MAX, FINDINGS_MAX, Finding
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("coordinators")
 
 MARGIN_MS: Final = 30_000
 """How much longer than its own timeout something may take before it is found: a coordinator that works ends it in this time."""

@@ -16,16 +16,17 @@ from libs.cluster.shard_owners import Owner
 from libs.coordinator.process.findings import Findings
 from libs.coordinator.process.shard_handover import hand_over_shards
 from libs.coordinator.shards.shard_set import ShardSet
+from libs.coordinator.tracing.call_spans import CallSpans
 from libs.rpc.contracts.controller import Finding
 from libs.rpc.server.rpc_server import Accept, Hello, RpcServer
 from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle, end_task
-from libs.runtime.peers import ImageLending
-from libs.runtime.process import Environment, refuse_newer_cluster
+from libs.runtime.process import Environment, lent_methods, refuse_newer_cluster, span_recorder
 from libs.runtime.registration import Registration
 from libs.runtime.service_config import ServiceConfig
 from libs.runtime.starting_anew import start_anew
 from libs.runtime.storage_nodes import StorageNodes
+from libs.telemetry.tracing.recorder import SpanRecorder
 
 DRAIN_S: Final = 2.0
 FRAMES_PER_TURN: Final = 16
@@ -68,6 +69,8 @@ class BuildContext(NamedTuple):
     nodes: StorageNodes
     controllers: Controllers
     hello: Callable[[], Hello]
+    recorder: SpanRecorder
+    spans: CallSpans
 
 
 Build = Callable[[BuildContext], Awaitable[tuple[Coordinator, Requests]]]
@@ -93,8 +96,11 @@ async def serve(
     lifecycle.on_stop(nodes.close)
     controllers = Controllers(hello, identity.host_id, environment.transport, nodes.unreachable)
     lifecycle.on_stop(controllers.close)
-    coordinator, requests = await build(BuildContext(Owner(config.node_id, identity.incarnation), nodes, controllers, hello))
-    controllers.report_findings(Findings(coordinator.findings, asyncio.get_running_loop().time).newest)
+    now, recorder = asyncio.get_running_loop().time, span_recorder(identity, environment.tracing, environment.clock)
+    spans = CallSpans(recorder, now)
+    owner = Owner(config.node_id, identity.incarnation)
+    coordinator, requests = await build(BuildContext(owner, nodes, controllers, hello, recorder, spans))
+    controllers.report_findings(Findings(coordinator.findings, now).newest)
     await follower.start()
     refuse_newer_cluster(follower.image, identity.version)
     if peers is not None:
@@ -109,10 +115,11 @@ async def serve(
     follower.subscribe(follow)
     server = RpcServer(
         hello,
-        {**requests.methods, **ImageLending(lambda: follower.image).methods},
+        {**requests.methods, **lent_methods(environment, lambda: follower.image)},
         transport=environment.transport,
         on_turn_end=coordinator.shards.end_turn,
         frames_per_turn=FRAMES_PER_TURN,
+        denied=environment.denied,
     )
     registration = Registration(server, identity.member(), store, config.lease_s, lifecycle.stop)
     coordinator.registered = lambda: registration.registered

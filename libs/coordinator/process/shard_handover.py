@@ -11,7 +11,7 @@ from libs.coordinator.shards.shard_set import ShardSet
 from libs.runtime.registration import Registration
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("coordinators")
 
 
 def has_successors(image: ClusterImage, role: str, node_id: int) -> bool:

@@ -24,6 +24,7 @@ from libs.coordinator.core.shard_hashing import shard_of
 from libs.coordinator.requests.deferred_requests import DeferredRequest, DeferredRequests, Write
 from libs.coordinator.requests.malformed_requests import MalformedRequestLog
 from libs.coordinator.shards.shard_set import ShardSet
+from libs.coordinator.tracing.call_spans import CallSpans
 from libs.rpc.contracts.coordinators import Ask, AskReply
 from libs.rpc.messages.envelope import EMPTY, pack_any
 from libs.rpc.messages.schema import unpack
@@ -35,10 +36,11 @@ from libs.wire.errors import ErrorCode
 from libs.wire.listings import Listing, join, take_apart
 from libs.wire.primitives import ProtocolError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("coordinators")
 
-Count = Callable[[Api, int, object], None]
-"""Counts one request: (API, error of the whole answer, reply)."""
+Count = Callable[[Api, int, object], int]
+"""Counts one request: (API, error of the whole answer, reply). Returns its error: that of the answer, or the first in the
+reply."""
 
 E = TypeVar("E")
 """Events of the shards' machines."""
@@ -69,11 +71,12 @@ class ClientRequests(ABC, Generic[E, R]):
     `apis`: what the coordinators decide, by Kafka's number. `method`: the name of the RPC method. `count` counts each request.
     """
 
-    def __init__(self, method: str, apis: Mapping[int, Api], shards: ShardSet[E, R, Any], count: Count) -> None:
+    def __init__(self, method: str, apis: Mapping[int, Api], shards: ShardSet[E, R, Any], count: Count, spans: CallSpans) -> None:
         self._method = method
         self._apis = apis
         self._shards = shards
         self._count = count
+        self.spans = spans
         loop = asyncio.get_running_loop()
         self._malformed = MalformedRequestLog(loop.time)
         self._image_revision = 0
@@ -88,6 +91,10 @@ class ClientRequests(ABC, Generic[E, R]):
     @abstractmethod
     def decode(self, api: Api, version: int, body: bytes, client_id: str, client_host: str) -> tuple[E, Write]:
         """The event for the shard, and the function that writes the response. Raises ProtocolError."""
+
+    def authorized(self, event: E, principal: str, client_host: str, *, allow_if_no_acl: bool) -> E:
+        """The event of a client whose ACLs matter to the decision."""
+        return event
 
     @abstractmethod
     def keys(self, api: Api, event: E) -> Sequence[str]:
@@ -105,7 +112,7 @@ class ClientRequests(ABC, Generic[E, R]):
 
     def ask(self, call: Call) -> None:
         """Decides one request. Raises ContractError."""
-        shard, api_key, version, client_id, client_host, topics_revision = _fields(call.body)
+        shard, api_key, version, client_id, client_host, topics_revision, principal, allow_if_no_acl = _fields(call.body)
         api = self._apis.get(api_key)
         if api is None or not api.serves(version):
             call.reply(AskReply(INVALID_REQUEST))
@@ -114,6 +121,8 @@ class ClientRequests(ABC, Generic[E, R]):
         body, call.payload = bytes(call.payload), EMPTY
         try:
             event, write = self.decode(api, version, body, client_id, client_host)
+            if principal:
+                event = self.authorized(event, principal, client_host, allow_if_no_acl=allow_if_no_acl)
         except ProtocolError as error:
             self._malformed.write(call.peer.address, api.name, version, error)
             call.reply(AskReply(INVALID_REQUEST))
@@ -139,7 +148,7 @@ class ClientRequests(ABC, Generic[E, R]):
 
     def submit(self, call: Call, api: Api, write: Write, shard: int, event: E) -> None:
         """Has the shard decide. The answer goes to the caller."""
-        self._shards.submit(shard, event, partial(self.answer, call, api, write))
+        self._shards.submit(shard, event, partial(self.answer, call, api, write), self.spans.of_append(call))
 
     def list_by_turns(
         self,
@@ -235,8 +244,11 @@ class ClientRequests(ABC, Generic[E, R]):
             except Exception:
                 log.exception("a response cannot be written", extra=fields(api=api.name, version=call.body[2]))
                 error = UNKNOWN_SERVER_ERROR
-        self._count(api, error, answer.reply)
-        call.reply(AskReply(error) if error else SUCCESS, (body,) if body else ())
+        counted = self._count(api, error, answer.reply)
+        driver = self._shards.owned.get(shard := int(call.body[0]))  # type: ignore[call-overload]
+        traced = self.spans.answered(call, api, shard, counted, driver.append_times if driver is not None else None)
+        reply = SUCCESS if not (error or traced) else AskReply(error, counted if traced else 0)
+        call.reply(reply, (body,) if body else ())
 
 
 def _fields(body: list[object]) -> Sequence[Any]:

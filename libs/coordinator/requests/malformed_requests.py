@@ -6,7 +6,7 @@ from typing import Final
 
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("coordinators")
 
 EVERY_S: Final = 1.0
 PEERS_MAX: Final = 100

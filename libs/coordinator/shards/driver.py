@@ -23,12 +23,15 @@ from libs.coordinator.core.write_errors import NOT_COORDINATOR, TOO_LARGE
 from libs.coordinator.log.internal_log import Cancel, Claimed, InternalLog, Read, Refused, Stored, Unknown
 from libs.coordinator.shards.steady_time import SteadyTime
 from libs.coordinator.shards.unwritable_decisions import UnwritableDecisions
+from libs.coordinator.tracing.append_traces import AppendTraces
+from libs.coordinator.tracing.call_spans import AppendTimes
 from libs.telemetry.logs import fields
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError
 from libs.wire.record_batches.key_values import latest_values
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("coordinators")
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -80,6 +83,11 @@ class ShardDriver(Generic[E, R, S]):
         self._call_in_flight: asyncio.Task[Any] | None = None
         """The claim or read that has no answer yet."""
         self._appending: Cancel | None = None
+        self._append_sent_at = 0.0
+        self._append_context: SpanContext | None = None
+        self._append_traces = AppendTraces()
+        self.append_times: AppendTimes | None = None
+        """The append whose outcome the answers waited for that are being sent. None: they waited for none."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._failed = False
@@ -116,13 +124,15 @@ class ShardDriver(Generic[E, R, S]):
             "waiting": self._shard.waiting,
         }
 
-    def submit(self, event: E, on_result: "Callable[[Answer[R, Any]], None]") -> bool:
+    def submit(self, event: E, on_result: "Callable[[Answer[R, Any]], None]", trace: SpanContext | None = None) -> bool:
         """Decides `event`. `on_result` is called once, perhaps before this returns. True if `append` is to be called at the end
-        of the turn."""
+        of the turn. `trace`: the context of the append that it will wait for."""
         try:
             self._shard.submit(event, self._time.now_ms(), on_result)
         except Exception:
             log.exception("decision failed", extra=fields(shard=self.name, event_type=type(event).__name__))
+        if trace is not None:
+            self._append_traces.note(self._shard.pending, trace)
         self._flush()
         return self._shard.wants_append
 
@@ -132,7 +142,10 @@ class ShardDriver(Generic[E, R, S]):
             planned = self._shard.next_append()
             if planned is not None:
                 now_ms = self._clock.wall_ms()  # the leader compares it with its own clock
-                self._appending = self._log.append(planned, now_ms, partial(self._appended, planned.offset))
+                self._append_sent_at = self._loop.time()
+                traces = self._append_traces.take(self._shard.pending)
+                self._append_context = traces[0] if traces else None
+                self._appending = self._log.append(planned, now_ms, partial(self._appended, planned.offset), traces)
         except Exception:
             self._fail()
 
@@ -287,6 +300,7 @@ class ShardDriver(Generic[E, R, S]):
 
     def _appended(self, offset: int, outcome: Stored | Refused | Unknown) -> None:
         self._appending = None
+        self.append_times = AppendTimes(self._append_sent_at, self._loop.time(), self._append_context, self._log.asked)
         shard = self._shard
         try:
             if type(outcome) is Stored and outcome.base_offset == offset:
@@ -300,6 +314,7 @@ class ShardDriver(Generic[E, R, S]):
         except Exception:
             self._fail()
         self._flush()
+        self.append_times = None
         self.append()
         if shard.state is not State.SERVING:
             self._wake.set()

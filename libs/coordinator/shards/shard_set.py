@@ -25,8 +25,9 @@ from libs.coordinator.shards.steady_time import SteadyTime
 from libs.coordinator.shards.unwritable_decisions import UnwritableDecisions
 from libs.runtime.storage_nodes import StorageNodes
 from libs.telemetry.logs import fields
+from libs.telemetry.tracing.span import SpanContext
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("coordinators")
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -88,12 +89,15 @@ class ShardSet(Generic[E, R, S]):
         topic = self._image.topics.get(self._topic)
         return topic.partitions if topic is not None else 0
 
-    def submit(self, index: int, event: E, on_result: "Callable[[Answer[R, Any]], None]") -> None:
-        """Decides `event`. `on_result` is called once, perhaps before this returns. Nothing is appended before `end_turn`."""
+    def submit(
+        self, index: int, event: E, on_result: "Callable[[Answer[R, Any]], None]", trace: SpanContext | None = None
+    ) -> None:
+        """Decides `event`. `on_result` is called once, perhaps before this returns. Nothing is appended before `end_turn`.
+        `trace`: the context of the append that it will wait for."""
         driver = self._drivers.get(index)
         if driver is None:
             on_result(Answer(on_result, NOT_COORDINATOR))
-        elif driver.submit(event, on_result):
+        elif driver.submit(event, on_result, trace):
             self._to_append[driver] = None
 
     def end_turn(self) -> None:

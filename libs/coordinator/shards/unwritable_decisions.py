@@ -9,11 +9,13 @@ from libs.coordinator.core.decisions import Expired
 from libs.coordinator.core.unwritable import TooLarge, Unwritable
 from libs.telemetry.limited_lines import LimitedLines, Timers
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("coordinators")
 
 LINES_S: Final = 60.0
 REPLACED: Final = "replaced"
 GIVEN_UP: Final = "given up"
+TIMER, REQUEST, BATCH = "timer", "request", "batch"
+ASKED_BY: Final = (TIMER, REQUEST, BATCH)
 
 
 class UnwritableDecisions:
@@ -29,7 +31,7 @@ class UnwritableDecisions:
         event = unwritable.event
         due = isinstance(event, Expired)
         outcome = REPLACED if unwritable.replaced else GIVEN_UP
-        self.counts["timer" if due else "request", outcome] += 1
+        self.counts[TIMER if due else REQUEST, outcome] += 1
         if not unwritable.replaced and not isinstance(unwritable.reason, TooLarge):
             return  # the machine failed, and the shard's driver tells of that
         what = repr(event.key) if due else type(getattr(event, "request", event)).__name__
@@ -39,5 +41,5 @@ class UnwritableDecisions:
 
     def refused(self, shard: str, size: int) -> None:
         """The leader found a batch too large: the topic allows less than this process has heard."""
-        self.counts["batch", GIVEN_UP] += 1
+        self.counts[BATCH, GIVEN_UP] += 1
         self._lines.write((shard, "batch"), logging.WARNING, "the log refuses a batch as too large", shard=shard, bytes=size)

@@ -19,11 +19,12 @@ from libs.rpc.messages.errors import (
     RpcError,
     ShuttingDown,
 )
+from libs.rpc.messages.peer_names import require_named
 from libs.rpc.transport.transport import Buffer, Receiver, Stream, Transport
 
 __all__ = ["Hello", "Introduction", "OnReply", "Response", "RpcClient"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 MAX_FRAME = 128 << 20
 MAX_OUTSTANDING = 64 << 20
@@ -149,7 +150,7 @@ class RpcClient:
 
     def call(
         self, method: str, body: object, payload: Sequence[Buffer] = (), *, timeout_s: float, trace: bytes | None = None
-    ) -> "asyncio.Future[Response]":
+    ) -> _CallFuture:
         """Sends a request now. Raises Overloaded at once; the future raises RpcError, Disconnected or DeadlineExceeded."""
         future = _CallFuture(loop=self._loop)
         future.client = self
@@ -231,6 +232,8 @@ class RpcClient:
     # From the connection
 
     def on_hello(self, connection: ClientConnection, hello: Hello) -> None:
+        if (tls := connection.stream.tls) is not None:
+            require_named(hello, tls.peer_uris)
         if self._expected not in (None, (hello.role, hello.node_id)):
             raise EnvelopeError(f"{self.address} is {hello.role} {hello.node_id}, not {self._expected}")
         own_cluster = hello_of(self._hello).cluster_id

@@ -14,6 +14,10 @@ DELETE_TOPICS = "controller.delete_topics"
 CREATE_PARTITIONS = "controller.create_partitions"
 ALTER_CONFIGS = "controller.alter_configs"
 ALTER_CLIENT_QUOTAS = "controller.alter_client_quotas"
+ALTER_SCRAM_CREDENTIALS = "controller.alter_scram_credentials"
+DESCRIBE_SCRAM_CREDENTIALS = "controller.describe_scram_credentials"
+CREATE_ACLS = "controller.create_acls"
+DELETE_ACLS = "controller.delete_acls"
 ALLOCATE_PRODUCER_IDS = "controller.allocate_producer_ids"
 ASSIGN_DIRS = "controller.assign_dirs"
 ALTER_PARTITIONS = "controller.alter_partitions"
@@ -187,6 +191,134 @@ class EntityQuotasResult:
 @dataclass(frozen=True, slots=True)
 class AlterClientQuotasReply:
     entities: tuple[EntityQuotasResult, ...]  # each entity of the request once
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    user: str
+    mechanism: int  # Kafka's number of it
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """A new credential. The gateway has made the two keys of the salted password, which goes no further."""
+
+    user: str
+    mechanism: int  # Kafka's number of it
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramUpsertion(user={self.user!r}, mechanism={self.mechanism}, iterations={self.iterations}, [hidden])"
+
+
+@dataclass(frozen=True, slots=True)
+class AlterScramCredentials:
+    """A request to change users' SCRAM credentials (KIP-554). All of its changes that are not refused are made together."""
+
+    deletions: tuple[ScramDeletion, ...]
+    upsertions: tuple[ScramUpsertion, ...]
+    asked_by: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramResult:
+    user: str
+    error: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterScramCredentialsReply:
+    users: tuple[ScramResult, ...]  # each user of the request once
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeScramCredentials:
+    asked_by: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUser:
+    user: str
+    credentials: tuple[tuple[int, int], ...]  # of each mechanism, by Kafka's number of it: the iterations
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeScramCredentialsReply:
+    """All users that have a credential."""
+
+    users: tuple[ScramUser, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """An ACL by Kafka's numbers, as a client gives them: some may stand for nothing."""
+
+    resource_type: int
+    pattern_type: int
+    name: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAcls:
+    acls: tuple[Acl, ...]
+    asked_by: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AclResult:
+    error: int
+    message: str | None = None
+    created: bool = False  # False with error 0: there was one already
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAclsReply:
+    results: tuple[AclResult, ...]  # in the order of the request
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredAcls:
+    """A filter of ACLs, which are deleted if they fit all of it (`libs/cluster/acls.py`)."""
+
+    resource_type: int
+    pattern_type: int
+    name: str | None
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAcls:
+    filters: tuple[FilteredAcls, ...]
+    asked_by: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedAcls:
+    """What one filter deleted. An ACL that several filters match is told for each."""
+
+    error: int
+    message: str | None = None
+    acls: tuple[Acl, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsReply:
+    filters: tuple[DeletedAcls, ...]  # in the order of the request
     revision: int
 
 

@@ -24,6 +24,10 @@ class Ask:
     # The revision at which the topics of the caller's image last changed. An owner whose image is older waits for its own before
     # it decides what depends on topics.
     topics_revision: int = 0
+    # Who asks, if an authorizer decides which topics a regular expression of theirs may match. "": all that there are.
+    principal: str = ""
+    # Whether such a principal may describe topics that no ACL names.
+    allow_if_no_acl: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +42,5 @@ class AskReply:
     """
 
     error: int
+    # The error for which the owner keeps spans of the request, be it `error` or one within the response. 0: for none.
+    traced_error: int = 0

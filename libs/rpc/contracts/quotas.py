@@ -20,12 +20,16 @@ Entity = tuple[int, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a gateway tells of an entity, in tokens. Each is 0.0 or more."""
+    """What a gateway tells of an entity, in tokens and seconds. Each is 0 or more. The last three are for views only."""
 
     entity: Entity
     wanted: float = 0.0  # to have in hand
     debt: float = 0.0  # spent without having them
     returned: float = 0.0  # granted before, and not used
+    # Since the last need of that entity:
+    used: float = 0.0
+    throttled: int = 0  # answers that told a throttle time
+    throttle_s: float = 0.0  # the sum of those times
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Append:
     revision: int = -1  # of the image that the caller acts on: a node whose image is older waits for its own before it refuses
     # Of the client's Produce, where it has a transactional id: it says which errors the client knows, and who adds partitions.
     produce_version: int = 0
+    joined: bool = False  # each batch is of another client's request, and its part in ids of traces is its index
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class Appended:
 @dataclass(frozen=True, slots=True)
 class AppendReply:
     partitions: tuple[Appended, ...]  # in the order of the request
+    # What sampled clients wrote into compressed batches that the leader opened, packed as in an RPC header (`rpc_context.py`).
+    contexts: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ class Fetched:
 @dataclass(frozen=True, slots=True)
 class FetchReply:
     partitions: tuple[Fetched, ...]
+    waited_ms: int = 0  # as the caller asked: for bytes, and not for a disk
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ transaction ended: `WRITE_MARKERS`. Where offsets of groups take part, their coo
 of their shards: `WRITE_GROUP_MARKERS`. Topics have names where `__transaction_state` has them.
 """
 
+from dataclasses import field
+
 from libs.lean_dataclass import dataclass
 
 ADD_PARTITIONS = "transactions.add_partitions"
@@ -24,6 +26,8 @@ class AddPartitions:
     # Of the producer's last marker there; -1: none is known. An owner of that epoch or a later one answers from memory: had its
     # successor ended the transaction, the last marker would be the successor's.
     coordinator_epoch: int = -1
+    # The context of the span that asks, if nobody decided on a trace of it (`rpc_context.py`). Empty: unknown.
+    undecided_trace: bytes = field(default=b"", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,13 @@ class RpcError(RpcFailure):
         self.message = message
 
 
+class Denied(RpcError):
+    """A call that its caller may not make, or whose body names another sender than the connection's hello."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(CLUSTER_AUTHORIZATION_FAILED, message)
+
+
 class Disconnected(RpcFailure):
     """The connection could not be made, or was lost before the answer came."""
 
@@ -53,6 +60,7 @@ class EnvelopeError(ValueError):
 UNKNOWN_SERVER_ERROR = -1
 REQUEST_TIMED_OUT = 7
 BROKER_NOT_AVAILABLE = 8
+CLUSTER_AUTHORIZATION_FAILED = 31
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
 KAFKA_STORAGE_ERROR = 56

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from libs.lean_dataclass import dataclass
 from libs.rpc.messages.envelope import EMPTY, Kind, pack_any, pack_body
+from libs.rpc.messages.errors import Denied
 from libs.rpc.transport.transport import Buffer, FileSlice
 
 
@@ -21,6 +22,12 @@ class Peer:
     uid: int | None
     address: str
     connection: int
+
+    def require_sender(self, node_id: int, incarnation: int, role: str | None = None) -> None:
+        """Raises Denied unless a body that names its sender names this caller."""
+        if (node_id, incarnation) != (self.node_id, self.incarnation) or role not in (None, self.role):
+            named = f"{role or self.role} {node_id} in incarnation {incarnation}"
+            raise Denied(f"{self.role} {self.node_id} in incarnation {self.incarnation} speaks for {named}")
 
 
 class Answers(Protocol):
@@ -49,6 +56,7 @@ class Call:
         "method",
         "payload",
         "peer",
+        "received_at",
         "request_id",
         "trace",
     )
@@ -64,6 +72,7 @@ class Call:
         deadline: float,
         trace: bytes | None,
         cost: int,
+        received_at: float,
     ) -> None:
         self._answers = answers  # None: answered, cancelled, or one-way
         self._on_cancel: list[Callable[[], None]] | None = None
@@ -76,6 +85,8 @@ class Call:
         """In the time of `loop.time()`."""
         self.trace = trace
         self.cost = cost
+        self.received_at = received_at
+        """In the same time."""
         self.cancelled = False
 
     @property

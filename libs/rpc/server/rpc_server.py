@@ -7,25 +7,28 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from libs.roles import ROLES
+from libs.rpc.contracts.callers import CALLERS, Callers
 from libs.rpc.messages.envelope import EMPTY, Hello, Introduction, hello_of, pack_hello
 from libs.rpc.messages.errors import EnvelopeError
 from libs.rpc.server.call import Call, Peer
+from libs.rpc.server.denied_calls import DeniedCalls
+from libs.rpc.server.permissions import Accept, Permissions
 from libs.rpc.server.server_connection import SHARE_MIN, ServerConnection, fail_with
 from libs.rpc.transport.transport import Listener, Receiver, Stream, Transport
+from libs.telemetry.limited_lines import LimitedLines, RunningLoop
 from libs.wire.frames import ChunkPool
 
 __all__ = ["EMPTY", "Accept", "Call", "Hello", "Peer", "RpcServer"]
 
-log = logging.getLogger(__name__)
-
-Accept = Callable[[Call], Coroutine[Any, Any, None] | None]
-"""The function that takes a request of one method. It runs to its end before the next frame is looked at. It may return a
-coroutine, the rest of the work, which runs as a task."""
+log = logging.getLogger("network")
 
 MAX_FRAME = 128 << 20
 MAX_OUTSTANDING = 64 << 20
 MAX_OUTSTANDING_IN_ALL = 256 << 20
 SWEEP_S = 2.0
+CLOSED_LINES_S = 10.0
+"""The interval of lines about connections that one host made, and that were closed for one kind of error."""
 
 
 class RpcServer:
@@ -36,6 +39,8 @@ class RpcServer:
     `on_turn_start` is called before the frames of one read are accepted, and `on_turn_end` after all of them: the place to do at
     once what they ask for together. `frames_per_turn` ends a turn after so many frames, if more were read. Then the first are
     under way while the last are decided.
+
+    `callers` has a row for each method. A call that its row does not allow is answered by an error, and is counted in `denied`.
 
     `on_lost` is called with the peer whose connection ended, unless a newer one has replaced it.
     """
@@ -53,7 +58,10 @@ class RpcServer:
         max_outstanding_in_all: int = MAX_OUTSTANDING_IN_ALL,
         on_lost: Callable[[Peer], None] | None = None,
         frames_per_turn: int = -1,
+        callers: Mapping[str, Callers] = CALLERS,
+        denied: DeniedCalls | None = None,
     ) -> None:
+        """Raises ValueError for a method that `callers` does not have."""
         self._hello = hello
         self._transport = transport
         self.on_turn_start = on_turn_start
@@ -62,11 +70,13 @@ class RpcServer:
         self._listeners: list[Listener] = []
         self._connections: dict[int, ServerConnection] = {}
         self._accepted = 0
+        self.closed_lines = LimitedLines(log, CLOSED_LINES_S, RunningLoop())
         self._newest: dict[tuple[str, int], ServerConnection] = {}
         self._finishing: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._sweeper: asyncio.TimerHandle | None = None
-        self.methods = dict(methods)
+        self.permissions = Permissions(dict(methods), callers)
+        self.denied = denied if denied is not None else DeniedCalls()
         self.max_frame = max_frame
         self.max_outstanding = max_outstanding
         self.max_outstanding_in_all = max_outstanding_in_all
@@ -79,8 +89,10 @@ class RpcServer:
         self.late_frames = 0
 
     async def listen(self, address: str) -> str:
-        """Listens at an address; call it for each one. Returns the actual address."""
-        listener = await self._transport.listen(address, self._connected)
+        """Listens at an address; call it for each one. Returns the actual address. A port speaks the transport's `peer_tls`."""
+        peer_tls = self._transport.peer_tls if address.startswith("tcp:") else None
+        tls = peer_tls.server if peer_tls is not None else None
+        listener = await self._transport.listen(address, self._connected, tls=tls)
         self._listeners.append(listener)
         if self._sweeper is None:
             self._sweep()
@@ -121,12 +133,22 @@ class RpcServer:
         stream.write(pack_hello(hello_of(self._hello)))
         return connection
 
+    @property
+    def cluster_id(self) -> str:
+        """The cluster of this process; "" until it is known."""
+        return hello_of(self._hello).cluster_id
+
     def on_hello(self, connection: ServerConnection, hello: Hello) -> None:
-        """Rule: a newer connection of a peer ends its older ones, so that frames still in flight there cannot overtake."""
-        own_cluster = hello_of(self._hello).cluster_id
+        """Rule: a newer connection of a peer ends its older ones, so that frames still in flight there cannot overtake.
+
+        A caller that does not name the cluster, which this process knows, ends nobody's. Raises EnvelopeError.
+        """
+        if hello.role not in ROLES:
+            raise EnvelopeError(f"{hello.role[:64]!r} is no role")
+        own_cluster = self.cluster_id
         if own_cluster and hello.cluster_id and hello.cluster_id != own_cluster:
             raise EnvelopeError(f"{hello.role} {hello.node_id} belongs to cluster {hello.cluster_id}, not {own_cluster}")
-        if hello.node_id < 0:
+        if hello.node_id < 0 or (own_cluster and not hello.cluster_id):
             return
         key = (hello.role, hello.node_id)
         older = self._newest.get(key)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from libs.rpc.files.page_cache import WINDOW
@@ -25,12 +25,15 @@ from libs.rpc.messages.errors import (
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_VERSION,
     ContractError,
+    Denied,
     EnvelopeError,
     RpcError,
 )
+from libs.rpc.messages.peer_names import require_named
 from libs.rpc.server.call import Call, Peer
 from libs.rpc.server.cold_answer import ColdAnswer
 from libs.rpc.server.frame_age import FrameAge
+from libs.rpc.server.permissions import Accept
 from libs.rpc.transport.descriptors import close_all
 from libs.rpc.transport.transport import Buffer, FileSlice, Stream
 from libs.wire.frames import FrameError, FrameReader
@@ -38,12 +41,13 @@ from libs.wire.frames import FrameError, FrameReader
 if TYPE_CHECKING:
     from libs.rpc.server.rpc_server import RpcServer
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 CALL_COST = 512
 """The cost of a waiting call beside its frame, for the budget."""
 SHARE_MIN = 1 << 20
 """A connection with less outstanding is read, whatever the others have. What they wait for is small: a follower's pull."""
+HELLO_BYTES_MAX = 16_384
 HELLO_TIMEOUT_S = 10.0
 PAUSED_SIGN_S = 0.5
 """How often a server that has stopped reading a connection sends a sign of life on it: it does not come to a client's ping."""
@@ -60,13 +64,14 @@ class ServerConnection:
         self._stream = stream
         self.number = number
         self._loop = asyncio.get_running_loop()
-        self._reader = FrameReader(server.max_frame, pool=server.chunks)
+        self._reader = FrameReader(HELLO_BYTES_MAX, pool=server.chunks)
         self._age = FrameAge()
         self._paused = False
         self._more = False
         self._signs: asyncio.TimerHandle | None = None  # of life, while paused
         self._outstanding = 0
         self.peer: Peer | None = None
+        self._allowed: Mapping[str, Accept] = {}  # by method: what the peer may call
         self.pending: dict[int, Call] = {}
         self._cold: dict[int, ColdAnswer] = {}
         self._since = self._loop.time()
@@ -94,6 +99,9 @@ class ServerConnection:
                 left -= 1
                 if self._stream.closing or not left:
                     break
+        except NoClusterNamed as error:
+            log.info("connection ends", extra={"fields": {"peer": self._stream.peer, "reason": str(error)}})
+            self._stream.abort(error)
         except (FrameError, EnvelopeError) as error:
             self.refuse(str(error), error)
         finally:
@@ -151,14 +159,14 @@ class ServerConnection:
                 raise EnvelopeError(f"request id {request_id} is in use")
             cost = size + CALL_COST
             deadline = self._deadline(frame, now)
-            call = Call(self, peer, request_id, frame.method, frame.body, frame.payload, deadline, frame.trace, cost)
+            call = Call(self, peer, request_id, frame.method, frame.body, frame.payload, deadline, frame.trace, cost, now)
             self.pending[request_id] = call
             self._outstanding += cost
             self._server.outstanding += cost
             self._accept(call, deadline <= now)
         elif kind == Kind.ONEWAY:
             deadline = self._deadline(frame, now)
-            call = Call(None, peer, frame.request_id, frame.method, frame.body, frame.payload, deadline, frame.trace, 0)
+            call = Call(None, peer, frame.request_id, frame.method, frame.body, frame.payload, deadline, frame.trace, 0, now)
             self._accept(call, deadline <= now)
         elif kind == Kind.CANCEL:
             cancelled = self.pending.pop(frame.request_id, None)
@@ -178,7 +186,10 @@ class ServerConnection:
         return now + left_ms / 1000
 
     def _greeted(self, hello: Hello) -> None:
+        if (tls := self._stream.tls) is not None:
+            require_named(hello, tls.peer_uris)
         self._server.on_hello(self, hello)  # it refuses by EnvelopeError
+        self._reader.allow(self._server.max_frame)
         self.peer = Peer(
             hello.role,
             hello.node_id,
@@ -190,24 +201,55 @@ class ServerConnection:
             self._stream.peer,
             self.number,
         )
+        self._allowed = self._allowed_to(self.peer, has_cluster_id=bool(hello.cluster_id))
+
+    def _allowed_to(self, peer: Peer, *, has_cluster_id: bool) -> Mapping[str, Accept]:
+        return self._server.permissions.of(peer.role, has_node_id=peer.node_id >= 0, has_cluster_id=has_cluster_id)
 
     def _accept(self, call: Call, late: bool) -> None:
-        accept = self._server.methods.get(call.method)
+        accept = self._allowed.get(call.method)
         if late:
             self._server.late_frames += 1
             call.fail(REQUEST_TIMED_OUT, f"{call.method} came after its deadline")
-        elif accept is None:
-            call.fail(UNSUPPORTED_VERSION, f"no method {call.method[:64]!r} here")
         elif self._server.closing:
             call.fail(BROKER_NOT_AVAILABLE, "shutting down")
+        elif accept is not None:
+            self._run(accept, call)
+        elif not self._server.permissions.serves(call.method):
+            call.fail(UNSUPPORTED_VERSION, f"no method {call.method[:64]!r} here")
+        elif call.peer.cluster_id:
+            self._deny(call, Denied(f"{_name_of(call.peer)} may not call {call.method}"))
         else:
-            try:
-                finish = accept(call)
-            except Exception as error:
-                fail_with(call, error)
-            else:
-                if finish is not None:
-                    self._server.run(finish, call)
+            self._accept_without_cluster(call)
+
+    def _run(self, accept: Accept, call: Call) -> None:
+        try:
+            finish = accept(call)
+        except Denied as error:
+            self._deny(call, error)
+        except Exception as error:
+            fail_with(call, error)
+        else:
+            if finish is not None:
+                self._server.run(finish, call)
+
+    def _accept_without_cluster(self, call: Call) -> None:
+        """Accepts a call of a peer whose hello named no cluster. While a cluster is new, neither side knows its id.
+
+        Once this process knows it, the peer must name it by another hello. So the connection ends, and the peer makes a new one.
+        """
+        peer = call.peer
+        if self._server.cluster_id:
+            raise NoClusterNamed(f"the hello of {_name_of(peer)} names no cluster, so it may not call {call.method}")
+        accept = self._allowed_to(peer, has_cluster_id=True).get(call.method)
+        if accept is None:
+            self._deny(call, Denied(f"{_name_of(peer)} may not call {call.method}"))
+        else:
+            self._run(accept, call)
+
+    def _deny(self, call: Call, error: Denied) -> None:
+        self._server.denied.count(call, error.message)
+        call.fail(error.code, error.message)
 
     def _cancel(self, call: Call) -> None:
         try:
@@ -317,11 +359,16 @@ class ServerConnection:
 
     def refuse(self, reason: str, error: Exception) -> None:
         self._server.refused += 1
-        log.warning("connection closed", extra={"fields": {"peer": self._stream.peer, "reason": reason}})
+        peer = self._stream.peer
+        key = peer.rpartition(":")[0], type(error).__name__
+        self._server.closed_lines.write(key, logging.WARNING, "connection closed", peer=peer, reason=reason)
         self._stream.abort(error)
 
     def close(self) -> None:
-        self._stream.close()
+        if self.peer is None:
+            self._stream.abort(ConnectionAbortedError("the server closes before a hello"))  # nobody waits for answers
+        else:
+            self._stream.close()
 
     def supersede(self, error: Exception) -> None:
         """Ends this connection, since the same peer has made a newer one. No later frame of this one may have an effect."""
@@ -337,6 +384,14 @@ class ServerConnection:
         elif now - self._since > (HELLO_TIMEOUT_S if self.peer is None else STALL_TIMEOUT_S):
             self.refuse("nothing moves", TimeoutError("nothing moves"))
         self._progress = progress
+
+
+class NoClusterNamed(Exception):
+    """A hello without the cluster's id, from a peer that asks for what needs it."""
+
+
+def _name_of(peer: Peer) -> str:
+    return f"{peer.role} {peer.node_id}" if peer.node_id >= 0 else f"{peer.role} without a node id"
 
 
 def fail_with(call: Call, error: Exception) -> None:

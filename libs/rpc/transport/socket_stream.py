@@ -25,9 +25,9 @@ from libs.rpc.transport.descriptors import (
     received_descriptors,
 )
 from libs.rpc.transport.event_loop import outbox_of
-from libs.rpc.transport.transport import Buffer, Receiver
+from libs.rpc.transport.transport import Buffer, Receiver, TlsSession
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 IOV_MAX = 1024
 LOW_WATER = 65_536
@@ -47,7 +47,7 @@ TCP_CLOSE, TCP_CLOSE_WAIT = 7, 8
 """States of a connection in Linux's `tcp_info`: it was reset, and its other end has ended."""
 
 
-class _FileRange:
+class FileRange:
     __slots__ = ("cached_at", "cached_to", "fd", "on_sent", "position", "stop")
 
     def __init__(
@@ -85,6 +85,7 @@ class SocketStream:
         "_above_low_water",
         "_blocked",
         "_close_timer",
+        "_cold",
         "_disks",
         "_drop_read",
         "_fd",
@@ -96,12 +97,17 @@ class SocketStream:
         "_outbox",
         "_queue",
         "_receiver",
+        "_sent_early",
         "_socket",
         "_specials",
         "_warming",
+        "_warming_since",
         "bytes_sent",
         "closing",
+        "disk_wait_s",
         "is_unix",
+        "on_flushed",
+        "on_secured",
         "peer",
         "peer_uid",
         "pending_bytes",
@@ -124,13 +130,16 @@ class SocketStream:
         self._socket = connected
         self._fd = connected.fileno()
         self._disks = disks
-        self._drop_read: Callable[[], bool] | None = None  # of the cold file range that is to be read
+        self._cold: FileRange | None = None  # which a thread reads, or will
+        self._drop_read: Callable[[], bool] | None = None  # of that file range
         self._receiver: Receiver | None = None
-        self._queue: list[Buffer | _FileRange | Descriptors] = []
+        self._queue: list[Buffer | FileRange | Descriptors] = []
         self._specials = 0  # entries in the queue that are not buffers
         self._in_turn = self._flushing = self._flush_scheduled = False
+        self._sent_early = False  # since the last flush, which tells it
         self._blocked = False  # the socket is full, and watched
         self._warming = False  # a thread reads a cold file range, or will
+        self._warming_since = self.disk_wait_s = 0.0
         self.reading = False
         self._lost = False
         self._above_low_water = False
@@ -142,12 +151,18 @@ class SocketStream:
         self.pending_file_bytes = 0
         self.bytes_sent = 0
         self.closing = False
+        self.on_flushed: Callable[[], None] | None = None
+        self.on_secured: Callable[[], None] | None = None
         self.sends = 0
         self.receives = 0
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self.resume_reading()
+
+    @property
+    def tls(self) -> TlsSession | None:
+        return None
 
     # Reading
 
@@ -191,7 +206,7 @@ class SocketStream:
             self._end(error)
         finally:
             self._in_turn = False
-        if self._queue and not self._blocked and not self._warming:
+        if (self._queue or self._sent_early) and not self._blocked and not self._warming:
             self.flush()
 
     @property
@@ -223,7 +238,7 @@ class SocketStream:
             if on_sent is not None:
                 self._loop.call_soon(on_sent, False)
             return
-        self._queue.append(_FileRange(fd, position, length, on_sent, cached, self._loop.time()))
+        self._queue.append(FileRange(fd, position, length, on_sent, cached, self._loop.time()))
         self._specials += 1
         self.pending_file_bytes += length
         self._queued(length)
@@ -268,6 +283,7 @@ class SocketStream:
     def _send_early(self) -> None:
         """Sends buffers in the middle of another connection's turn, as far as that has no other effect. `flush` does the rest."""
         if self._queue and not (self._specials or self._flushing or self._blocked or self._warming or self._lost):
+            self._sent_early = True
             with contextlib.suppress(OSError):  # a full socket too: `flush` meets the error again
                 self._send_buffers()
 
@@ -275,12 +291,12 @@ class SocketStream:
         if self._lost or self._flushing or self._warming:
             return
         self._flushing = True
-        full = False
+        full = self._sent_early = False
         budget = self.bytes_sent + FAIR_SHARE
         try:
             while self._queue and not self._warming and self.bytes_sent < budget:
                 head = self._queue[0]
-                if isinstance(head, _FileRange):
+                if isinstance(head, FileRange):
                     self._send_file(head)
                 else:
                     self._send_buffers()
@@ -292,6 +308,10 @@ class SocketStream:
             self._flushing = False
         if self._lost:
             return
+        if self.on_flushed is not None:
+            self._call_on_flushed(self.on_flushed)
+            if self._lost:
+                return
         if full is not self._blocked:
             self._blocked = full
             if full:
@@ -309,6 +329,13 @@ class SocketStream:
             self._above_low_water = False
             if not self.closing and self._receiver is not None:
                 self._call_write_ready(self._receiver)
+
+    def _call_on_flushed(self, on_flushed: Callable[[], None]) -> None:
+        try:
+            on_flushed()
+        except Exception as error:
+            log.exception("receiver failed", extra={"fields": {"peer": self.peer}})
+            self._end(error)
 
     def _call_write_ready(self, receiver: Receiver) -> None:
         # The owner's writes in answer belong to this turn, or to the next one if there is none.
@@ -339,7 +366,7 @@ class SocketStream:
                 first = 1
             batch = []
             for item in queue[first : first + IOV_MAX]:
-                if isinstance(item, (_FileRange, Descriptors)):
+                if isinstance(item, (FileRange, Descriptors)):
                     break
                 batch.append(item)
             flags = socket.MSG_MORE if first + len(batch) < len(queue) else 0
@@ -367,13 +394,13 @@ class SocketStream:
             whole += 1
         del queue[:whole]
 
-    def _send_file(self, item: _FileRange) -> None:
+    def _send_file(self, item: FileRange) -> None:
         if item.position < item.stop:
             window = min(item.stop - item.position, WINDOW)
-            if not item.is_cached(window, self._loop.time()):
+            now = self._loop.time()
+            if not item.is_cached(window, now):
                 # sendfile would block the loop for as long as the disk takes.
-                self._drop_read = self._disks.warm(item.fd, item.position, window, partial(self._warmed, item, window))
-                self._warming = True
+                self._warm(item, window, now)
                 return
             self.sends += 1
             sent = os.sendfile(self._fd, item.fd, item.position, window)
@@ -391,14 +418,22 @@ class SocketStream:
                 self._outbox.wakeful = True
                 item.on_sent(True)
 
-    def _warmed(self, item: _FileRange, window: int, error: Exception | None) -> None:
+    def _warm(self, item: FileRange, window: int, now: float) -> None:
+        """Sends no more until a thread has read the next part of a range into the page cache."""
+        self._cold = item
+        self._drop_read = self._disks.warm(item.fd, item.position, window, partial(self._warmed, item, window))
+        self._warming, self._warming_since = True, now
+
+    def _warmed(self, item: FileRange, window: int, error: Exception | None) -> None:
         """Goes on with a range, once a thread has read the next part of it into the page cache."""
         if error is not None:
             self._end(error)
+        now = self._loop.time()
+        self.disk_wait_s += now - self._warming_since
         self._warming = False
-        self._drop_read = None
+        self._cold = self._drop_read = None
         if not self._lost:
-            item.saw_cached(window, self._loop.time())
+            item.saw_cached(window, now)
             self.flush()
         elif item.on_sent is not None:
             item.on_sent(False)
@@ -430,16 +465,19 @@ class SocketStream:
             self._loop.remove_writer(self._fd)
         if self._close_timer is not None:
             self._close_timer.cancel()
-        self._socket.close()
+        self._close_socket(reason)
         if self._drop_read is not None:
             self._warming = not self._drop_read()
             self._drop_read = None
         dropped, self._queue = self._queue, []
-        for index, item in enumerate(dropped):
+        for item in dropped:
             if isinstance(item, Descriptors):
                 item.close()
-            elif isinstance(item, _FileRange) and item.on_sent is not None and not (index == 0 and self._warming):
+            elif isinstance(item, FileRange) and item.on_sent is not None and not (item is self._cold and self._warming):
                 self._loop.call_soon(item.on_sent, False)  # `_warmed` answers for the range that a thread reads
         self._specials = self.pending_bytes = self.pending_file_bytes = 0
         if self._receiver is not None:
             self._loop.call_soon(self._receiver.connection_lost, reason)
+
+    def _close_socket(self, reason: Exception | None) -> None:
+        self._socket.close()

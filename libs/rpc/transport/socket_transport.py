@@ -13,10 +13,13 @@ from collections.abc import Callable
 from libs.host_port import peer_host, with_port
 from libs.rpc.files.disk_readers import DiskReaders
 from libs.rpc.files.passed_files import OsPassedFiles
+from libs.rpc.transport.peer_tls import PeerTls
 from libs.rpc.transport.socket_stream import SocketStream
+from libs.rpc.transport.tls_server import TlsServer
+from libs.rpc.transport.tls_stream import TlsStream
 from libs.rpc.transport.transport import KERNELS_CHOICE, SILENCE_S, Receiver, Stream
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 BACKLOG = 1024
 ACCEPTS_A_TURN = 64
@@ -24,18 +27,26 @@ OUT_OF_DESCRIPTORS_PAUSE_S = 0.5
 UNIX_SEND_BUFFER = 4 << 20
 """The send buffer that is asked for. The kernel gives twice `net.core.wmem_max` at most. Its default has room for one batch of
 128 KB only."""
+ROOT_UID = 0
 _UCRED = struct.Struct("3i")
 
 
 class SocketTransport:
     """The transport of Unix and TCP sockets. A Unix socket accepts only processes of the users in `allowed_uids` (default: our
-    own)."""
+    own, and root), and connects only to theirs."""
 
-    def __init__(self, *, allowed_uids: frozenset[int] | None = None, silence_s: float = SILENCE_S) -> None:
+    def __init__(
+        self,
+        *,
+        allowed_uids: frozenset[int] | None = None,
+        silence_s: float = SILENCE_S,
+        peer_tls: PeerTls | None = None,
+    ) -> None:
         self.silence_s = silence_s
+        self.peer_tls = peer_tls
         self._disks = DiskReaders()
         self.passed_files = OsPassedFiles()
-        self._allowed_uids = frozenset({os.getuid()}) if allowed_uids is None else allowed_uids
+        self._allowed_uids = frozenset({os.getuid(), ROOT_UID}) if allowed_uids is None else allowed_uids
 
     def has_socket(self, path: str) -> bool:
         return os.path.exists(path)
@@ -47,7 +58,8 @@ class SocketTransport:
             try:
                 connecting.setblocking(False)
                 await asyncio.get_running_loop().sock_connect(connecting, target)
-                stream = self._stream(connecting, address)
+                peer_tls = self.peer_tls if family != socket.AF_UNIX else None
+                stream = self._stream(connecting, address, peer_tls.client if peer_tls is not None else None)
             except BaseException:
                 connecting.close()
                 raise
@@ -55,7 +67,12 @@ class SocketTransport:
         return stream
 
     async def listen(
-        self, address: str, on_stream: Callable[[Stream], Receiver], *, send_buffer_bytes: int = KERNELS_CHOICE
+        self,
+        address: str,
+        on_stream: Callable[[Stream], Receiver],
+        *,
+        send_buffer_bytes: int = KERNELS_CHOICE,
+        tls: TlsServer | None = None,
     ) -> "SocketListener":
         family, target = await _resolved(*parse_address(address))
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -64,8 +81,9 @@ class SocketTransport:
             if family == socket.AF_UNIX:
                 assert isinstance(target, str)
                 _remove_stale(target)
+                # The kernel makes the file with the socket's own mode: nobody can connect before a `chmod`.
+                os.fchmod(listening.fileno(), 0o600)
                 listening.bind(target)
-                os.chmod(target, 0o600)
             else:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if send_buffer_bytes != KERNELS_CHOICE:  # accepted sockets inherit it
@@ -78,11 +96,13 @@ class SocketTransport:
         except BaseException:
             listening.close()
             raise
-        return SocketListener(listening, lambda accepted, peer: self._accepted(accepted, peer, on_stream))
+        return SocketListener(listening, lambda accepted, peer: self._accepted(accepted, peer, on_stream, tls))
 
-    def _accepted(self, accepted: socket.socket, peer: str, on_stream: Callable[[Stream], Receiver]) -> None:
+    def _accepted(
+        self, accepted: socket.socket, peer: str, on_stream: Callable[[Stream], Receiver], tls: TlsServer | None
+    ) -> None:
         try:
-            stream = self._stream(accepted, peer)
+            stream = self._stream(accepted, peer, tls)
         except OSError as error:
             log.warning("connection refused", extra={"fields": {"peer": peer, "reason": str(error)}})
             accepted.close()
@@ -93,7 +113,7 @@ class SocketTransport:
             log.exception("no receiver for a new connection")
             stream.abort(error)
 
-    def _stream(self, connected: socket.socket, peer: str) -> SocketStream:
+    def _stream(self, connected: socket.socket, peer: str, tls: TlsServer | None = None) -> SocketStream:
         connected.setblocking(False)
         uid: int | None = None
         if connected.family == socket.AF_UNIX:
@@ -105,6 +125,8 @@ class SocketTransport:
         else:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if tls is not None:
+            return TlsStream(connected, tls, peer=peer, disks=self._disks)
         return SocketStream(connected, peer=peer, peer_uid=uid, disks=self._disks)
 
 

@@ -5,9 +5,14 @@ Real: `socket_transport.SocketTransport`. Client connections of the gateway and 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from libs.lean_dataclass import dataclass
 from libs.rpc.files.passed_files import PassedFiles
+
+if TYPE_CHECKING:
+    from libs.rpc.transport.peer_tls import PeerTls
+    from libs.rpc.transport.tls_server import TlsServer
 
 Buffer = bytes | bytearray | memoryview
 FileSlice = tuple[int, int, int]
@@ -17,6 +22,27 @@ KERNELS_CHOICE: Final = -1
 """The size of a socket's buffer that the kernel chooses, and changes as it is used."""
 SILENCE_S: Final = 2.0
 """How long a server may be silent, where nobody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSession:
+    """What a TLS handshake has agreed on."""
+
+    version: str
+    cipher: str
+    peer_certificate: bytes | None
+    """The certificate that the other end has shown, in DER. None: it has none, or was not asked for it."""
+    peer_uris: Sequence[str] = ()
+    """The URIs that this certificate names."""
+
+
+class HandshakeFailed(ConnectionError):
+    """The reason of a connection that ended before TLS was agreed on. Its text is a sentence for the operator."""
+
+    def __init__(self, sentence: str, begins_with: bytes = b"") -> None:
+        """`begins_with`: the first bytes, if the other end does not speak TLS at all."""
+        super().__init__(sentence)
+        self.begins_with = begins_with
 
 
 class Receiver(Protocol):
@@ -72,6 +98,22 @@ class Stream(Protocol):
     @property
     def bytes_sent(self) -> int:
         """Bytes that the kernel has taken since the connection was made. It is valid after the end too."""
+        ...
+
+    @property
+    def disk_wait_s(self) -> float:
+        """The seconds for which file ranges have held the stream up until a thread had read them from a disk."""
+        ...
+
+    on_flushed: Callable[[], None] | None
+    """Called after each flush, when `bytes_sent` may have grown. If it raises, the connection ends."""
+
+    on_secured: Callable[[], None] | None
+    """Called once TLS is agreed on, before anything is received. If it raises, the connection ends."""
+
+    @property
+    def tls(self) -> TlsSession | None:
+        """None: the connection is not encrypted, not yet, or no more."""
         ...
 
     @property
@@ -164,6 +206,11 @@ class Transport(Protocol):
         ...
 
     @property
+    def peer_tls(self) -> "PeerTls | None":
+        """The TLS that TCP connections between processes speak. None: they speak none."""
+        ...
+
+    @property
     def passed_files(self) -> PassedFiles:
         """Reads the files whose descriptors its streams receive."""
         ...
@@ -177,7 +224,12 @@ class Transport(Protocol):
         ...
 
     async def listen(
-        self, address: str, on_stream: Callable[[Stream], Receiver], *, send_buffer_bytes: int = KERNELS_CHOICE
+        self,
+        address: str,
+        on_stream: Callable[[Stream], Receiver],
+        *,
+        send_buffer_bytes: int = KERNELS_CHOICE,
+        tls: "TlsServer | None" = None,
     ) -> Listener:
-        """`send_buffer_bytes`: the send buffer of each TCP stream that is accepted."""
+        """`send_buffer_bytes`: the send buffer of each TCP stream that is accepted. `tls`: each stream speaks TLS."""
         ...

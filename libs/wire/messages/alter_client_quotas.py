@@ -190,7 +190,7 @@ def _read_response_entry_data(reader: Reader, version: int) -> ResponseEntryData
 def _write_response_entry_data(writer: Writer, message: ResponseEntryData, version: int) -> None:
     flexible = version >= 1
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.array(message.entity, flexible, _write_entity_data, version)
     if flexible:
         writer.no_tagged_fields()

@@ -129,7 +129,7 @@ def write_response(writer: Writer, message: AlterPartitionReassignmentsResponse,
     if version >= 1:
         writer.boolean(message.allow_replication_factor_change)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.array(message.responses, flexible, _write_reassignable_topic_response, version)
     writer.no_tagged_fields()
 
@@ -180,7 +180,7 @@ def _write_reassignable_partition_response(writer: Writer, message: Reassignable
     flexible = True
     writer.int32(message.partition_index)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.no_tagged_fields()
 
 

@@ -253,7 +253,7 @@ def _read_described_group(reader: Reader, version: int) -> DescribedGroup:
 def _write_described_group(writer: Writer, message: DescribedGroup, version: int) -> None:
     flexible = True
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.string(message.group_id, flexible)
     writer.string(message.group_state, flexible)
     writer.int32(message.group_epoch)

@@ -151,7 +151,7 @@ def write_response(writer: Writer, message: ConsumerGroupHeartbeatResponse, vers
     flexible = True
     writer.int32(message.throttle_time_ms)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.nullable_string(message.member_id, flexible)
     writer.int32(message.member_epoch)
     writer.int32(message.heartbeat_interval_ms)

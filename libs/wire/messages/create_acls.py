@@ -139,6 +139,6 @@ def _read_acl_creation_result(reader: Reader, version: int) -> AclCreationResult
 def _write_acl_creation_result(writer: Writer, message: AclCreationResult, version: int) -> None:
     flexible = version >= 2
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     if flexible:
         writer.no_tagged_fields()

@@ -161,6 +161,6 @@ def _write_create_partitions_topic_result(writer: Writer, message: CreatePartiti
     flexible = version >= 2
     writer.string(message.name, flexible)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     if flexible:
         writer.no_tagged_fields()

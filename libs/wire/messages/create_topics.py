@@ -277,7 +277,7 @@ def _write_creatable_topic_result(writer: Writer, message: CreatableTopicResult,
     if version >= 7:
         writer.uuid(message.topic_id)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     if version >= 5:
         writer.int32(message.num_partitions)
         writer.int16(message.replication_factor)

@@ -192,7 +192,7 @@ def _read_delete_acls_matching_acl(reader: Reader, version: int) -> DeleteAclsMa
 def _write_delete_acls_matching_acl(writer: Writer, message: DeleteAclsMatchingAcl, version: int) -> None:
     flexible = version >= 2
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.int8(message.resource_type)
     writer.string(message.resource_name, flexible)
     writer.int8(message.pattern_type)
@@ -218,7 +218,7 @@ def _read_delete_acls_filter_result(reader: Reader, version: int) -> DeleteAclsF
 def _write_delete_acls_filter_result(writer: Writer, message: DeleteAclsFilterResult, version: int) -> None:
     flexible = version >= 2
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.array(message.matching_acls, flexible, _write_delete_acls_matching_acl, version)
     if flexible:
         writer.no_tagged_fields()

@@ -143,6 +143,6 @@ def _write_deletable_topic_result(writer: Writer, message: DeletableTopicResult,
         writer.uuid(message.topic_id)
     writer.int16(message.error_code)
     if version >= 5:
-        writer.nullable_string(message.error_message, flexible)
+        writer.error_message(message.error_message, flexible)
     if flexible:
         writer.no_tagged_fields()

@@ -130,7 +130,7 @@ def write_response(writer: Writer, message: DescribeAclsResponse, version: int) 
     flexible = version >= 2
     writer.int32(message.throttle_time_ms)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.array(message.resources, flexible, _write_describe_acls_resource, version)
     if flexible:
         writer.no_tagged_fields()

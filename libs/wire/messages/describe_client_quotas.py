@@ -120,7 +120,7 @@ def write_response(writer: Writer, message: DescribeClientQuotasResponse, versio
     flexible = version >= 1
     writer.int32(message.throttle_time_ms)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.nullable_array(message.entries, flexible, _write_entry_data, version)
     if flexible:
         writer.no_tagged_fields()

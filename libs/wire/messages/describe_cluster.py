@@ -113,7 +113,7 @@ def write_response(writer: Writer, message: DescribeClusterResponse, version: in
     flexible = True
     writer.int32(message.throttle_time_ms)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     if version >= 1:
         writer.int8(message.endpoint_type)
     writer.string(message.cluster_id, flexible)

@@ -232,7 +232,7 @@ def _read_describe_configs_result(reader: Reader, version: int) -> DescribeConfi
 def _write_describe_configs_result(writer: Writer, message: DescribeConfigsResult, version: int) -> None:
     flexible = version >= 4
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.int8(message.resource_type)
     writer.string(message.resource_name, flexible)
     writer.array(message.configs, flexible, _write_describe_configs_resource_result, version)

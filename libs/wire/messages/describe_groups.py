@@ -175,7 +175,7 @@ def _write_described_group(writer: Writer, message: DescribedGroup, version: int
     flexible = version >= 5
     writer.int16(message.error_code)
     if version >= 6:
-        writer.nullable_string(message.error_message, flexible)
+        writer.error_message(message.error_message, flexible)
     writer.string(message.group_id, flexible)
     writer.string(message.group_state, flexible)
     writer.string(message.protocol_type, flexible)

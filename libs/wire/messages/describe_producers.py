@@ -180,7 +180,7 @@ def _write_partition_response(writer: Writer, message: PartitionResponse, versio
     flexible = True
     writer.int32(message.partition_index)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.array(message.active_producers, flexible, _write_producer_state, version)
     writer.no_tagged_fields()
 

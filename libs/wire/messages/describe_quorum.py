@@ -176,7 +176,7 @@ def write_response(writer: Writer, message: DescribeQuorumResponse, version: int
     flexible = True
     writer.int16(message.error_code)
     if version >= 2:
-        writer.nullable_string(message.error_message, flexible)
+        writer.error_message(message.error_message, flexible)
     writer.array(message.topics, flexible, _write_response_topic_data, version)
     if version >= 2:
         writer.array(message.nodes, flexible, _write_node, version)
@@ -256,7 +256,7 @@ def _write_response_partition_data(writer: Writer, message: ResponsePartitionDat
     writer.int32(message.partition_index)
     writer.int16(message.error_code)
     if version >= 2:
-        writer.nullable_string(message.error_message, flexible)
+        writer.error_message(message.error_message, flexible)
     writer.int32(message.leader_id)
     writer.int32(message.leader_epoch)
     writer.int64(message.high_watermark)

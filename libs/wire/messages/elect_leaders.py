@@ -151,7 +151,7 @@ def _write_partition_result(writer: Writer, message: PartitionResult, version: i
     flexible = version >= 2
     writer.int32(message.partition_id)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     if flexible:
         writer.no_tagged_fields()
 

@@ -119,7 +119,7 @@ def write_response(writer: Writer, message: FindCoordinatorResponse, version: in
     if version <= 3:
         writer.int16(message.error_code)
     if 1 <= version <= 3:
-        writer.nullable_string(message.error_message, flexible)
+        writer.error_message(message.error_message, flexible)
     if version <= 3:
         writer.int32(message.node_id)
         writer.string(message.host, flexible)
@@ -149,6 +149,6 @@ def _write_coordinator(writer: Writer, message: Coordinator, version: int) -> No
     writer.string(message.host, flexible)
     writer.int32(message.port)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     if flexible:
         writer.no_tagged_fields()

@@ -167,7 +167,7 @@ def _read_alter_configs_resource_response(reader: Reader, version: int) -> Alter
 def _write_alter_configs_resource_response(writer: Writer, message: AlterConfigsResourceResponse, version: int) -> None:
     flexible = version >= 1
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.int8(message.resource_type)
     writer.string(message.resource_name, flexible)
     if flexible:

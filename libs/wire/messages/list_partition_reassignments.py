@@ -107,7 +107,7 @@ def write_response(writer: Writer, message: ListPartitionReassignmentsResponse, 
     flexible = True
     writer.int32(message.throttle_time_ms)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.array(message.topics, flexible, _write_ongoing_topic_reassignment, version)
     writer.no_tagged_fields()
 

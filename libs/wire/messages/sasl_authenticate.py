@@ -66,7 +66,7 @@ def read_response(reader: Reader, version: int) -> SaslAuthenticateResponse:
 def write_response(writer: Writer, message: SaslAuthenticateResponse, version: int) -> None:
     flexible = version >= 2
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.data(message.auth_bytes, flexible)
     if version >= 1:
         writer.int64(message.session_lifetime_ms)

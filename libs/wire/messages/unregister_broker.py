@@ -58,5 +58,5 @@ def write_response(writer: Writer, message: UnregisterBrokerResponse, version: i
     flexible = True
     writer.int32(message.throttle_time_ms)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.no_tagged_fields()

@@ -104,7 +104,7 @@ def write_response(writer: Writer, message: UpdateFeaturesResponse, version: int
     flexible = True
     writer.int32(message.throttle_time_ms)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     if version <= 1:
         writer.array(message.results, flexible, _write_updatable_feature_result, version)
     writer.no_tagged_fields()
@@ -148,5 +148,5 @@ def _write_updatable_feature_result(writer: Writer, message: UpdatableFeatureRes
     flexible = True
     writer.string(message.feature, flexible)
     writer.int16(message.error_code)
-    writer.nullable_string(message.error_message, flexible)
+    writer.error_message(message.error_message, flexible)
     writer.no_tagged_fields()

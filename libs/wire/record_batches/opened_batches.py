@@ -25,6 +25,7 @@ from libs.wire.record_batches.compression import (
     compress,
     decompress,
 )
+from libs.wire.record_batches.first_record import WantedHeader, wanted_header
 from libs.wire.record_batches.record_survey import record_parts, survey
 from libs.wire.record_batches.varints import encoded
 
@@ -71,6 +72,8 @@ class OpenedBatch(NamedTuple):
 
     replacement: bytearray | None
     max_timestamp: int
+    header: bytes | None = None
+    """What `wanted_header` found, where one was wanted."""
 
 
 class RefusedBatch(NamedTuple):
@@ -87,6 +90,7 @@ class Produced(NamedTuple):
     data: bytes
     rules: OpeningRules
     now_ms: int
+    wanted: WantedHeader | None = None
 
 
 def open_all(batches: Sequence[Produced], report: object = None) -> list[OpenedBatch | RefusedBatch]:
@@ -97,19 +101,22 @@ def open_all(batches: Sequence[Produced], report: object = None) -> list[OpenedB
 def open_one(batch: Produced, headers_max: int = sys.maxsize) -> OpenedBatch | RefusedBatch:
     """The outcome of one batch. Raises TooManyHeaders where its records have more than `headers_max` headers."""
     try:
-        return open_produced(batch.data, batch.rules, batch.now_ms, headers_max)
+        return open_produced(batch.data, batch.rules, batch.now_ms, headers_max, batch.wanted)
     except RecordsRefused as error:
         return RefusedBatch(int(error.code), error.message, error.record_errors)
     except BatchError as error:
         return RefusedBatch(int(error.code), error.message)
 
 
-def open_produced(view: Buffer, rules: OpeningRules, now_ms: int, headers_max: int = sys.maxsize) -> OpenedBatch:
+def open_produced(
+    view: Buffer, rules: OpeningRules, now_ms: int, headers_max: int = sys.maxsize, wanted: WantedHeader | None = None
+) -> OpenedBatch:
     """Checks the records of one batch whose header is sound (`validate_produce`). Raises BatchError, with INVALID_RECORD for
     bytes that are no record."""
     header = BatchHeader.at(memoryview(view))
     body = _decompressed(header.codec, memoryview(view)[HEADER_SIZE:])
     surveyed = survey(body, header.record_count, headers_max)
+    found = wanted_header(body, wanted) if wanted is not None else None
     newest = header.max_timestamp
     if not rules.log_append_time:
         newest = header.base_timestamp + surveyed.max_delta
@@ -137,7 +144,7 @@ def open_produced(view: Buffer, rules: OpeningRules, now_ms: int, headers_max: i
     size = len(view) if replacement is None else len(replacement)
     if size > rules.segment_bytes:
         raise BatchError(ErrorCode.RECORD_LIST_TOO_LARGE, f"the batch has {size} bytes, a segment {rules.segment_bytes}")
-    return OpenedBatch(replacement, newest)
+    return OpenedBatch(replacement, newest, found)
 
 
 def _decompressed(codec: int, blob: memoryview) -> bytes:

@@ -77,7 +77,7 @@ class Administration:
                 decision = replace(decision, planned=())
             await _create(term, image, decision, progress, done)
 
-        progress = await _attempts(term, attempt)
+        progress = await attempts(term, attempt)
         names = dict.fromkeys(topic.name for topic in request.topics)
         return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision, quota.throttle_ms(_now()))
 
@@ -90,7 +90,7 @@ class Administration:
             decision = create_internal_topic(image, request, self._random, self._limits)
             await _create(term, image, decision, progress, done)
 
-        progress = await _attempts(term, attempt)
+        progress = await attempts(term, attempt)
         return TopicsReply(tuple(_topic_results([request.name], done, progress)), progress.revision)
 
     async def delete_topics(self, term: Term, request: DeleteTopics) -> TopicsReply:
@@ -109,7 +109,7 @@ class Administration:
                     ref = ref_of[bytes.fromhex(topic.topic_id)]
                     done[ref] = by_ref[ref]
 
-        progress = await _attempts(term, attempt)
+        progress = await attempts(term, attempt)
         results = []
         for ref in dict.fromkeys(request.topics):
             unfinished = TopicResult(ref.name or "", progress.error, progress.message, ref.topic_id)
@@ -131,7 +131,7 @@ class Administration:
                         progress.revision = await term.commit(write)
                 done[planned.after.name] = planned.result
 
-        progress = await _attempts(term, attempt)
+        progress = await attempts(term, attempt)
         names = dict.fromkeys(topic.name for topic in request.topics)
         return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision, quota.throttle_ms(_now()))
 
@@ -154,7 +154,7 @@ class Administration:
                 progress.revision = await term.commit(write)
                 done.update(((a.resource.resource_type, a.resource.name), a.result) for a in made)
 
-        progress = await _attempts(term, attempt)
+        progress = await attempts(term, attempt)
         results = []
         for resource in dict.fromkeys((r.resource_type, r.name) for r in request.resources):
             results.append(done.get(resource, ConfigResult(*resource, progress.error, progress.message)))
@@ -176,7 +176,7 @@ class Administration:
                 progress.revision = await term.commit(write)
                 done.update((each.result.entity, each.result) for each in made)
 
-        progress = await _attempts(term, attempt)
+        progress = await attempts(term, attempt)
         results = []
         for entity in dict.fromkeys(each.entity for each in request.entities):
             results.append(done.get(entity, EntityQuotasResult(entity, progress.error, progress.message)))
@@ -190,7 +190,7 @@ class Administration:
             for write in writes.partition_changes(term.image, assign_dirs(term.image, request)):
                 progress.revision = await term.commit(write)
 
-        progress = await _attempts(term, attempt)
+        progress = await attempts(term, attempt)
         if progress.error:
             raise OutcomeUnknown(progress.message)
         return AssignDirsReply(progress.revision)
@@ -208,7 +208,7 @@ async def _create(term: Term, image: ClusterImage, decision: Creation, progress:
         done.update((topic.topic.name, topic.result) for topic in topics)
 
 
-async def _attempts(term: Term, attempt: Callable[[Progress], Awaitable[None]]) -> Progress:
+async def attempts(term: Term, attempt: Callable[[Progress], Awaitable[None]]) -> Progress:
     """Runs `attempt` until it meets no conflict.
 
     Raises Deposed only if nothing was written, so that the caller may send the whole request to the next controller. Otherwise

@@ -7,21 +7,30 @@ import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from libs.cluster.acls import AclOperation, AclPermission, PatternType, ResourceType, canonical_host
 from libs.cluster.configs.broker_names import broker_config
 from libs.cluster.configs.definitions import BROKER
 from libs.cluster.keys import DEFAULT_ENTITY
+from libs.cluster.scram_credentials import MECHANISMS
 from libs.rpc.contracts.controller import (
     PREFERRED,
+    Acl,
     AlterClientQuotas,
     AlterClientQuotasReply,
     AlterConfigs,
     AlterConfigsReply,
     AlterReassignments,
     AlterReassignmentsReply,
+    AlterScramCredentials,
+    AlterScramCredentialsReply,
     ConfigChange,
+    CreateAcls,
+    CreateAclsReply,
     CreateInternalTopic,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
+    DeleteAclsReply,
     DeleteTopics,
     ElectLeaders,
     ElectLeadersReply,
@@ -34,7 +43,7 @@ from libs.rpc.contracts.controller import (
 )
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 LINES_MAX: Final = 50
 RESOURCES: Final = {2: "topic", 4: "broker", 32: "group"}
@@ -86,6 +95,22 @@ def _changes(request: object, reply: object) -> Iterator[Done]:
                     entity = {kind: DEFAULT_ENTITY if name is None else name for kind, name in each.entity}
                     quotas = [f"-{q.key}" if q.value is None else f"{q.key}={q.value:.15g}" for q in each.changes]
                     yield Done("quotas changed", {"entity": entity, "quotas": quotas})
+        case AlterScramCredentials(), AlterScramCredentialsReply():
+            done = {result.user for result in reply.users if not result.error}
+            for deletion in request.deletions:
+                if deletion.user in done:
+                    yield Done("credential deleted", _credential(deletion.user, deletion.mechanism))
+            for upsertion in request.upsertions:
+                if upsertion.user in done:
+                    details = _credential(upsertion.user, upsertion.mechanism)
+                    yield Done("credential set", {**details, "iterations": upsertion.iterations})
+        case CreateAcls(), CreateAclsReply():
+            for acl, result in zip(request.acls, reply.results, strict=True):
+                if result.created:
+                    yield Done("acl created", _acl(acl))
+        case DeleteAcls(), DeleteAclsReply():
+            for acl in dict.fromkeys([acl for deleted in reply.filters for acl in deleted.acls]):
+                yield Done("acl deleted", _acl(acl))
         case AlterReassignments(), AlterReassignmentsReply():
             moving = {(result.topic, result.partition) for result in reply.partitions if not result.error}
             for wanted in request.partitions:
@@ -105,6 +130,20 @@ def _changes(request: object, reply: object) -> Iterator[Done]:
         case UpdateFeatures(), UpdateFeaturesReply():
             for name, level in reply.changed:
                 yield Done("feature updated", {"feature": name, "level": level})
+
+
+def _credential(user: str, mechanism: int) -> dict[str, object]:
+    return {"user": user, "mechanism": MECHANISMS[mechanism]}
+
+
+def _acl(acl: Acl) -> dict[str, object]:
+    return {
+        "resource": f"{ResourceType(acl.resource_type).name}:{PatternType(acl.pattern_type).name}:{acl.name}",
+        "principal": acl.principal,
+        "host": canonical_host(acl.host),
+        "operation": AclOperation(acl.operation).name,
+        "permission": AclPermission(acl.permission).name,
+    }
 
 
 def _succeeded(reply: TopicsReply) -> list[TopicResult]:

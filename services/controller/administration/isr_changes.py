@@ -28,7 +28,7 @@ async def change_isrs(
         results = decision.results
         return decision.changed
 
-    _, revision = await term.carry_out(decide)
+    _, revision = await term.carry_out(decide, why=f"node {request.node_id} proposes it")
     return AlterPartitionsReply(results, revision)
 
 
@@ -41,5 +41,5 @@ async def withdraw_replicas(
         image = term.image
         return withdraw(image, request, live_nodes(image.members(STORAGE)), TopicElectionConfigs(image).synced, suspected())
 
-    _, revision = await term.carry_out(decide)
+    _, revision = await term.carry_out(decide, why=f"node {request.node_id} withdraws replicas")
     return WithdrawReply(revision)

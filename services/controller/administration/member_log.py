@@ -7,7 +7,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import ElectedController, Member
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 Members = Mapping[str, Mapping[int, Member]]
 """By role and node id."""

@@ -35,7 +35,7 @@ from services.controller.core.reassignment.decommissioning import leaving
 from services.controller.term.fenced_writer import OutcomeUnknown
 from services.controller.term.term import Term
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 TICK_S = 1.0
 AHEAD = 100
@@ -124,7 +124,7 @@ class Balancer:
             return
         try:
             async with self._pipeline:
-                await term.carry_out(lambda: self._decide(term.image, settings, gone, calm=calm))
+                await term.carry_out(lambda: self._decide(term.image, settings, gone, calm=calm), why="self-balancing")
         except OutcomeUnknown as error:
             log.warning("replicas not moved", extra={"fields": {"reason": str(error)}})
         else:

@@ -35,7 +35,7 @@ from services.controller.elections.reassignments import change_reassignments, re
 from services.controller.term.fenced_writer import OutcomeUnknown
 from services.controller.term.term import Term
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("elections")
 
 RETRY_S = 1.0
 TICK_S = 1.0
@@ -91,7 +91,7 @@ class LeaderElections:
             results = decision.results
             return decision.changed
 
-        changed, revision = await term.carry_out(decide)
+        changed, revision = await term.carry_out(decide, why=f"asked by {request.asked_by}")
         self._report(term.image, changed, log_ends)
         return ElectLeadersReply(results, revision)
 
@@ -146,7 +146,7 @@ class LeaderElections:
 
         async with self._pipeline:
             try:
-                changed, _ = await term.carry_out(decide)
+                changed, _ = await term.carry_out(decide, why="the most complete log of those that answered")
             except OutcomeUnknown as error:
                 log.warning("elections not written", extra={"fields": {"reason": str(error)}})
                 return 0
@@ -182,7 +182,7 @@ class LeaderElections:
 
         async with self._pipeline:
             try:
-                changed, _ = await term.carry_out(decide)
+                changed, _ = await term.carry_out(decide, why="the preferred replica may lead again")
             except OutcomeUnknown as error:
                 log.warning("leaders not moved to preferred replicas", extra={"fields": {"reason": str(error)}})
                 return

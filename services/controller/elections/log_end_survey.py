@@ -14,7 +14,7 @@ from libs.rpc.messages.errors import RpcFailure
 from libs.rpc.messages.schema import pack, unpack
 from services.controller.core.elections.leader_election import ReplicaLogEnd
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("elections")
 
 Key = tuple[bytes, int]
 """Topic id, partition."""

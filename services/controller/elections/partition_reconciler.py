@@ -21,10 +21,11 @@ from services.controller.core.partitions.partition_reconciler import (
     shrinks_to,
     with_lax,
 )
-from services.controller.term import writes
+from services.controller.elections.election_traces import ElectionTraces
+from services.controller.term import state_log, writes
 from services.controller.term.term import Term
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("elections")
 
 Key = tuple[bytes, int]
 """Topic id, partition."""
@@ -42,11 +43,17 @@ class PartitionReconciler:
     checks all partitions. Otherwise it checks those that changed since its last complete run.
     """
 
-    def __init__(self, suspected: Callable[[], Collection[int]] = frozenset, cuts: Callable[[], Cuts] = no_cuts) -> None:
+    def __init__(
+        self,
+        traces: ElectionTraces,
+        suspected: Callable[[], Collection[int]] = frozenset,
+        cuts: Callable[[], Cuts] = no_cuts,
+    ) -> None:
         """`suspected` names registered nodes that may be dead, `cuts` those that some processes cannot reach.
 
         An ISR shrinks to suspected nodes alone only if they stay suspected for `DEFERRAL_S_MAX`.
         """
+        self._traces = traces
         self._suspected = suspected
         self._cuts = cuts
         self._reconciled_cuts = NO_CUTS
@@ -75,17 +82,22 @@ class PartitionReconciler:
             await term.commit_all(leftovers)
         image = term.image
         await term.commit_all(writes.node_records(image, _changed_nodes(image)))
-        image = term.image
+        image, loop = term.image, asyncio.get_running_loop()
+        begun = loop.time()
         cuts = self._cuts()
         changed = self._changed_partitions(image, cuts)
         if changed:
             leaderless = sum(1 for _, _, state in changed if state.leader < 0)
             log.info("reconciling partitions", extra={"fields": {"partitions": len(changed), "leaderless": leaderless}})
             self._report_new_directories(image, changed)
-        begun = asyncio.get_running_loop().time()
-        await term.commit_all(writes.partition_changes(image, changed))
+            state_log.decided(image, changed, live=live_nodes(image.members(STORAGE), cuts))
+        decided = loop.time()
+        state_log.written(len(changed), await term.commit_all(writes.partition_changes(image, changed)))
+        written = loop.time()
         elected = sum(1 for change in changed if change[2].leader >= 0 and change[2].leader_epoch != _leader_epoch(image, change))
-        self.elections.observe(asyncio.get_running_loop().time() - begun, elected)
+        self.elections.observe(written - decided, elected)
+        if elected:
+            self._traces.elected(image, changed, begun, decided, written)
         self._reconciled, self._reconciled_cuts = image, cuts
 
     def _changed_partitions(self, image: ClusterImage, cuts: Cuts) -> list[Change]:
@@ -109,6 +121,8 @@ class PartitionReconciler:
                 and shrinks_to(state, reconciled.isr, suspected)
                 and self._defer((topic_id, index), deferred)
             ):
+                details = {"topic": image.topics_by_id[topic_id].name, "partition": index}
+                log.debug("ISR change deferred: the nodes that would stay may be dead", extra={"fields": details})
                 continue
             if reconciled.leader < 0:
                 self._leaderless[topic_id, index] = None

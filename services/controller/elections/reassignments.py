@@ -33,5 +33,5 @@ async def change_reassignments(
         results = decision.results
         return decision.changed
 
-    changed, revision = await term.carry_out(decide)
+    changed, revision = await term.carry_out(decide, why=f"reassignment, asked by {request.asked_by}")
     return AlterReassignmentsReply(results, revision), changed

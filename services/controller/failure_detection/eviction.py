@@ -23,7 +23,7 @@ from services.controller.term.fenced_writer import Conflict, OutcomeUnknown
 from services.controller.term.term import Term
 from services.controller.term.writes import Write
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 RETRY_S = 0.5
 CUT_OFF_WAIT_S = 5.0
@@ -33,8 +33,12 @@ CUT_OFF_WAIT_S = 5.0
 class MemberEviction:
     """Evicts dead members while its controller is active, and tells it when it is cut off."""
 
-    def __init__(self, failure_detector: FailureDetector) -> None:
+    def __init__(
+        self, failure_detector: FailureDetector, on_dead: Callable[[int, int], None] = lambda node_id, incarnation: None
+    ) -> None:
+        """`on_dead` hears of each storage node and its incarnation before it is evicted."""
         self._failure_detector = failure_detector
+        self._on_dead = on_dead
         self._changed = asyncio.Event()
         failure_detector.subscribe(self._changed.set)
 
@@ -63,6 +67,8 @@ class MemberEviction:
         while True:
             self._changed.clear()
             for process, write in evictions(term.image, self._failure_detector.dead()):
+                if process.role == STORAGE:
+                    self._on_dead(process.node_id, process.incarnation)
                 try:
                     await term.commit(write)
                     log.warning("member removed", extra=fields(role=process.role, node=process.node_id))

@@ -25,7 +25,7 @@ from services.controller.core.failure_detection.liveness import Liveness, Proces
 from services.controller.core.failure_detection.reachability import Reachability
 from services.controller.core.model.cuts import NO_CUTS, Cuts
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 TICK_S = 0.2
 PROBE_S = 0.5
@@ -101,6 +101,7 @@ class FailureDetector:
 
     def heartbeat(self, call: Call) -> None:
         heartbeat = unpack(Heartbeat, call.body)
+        call.peer.require_sender(heartbeat.node_id, heartbeat.incarnation, heartbeat.role)
         process = Process(heartbeat.role, heartbeat.node_id, heartbeat.incarnation)
         self._liveness.heartbeat(process, self._now_ms())
         self._reachability.report(process, heartbeat.unreachable, self._now_ms())
@@ -109,7 +110,9 @@ class FailureDetector:
         self._notify()
 
     def connection_lost(self, peer: Peer) -> None:
-        self._liveness.connection_lost(Process(peer.role, peer.node_id, peer.incarnation), self._now_ms())
+        process = Process(peer.role, peer.node_id, peer.incarnation)
+        log.debug("connection of a process ended: it is probed", extra=_fields_of(process))
+        self._liveness.connection_lost(process, self._now_ms())
         self._probe_due()
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -151,6 +154,7 @@ class FailureDetector:
         member = self._follower.image.members(process.role).get(process.node_id)
         address = address_of(member, self._host_id) if member is not None else ""
         refused = bool(address) and await refuses(self._transport, address, PROBE_S)
+        log.debug("probe refused" if refused else "probe not refused", extra=_fields_of(process))
         self._liveness.probed(process, self._now_ms(), refused=refused)
         self._probe_due()
         self._notify()
@@ -170,8 +174,7 @@ class FailureDetector:
             log.warning("cut off from storage nodes" if known[0] else "storage nodes are heard again")
         for process in known[1]:
             if process not in were_dead:
-                details = fields(role=process.role, node=process.node_id, incarnation=process.incarnation)
-                log.warning("taken for dead", extra=details)
+                log.warning("taken for dead", extra=_fields_of(process))
         if known[2] != were_cut:
             self._report_cuts(known[2])
         for listener in tuple(self._listeners):
@@ -193,6 +196,11 @@ class FailureDetector:
             "callers_cut": dict(cuts.callers),
             "peers_cut": {node_id: sorted(others) for node_id, others in cuts.peers.items()},
         }
+
+
+def _fields_of(process: Process) -> dict[str, object]:
+    """For a line of the log."""
+    return fields(role=process.role, node=process.node_id, incarnation=process.incarnation)
 
 
 def _name(process: Process) -> str:

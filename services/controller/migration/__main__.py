@@ -4,14 +4,17 @@ import argparse
 import io
 import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Sequence
 
 from libs.cluster.codec import RecordError
 from libs.cluster.features import FEATURE_LEVEL
+from libs.cluster.scram_credentials import contents_of
 from libs.cluster.store import StoreUnavailable
 from libs.commitlog.files.filesystem import OsFileSystem
+from services.controller.administration.scram_credentials import SECRET_BYTES
 from services.controller.core.migration.errors import CannotAdopt
 from services.controller.core.migration.kraft_records import encode
 from services.controller.core.migration.to_kafka import CannotGiveBack, given_back
@@ -47,7 +50,8 @@ def adopt(etcd: str | None, sources: Sequence[str], *, keep_names: bool) -> None
     nodes = [kafka_node(fs, source) for source in sources]
     adoption = adoption_of(fs, nodes, feature_level=FEATURE_LEVEL, now_ms=int(time.time() * 1000))
     if etcd is not None:
-        on_etcd(etcd, lambda store: fill_store(store, adoption.rebuilt.values))
+        users = contents_of(adoption.users, secrets.token_urlsafe(SECRET_BYTES).encode())
+        on_etcd(etcd, lambda store: fill_store(store, {**adoption.rebuilt.values, **users}))
     renamed = set_aside(fs, nodes) if etcd is not None and not keep_names else []
     brokers = ", ".join(str(node.node_id) for node in nodes if node.log_dirs)
     print(f"{'took' if etcd is not None else 'would take'} over cluster {adoption.cluster_id} of Kafka, brokers {brokers}")

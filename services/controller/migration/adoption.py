@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from libs.commitlog.files.filesystem import FileSystem
 from libs.lean_dataclass import dataclass
+from services.controller.core.administration.first_users import Users
 from services.controller.core.migration.errors import CannotAdopt
 from services.controller.core.migration.from_kafka import StaticConfigs, adopted
 from services.controller.core.migration.kraft_metadata import KraftMetadata
@@ -21,6 +22,7 @@ class Adoption:
 
     rebuilt: Rebuilt
     cluster_id: str
+    users: Users
     notes: tuple[str, ...]
 
 
@@ -39,7 +41,7 @@ def adoption_of(fs: FileSystem, nodes: Sequence[KafkaNode], *, feature_level: in
         strays += [f"{path}: Kafka's metadata do not know it: the storage node sets it aside" for path in unknown]
     # Nothing was lost: a topic that Kafka's metadata lack was deleted.
     rebuilt = rebuild(holdings, [Source("Kafka's metadata", found.saved)], feature_level=feature_level, now_ms=0)
-    return Adoption(rebuilt, cluster_id, (*found.notes, *strays, *rebuilt.notes))
+    return Adoption(rebuilt, cluster_id, found.users, (*found.notes, *strays, *rebuilt.notes))
 
 
 def _refuse_missing(nodes: Sequence[KafkaNode], kafka: KraftMetadata) -> None:

@@ -6,7 +6,7 @@ import io
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode, encode
@@ -17,28 +17,39 @@ from libs.cluster.store import MetadataStore, StoreUnavailable
 from services.controller.core.recovery.node_holdings import NodeHoldings, Source
 from services.controller.core.recovery.rebuilt_metadata import CannotRebuild, rebuild
 from services.controller.core.recovery.restored_metadata import restored
+from services.controller.recovery import users
 from services.controller.recovery.backup_file import refuse_special, save
 from services.controller.recovery.sources import is_backup, node_at, refuse_doubles, saved_images, saved_in
 from services.controller.recovery.store_contents import RecoveryRefused, fill_store, read_store
 
 T = TypeVar("T")
 
+SECRET_MODE: Final = 0o600
+ADD_SCRAM_FILE: Final = "users to begin with, a line for each as of `kafka-storage format --add-scram`"
+
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def backup(etcd: str, path: str) -> None:
+def backup(etcd: str, path: str, *, with_credentials: bool) -> None:
     refuse_special(path)
-    content = on_etcd(etcd, lambda store: read_store(store, _now_ms()))
-    save(path, content)
-    print(f"saved the metadata of {summary(parse_file(content))} in {path}")
+    content = on_etcd(etcd, lambda store: read_store(store, _now_ms(), with_credentials=with_credentials))
+    saved = parse_file(content)
+    if with_credentials:
+        save(path, content, SECRET_MODE)
+    else:
+        save(path, content)
+    print(f"saved the metadata of {summary(saved)} in {path}")
+    print(users.told(values_of(saved), users.SAVED, users.NONE if with_credentials else users.NOT_SAVED))
 
 
-def restore(etcd: str, path: str) -> None:
+def restore(etcd: str, path: str, *, add_scram_file: str | None) -> None:
     saved = saved_in(path)
-    on_etcd(etcd, lambda store: fill_store(store, restored(saved, now_ms=_now_ms())))
+    values = users.with_users(restored(saved, now_ms=_now_ms()), (), add_scram_file)
+    on_etcd(etcd, lambda store: fill_store(store, values))
     print(f"restored the metadata of {summary(saved)}, saved at {_local_time(saved.saved_ms)}")
+    print(users.told(values, users.THERE, users.GONE))
 
 
 def collect(node: str) -> None:
@@ -46,7 +57,7 @@ def collect(node: str) -> None:
     print(encode(node_at(node)).decode())
 
 
-def rebuild_store(etcd: str | None, paths: Sequence[str]) -> None:
+def rebuild_store(etcd: str | None, paths: Sequence[str], *, add_scram_file: str | None) -> None:
     """Without `etcd`, it only tells what it would write."""
     nodes: list[NodeHoldings] = []
     sources: list[Source] = []
@@ -58,8 +69,9 @@ def rebuild_store(etcd: str | None, paths: Sequence[str]) -> None:
     refuse_doubles(nodes)
     usable, notes = saved_images(nodes)
     rebuilt = rebuild(nodes, [*sources, *usable], feature_level=FEATURE_LEVEL, now_ms=_now_ms())
+    values = users.with_users(rebuilt.values, sources, add_scram_file)
     if etcd is not None:
-        on_etcd(etcd, lambda store: fill_store(store, rebuilt.values))
+        on_etcd(etcd, lambda store: fill_store(store, values))
     base, cluster_id = rebuilt.base, decode(str, rebuilt.values[keys.CLUSTER_ID])
     read = ", ".join(str(node.node_id) for node in nodes)
     print(f"{'rebuilt' if etcd is not None else 'would rebuild'} the metadata of cluster {cluster_id} from storage nodes {read}")
@@ -68,6 +80,11 @@ def rebuild_store(etcd: str | None, paths: Sequence[str]) -> None:
     print(f"  topics: {rebuilt.topics()}, partitions: {rebuilt.partitions()}")
     for note in [*notes, *rebuilt.notes]:
         print(f"  note: {note}")
+    print(users.told(values, users.THERE, users.GONE))
+
+
+def values_of(saved: SavedMetadata) -> dict[str, bytes]:
+    return {item.key: item.value for item in saved.items}
 
 
 def summary(saved: SavedMetadata) -> str:
@@ -102,6 +119,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     target = rebuilding.add_mutually_exclusive_group(required=True)
     target.add_argument("--etcd", help="host:port of each member of an etcd that holds no cluster, with commas between them")
     target.add_argument("--dry-run", action="store_true", help="only tell what would be written")
+    rebuilding.add_argument("--add-scram-file", help=ADD_SCRAM_FILE)
     rebuilding.add_argument("sources", nargs="+", help="DATA_DIR, DATA_DIR=LOG_DIR,LOG_DIR, a file of `collect`, or a backup")
     for name, words in (
         ("backup", "save the metadata of a store in FILE"),
@@ -110,6 +128,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         command = commands.add_parser(name, help=words)
         command.add_argument("--etcd", required=True, help="host:port of each member, with commas between them")
         command.add_argument("file")
+        if name == "backup":
+            command.add_argument(
+                "--with-credentials", action="store_true", help="with users' SCRAM credentials, as a secret file"
+            )
+        else:
+            command.add_argument("--add-scram-file", help=ADD_SCRAM_FILE)
     return parser.parse_args(arguments)
 
 
@@ -118,13 +142,13 @@ def main(arguments: list[str]) -> int:
     try:
         match given.command:
             case "backup":
-                backup(given.etcd, given.file)
+                backup(given.etcd, given.file, with_credentials=given.with_credentials)
             case "restore":
-                restore(given.etcd, given.file)
+                restore(given.etcd, given.file, add_scram_file=given.add_scram_file)
             case "collect":
                 collect(given.node)
             case "rebuild":
-                rebuild_store(given.etcd, given.sources)
+                rebuild_store(given.etcd, given.sources, add_scram_file=given.add_scram_file)
     except (CannotRebuild, RecoveryRefused, RecordError, StoreUnavailable, OSError) as reason:
         print(f"{given.command}: {reason}", file=sys.stderr)
         return 1

@@ -20,13 +20,13 @@ def refuse_special(path: str) -> None:
         raise RecoveryRefused(f"{path} is {kind}; expected a file, or a path where nothing is")
 
 
-def save(path: str, content: bytes) -> None:
+def save(path: str, content: bytes, mode: int = 0o644) -> None:
     """Replaces the file, or the one that a symbolic link names, and leaves nothing beside it. Raises RecoveryRefused."""
     target = os.path.realpath(path)
     beside = f"{target}.{secrets.token_hex(4)}.tmp"
     fs = OsFileSystem()
     try:
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
             write_all(fs, fd, content)
             os.fsync(fd)

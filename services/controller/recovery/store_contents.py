@@ -5,7 +5,7 @@ from itertools import islice
 
 from libs.cluster import keys
 from libs.cluster.saved_metadata import backup_of
-from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, Operation, Outcome, Put
+from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, Operation, Outcome, Put, RangeResult
 
 BATCH = 100
 BATCH_BYTES_MAX = 500_000
@@ -15,12 +15,13 @@ class RecoveryRefused(Exception):
     """The store is not in the state that a command needs, or did not confirm what it wrote."""
 
 
-async def read_store(store: MetadataStore, now_ms: int) -> bytes:
+async def read_store(store: MetadataStore, now_ms: int, *, with_credentials: bool = False) -> bytes:
     """The backup of a store as a file. Raises RecoveryRefused, RecordError, StoreUnavailable."""
+    scram = (await store.range(keys.SCRAM)).items if with_credentials else ()
     listed = await store.range(keys.PREFIX)
     if not any(item.key == keys.CLUSTER_ID for item in listed.items):
         raise RecoveryRefused("etcd holds no cluster: there is nothing to back up")
-    return backup_of(listed, now_ms)
+    return backup_of(RangeResult((*listed.items, *scram), listed.revision), now_ms)
 
 
 async def fill_store(store: MetadataStore, values: Mapping[str, bytes]) -> None:
@@ -32,7 +33,7 @@ async def fill_store(store: MetadataStore, values: Mapping[str, bytes]) -> None:
         raise RecoveryRefused("etcd holds a cluster: stop it, and move its data away first")
     rest = {key: value for key, value in values.items() if key != keys.CLUSTER_ID}
     absent = CreateRevisionIs(keys.CLUSTER_ID, 0)
-    await _write(store, absent, [Delete(keys.PREFIX, prefix=True)])
+    await _write(store, absent, [Delete(keys.PREFIX, prefix=True), Delete(keys.SCRAM, prefix=True)])
     for batch in _batches(rest):
         await _write(store, absent, batch)
     await _write(store, absent, [Put(keys.CLUSTER_ID, values[keys.CLUSTER_ID])])

@@ -15,7 +15,7 @@ from services.controller.core.shards.shard_ownership import OWNED_BY, Calm, assi
 from services.controller.term.fenced_writer import OutcomeUnknown
 from services.controller.term.term import Changed, Term
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 RETRY_S = 0.5
 

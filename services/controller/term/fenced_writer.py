@@ -8,7 +8,7 @@ from libs.cluster.election import Leadership
 from libs.cluster.store import MetadataStore, Outcome, Put, StoreUnavailable
 from services.controller.term.writes import Write
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 
 class Deposed(Exception):

@@ -21,7 +21,7 @@ from services.controller.term import writes
 from services.controller.term.fenced_writer import Conflict, OutcomeUnknown
 from services.controller.term.term import Term
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 NONCES = 1 << 53
 RETRY_S = 0.5

@@ -10,14 +10,14 @@ from libs.cluster.election import Leadership
 from libs.cluster.image import ClusterImage
 from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import PartitionState
-from libs.cluster.store import KeyValue, MetadataStore, ModRevisionIs, Outcome, Put
+from libs.cluster.store import KeyValue, MetadataStore, ModRevisionIs, Outcome, Put, RangeResult
 from libs.rpc.contracts.controller import ProducerIdBlock
 from services.controller.core.administration.producer_ids import next_block
-from services.controller.term import writes
+from services.controller.term import state_log, writes
 from services.controller.term.fenced_writer import Conflict, Deposed, FencedWriter, OutcomeUnknown
 from services.controller.term.writes import Write
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("controller")
 
 ALLOCATION_ATTEMPTS = 10
 
@@ -94,12 +94,13 @@ class Term:
             await self.reach(newest)
         return newest
 
-    async def carry_out(self, decide: Callable[[], Changed]) -> tuple[Changed, int]:
+    async def carry_out(self, decide: Callable[[], Changed], *, why: str = "") -> tuple[Changed, int]:
         """Writes what `decide` returns, and decides again if the image was behind. Returns the changes, and a revision at which
-        all of them hold. Raises Deposed and OutcomeUnknown."""
+        all of them hold. `why` is for the log. Raises Deposed and OutcomeUnknown."""
         for _ in range(ATTEMPTS):
             image = self.image
             changed = decide()
+            state_log.decided(image, changed, why=why)
             written = {(topic_id, index) for topic_id, index, _ in changed}
             self.in_doubt |= written
             try:
@@ -108,6 +109,7 @@ class Term:
                 await self.catch_up(conflict.revision)
             else:
                 self.in_doubt -= written
+                state_log.written(len(changed), revision)
                 return changed, revision
         raise OutcomeUnknown("the image was behind each time")
 
@@ -126,6 +128,10 @@ class Term:
             await self._follower.wait_for(revision, min(1.0, self._write_timeout_s))
         except TimeoutError:
             log.info("image behind the store", extra={"fields": {"revision": self._follower.image.revision, "store": revision}})
+
+    async def stored_scram(self) -> RangeResult:
+        """Users' SCRAM credentials, which no image holds. Raises StoreUnavailable."""
+        return await self._store.range(keys.SCRAM)
 
     async def skip_producer_ids(self, count: int) -> None:
         """Gives none of the next `count` producer ids away. Raises Deposed, OutcomeUnknown and StoreUnavailable."""

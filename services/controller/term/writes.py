@@ -9,10 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from libs.cluster import keys
+from libs.cluster.acls import AclBinding
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import STORAGE, ClientQuotas, ConfigOverrides, MetadataHistory, NodeRecord, PartitionState, Topic
-from libs.cluster.store import Compare, CreateRevisionIs, Delete, ModRevisionIs, Operation, Put
+from libs.cluster.records import (
+    STORAGE,
+    AclRecord,
+    ClientQuotas,
+    ConfigOverrides,
+    MetadataHistory,
+    NodeRecord,
+    PartitionState,
+    Topic,
+)
+from libs.cluster.scram_credentials import ScramCredential, encoded
+from libs.cluster.store import Compare, CreateRevisionIs, Delete, KeyValue, ModRevisionIs, Operation, Put
 from libs.lean_dataclass import dataclass
 from services.controller.core.administration.client_quotas import QuotaAlteration
 from services.controller.core.balancing.replica_moves import holders
@@ -26,6 +37,9 @@ T = TypeVar("T")
 
 BATCH: Final = 60
 """Partitions (or topics, or configs) in one transaction. With their comparisons they stay well within etcd's 128 operations."""
+
+ACL_BATCH: Final = 120
+"""ACLs in one transaction. Each takes a comparison and an operation, and its key has `ACL_KEY_MAX` bytes at most."""
 
 NAME_MAX: Final = 1024
 """Resources with longer names get a transaction of their own."""
@@ -163,6 +177,40 @@ def quota_alterations(
         yield Write(_once(current(), compares), tuple(operations), operations[0]), [alteration for _, alteration in chunk]
 
 
+def acl_creation(image: ClusterImage, bindings: Iterable[AclBinding]) -> Iterator[Write]:
+    """Independent writes of ACLs that `image` lacks."""
+    for chunk in _chunks([keys.acl(binding) for binding in bindings], ACL_BATCH):
+        puts = tuple([Put(key, encode(AclRecord())) for key in chunk])
+        yield Write(_once(image, [CreateRevisionIs(key, 0) for key in chunk]), puts, puts[0])
+
+
+def acl_deletion(image: ClusterImage, bindings: Iterable[AclBinding]) -> Iterator[tuple[Write, list[AclBinding]]]:
+    """The deletion of ACLs of `image`."""
+    for chunk in _chunks(bindings, ACL_BATCH):
+        names = [keys.acl(binding) for binding in chunk]
+        compares = tuple([CreateRevisionIs(key, image.create_revision(key)) for key in names])
+        yield _deleting(compares, [Delete(key) for key in names]), chunk
+
+
+def scram_changes(
+    stored: Mapping[str, KeyValue], changes: Mapping[tuple[str, str], ScramCredential | None], secret: bytes
+) -> Write:
+    """The write of changed SCRAM credentials. `stored` has the keys as they were when it was decided, and `secret` is written if
+    there is none.
+
+    Each write also writes the secret's key, and compares it. So only one of two writes that were decided together is applied, and
+    a late one never is.
+    """
+    compares: list[Compare] = []
+    kept = stored.get(keys.SCRAM_SECRET)
+    compares.append(ModRevisionIs(keys.SCRAM_SECRET, kept.mod_revision if kept is not None else 0))
+    operations: list[Operation] = [Put(keys.SCRAM_SECRET, kept.value if kept is not None else secret)]
+    for (mechanism, user), credential in changes.items():
+        key = keys.scram_credential(mechanism, user)
+        operations.append(Delete(key) if credential is None else Put(key, encoded(credential)))
+    return Write(tuple(compares), tuple(operations), operations[1])
+
+
 def node_records(image: ClusterImage, records: Sequence[NodeRecord]) -> list[Write]:
     writes = []
     for chunk in _chunks(records):
@@ -232,10 +280,11 @@ def history_change(image: ClusterImage, history: MetadataHistory) -> Write:
     return Write(_once(image, [ModRevisionIs(keys.HISTORY, image.mod_revision(keys.HISTORY))]), (record,), record)
 
 
-def cluster_creation(cluster_id: str, feature_level: int, defaults: dict[str, str]) -> Write:
-    """The write of the first controller of a cluster."""
+def cluster_creation(cluster_id: str, feature_level: int, defaults: dict[str, str], scram: Mapping[str, bytes]) -> Write:
+    """The write of the first controller of a cluster. `scram`: the contents of the keys of its first users."""
     identity = Put(keys.CLUSTER_ID, encode(cluster_id))
     operations: list[Operation] = [identity, Put(keys.FEATURE_LEVEL, encode(feature_level))]
+    operations += [Put(key, value) for key, value in scram.items()]
     if defaults:
         operations.append(Put(keys.config("broker", ""), encode(ConfigOverrides(defaults))))
     return Write((CreateRevisionIs(keys.CLUSTER_ID, 0),), tuple(operations), identity)

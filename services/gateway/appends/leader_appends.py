@@ -4,8 +4,11 @@ leader did not store one."""
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
+from libs.cluster.records import STORAGE
 from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import APPEND, Appended
 from libs.rpc.messages.errors import (
@@ -20,15 +23,21 @@ from libs.rpc.messages.errors import (
 from libs.rpc.messages.schema import unpack
 from libs.runtime.parked_queues import COPIED_BYTES_MAX, ParkedQueues
 from libs.telemetry.logs import fields
+from libs.telemetry.tracing.ids import process_name
+from libs.telemetry.tracing.rpc_context import CONTEXTS_MAX, pack_contexts, unpack_contexts
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 from services.gateway.appends.batch import Batch, Produce, producer_of
+from services.gateway.core.request_spans import Subject, partition_subject
 from services.gateway.core.resending import Ended, Sent, Then, pause_s, what_follows
 from services.gateway.core.returned_batches import Producer, ReturnedBatches
 from services.gateway.core.routing import Routes
+from services.gateway.exchange.exchange import Exchange
+from services.gateway.exchange.request_traces import RequestTraces
 from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.peers.storage_nodes import Nodes, StorageNode
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("requests")
 
 NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -53,6 +62,8 @@ here."""
 TIMEOUT_S_MAX = 600.0
 
 
+NO_CONTEXTS: Final[Mapping[Exchange, SpanContext]] = MappingProxyType({})
+
 OnOutcome = Callable[["InFlightAppend", Response | Exception], None]
 
 
@@ -62,27 +73,86 @@ class InFlightAppend:
     A batch that was taken back leaves None in `batches`. Another RPC carries it by then, and this answer no longer counts for it.
     """
 
-    __slots__ = ("_on_outcome", "batches", "completed", "node")
+    __slots__ = (
+        "_contexts",
+        "_exchanges",
+        "_joined",
+        "_on_outcome",
+        "_sent",
+        "answered_at",
+        "batches",
+        "completed",
+        "node",
+        "request_id",
+        "sent_at",
+    )
 
-    def __init__(self, node: StorageNode, batches: list[Batch | None], on_outcome: OnOutcome) -> None:
+    def __init__(
+        self,
+        node: StorageNode,
+        batches: Sequence[Batch],
+        on_outcome: OnOutcome,
+        *,
+        exchanges: Sequence[Exchange],
+        joined: bool,
+        sent_at: float,
+        contexts: Mapping[Exchange, SpanContext],
+    ) -> None:
+        """`exchanges`: of the batches. `joined`: each batch is another request's. `contexts`: of requests that are traced."""
         self.node = node
-        self.batches = batches
+        self.batches: list[Batch | None] = list(batches)
         self.completed = False
+        self.request_id = 0
+        self.sent_at = sent_at
+        self.answered_at = 0.0
+        self._sent = batches
+        self._exchanges = exchanges
+        self._joined = joined
+        self._contexts = contexts
         self._on_outcome = on_outcome
 
     def __call__(self, outcome: Response | Exception) -> None:
         self.completed = True
         self._on_outcome(self, outcome)
 
+    # --- what its traces are made of ----------------------------------------------------------------------------------
+
+    @property
+    def method(self) -> str:
+        return APPEND
+
+    @property
+    def server(self) -> str:
+        return process_name(STORAGE, self.node.node_id, self.node.incarnation)
+
+    def part_of(self, exchange: Exchange) -> int:
+        return self._exchanges.index(exchange) if self._joined else 0
+
+    def context_of(self, exchange: Exchange) -> SpanContext | None:
+        return self._contexts.get(exchange)
+
+    def found(self, slot: int, context: SpanContext, traces: RequestTraces) -> None:
+        """The leader has found a client's context in the batch."""
+        exchange = self._exchanges[slot]
+        if exchange not in self._contexts and (own := traces.found_by_leader(exchange, self, context)) is not None:
+            self._contexts = {**self._contexts, exchange: own}
+
+    def subject_of(self, exchange: Exchange) -> Subject:
+        batch = self._sent[self._exchanges.index(exchange)]
+        return partition_subject(batch.topic.name, batch.partition)
+
 
 class LeaderAppends:
     """The gateway's appends. `submit` a request's batches: each is settled exactly once, unless its client has disconnected."""
 
-    def __init__(self, nodes: Nodes, routes: Routes, meters: GatewayMeters, *, parked_bytes_max: int) -> None:
+    def __init__(
+        self, nodes: Nodes, routes: Routes, meters: GatewayMeters, traces: RequestTraces, *, parked_bytes_max: int
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._nodes = nodes
         self._routes = routes
         self._meters = meters
+        self._traces = traces
         self._parked: ParkedQueues[tuple[bytes, int], Batch] = ParkedQueues(parked_bytes_max)
         self.returned_batches = ReturnedBatches()
         self.orders = itertools.count()
@@ -159,35 +229,46 @@ class LeaderAppends:
         """Sends one RPC. False: nothing was sent, since the node has too many requests outstanding or no connection."""
         request = batches[0].request
         # The layout of Append in contracts/storage.py, without building its dataclasses.
-        parts = []
+        parts, exchanges, is_traced = [], [], False
         now = self._loop.time()
         for batch in batches:
-            batch.request.exchange.sent_at = now
+            exchange = batch.request.exchange
+            exchange.note_asked(now)
+            exchanges.append(exchange)
+            if exchange.trace is not None:
+                is_traced = True
             route = batch.topic.partitions[batch.partition]
             epoch = route.leader_epoch if route is not None else -1
             parts.append([batch.topic.topic_id, batch.partition, epoch, len(batch.records)])
+        joined = len(batches) > 1 and exchanges[0] is not exchanges[1]
+        contexts, trace = self._contexts_of(exchanges) if is_traced else (NO_CONTEXTS, None)
+        append = InFlightAppend(node, batches, self.completed, exchanges=exchanges, joined=joined, sent_at=now, contexts=contexts)
+        revision = self._routes.image.revision
+        body = [request.acks, request.timeout_ms, parts, request.transactional_id, revision, request.produce_version, joined]
         timeout_s = min(max(request.timeout_ms / 1000, TIMEOUT_S_MIN), TIMEOUT_S_MAX) + TIMEOUT_S
+        records = [batch.records for batch in batches]
         try:
-            node.client.send(
-                APPEND,
-                [
-                    request.acks,
-                    request.timeout_ms,
-                    parts,
-                    request.transactional_id,
-                    self._routes.image.revision,
-                    request.produce_version,
-                ],
-                [batch.records for batch in batches],
-                InFlightAppend(node, list(batches), self.completed),
-                timeout_s=timeout_s,
-            )
+            append.request_id = node.client.send(APPEND, body, records, append, timeout_s=timeout_s, trace=trace)
         except (Overloaded, Disconnected):
             return False
+        for exchange in exchanges if joined else exchanges[:1]:
+            exchange.asks(append)
         return True
+
+    def _contexts_of(self, exchanges: Sequence[Exchange]) -> tuple[Mapping[Exchange, SpanContext], bytes | None]:
+        """The contexts of requests that are traced, and the same for the header."""
+        contexts: dict[Exchange, SpanContext] = {}
+        entries: list[tuple[int, SpanContext]] = []
+        for slot, exchange in enumerate(exchanges):
+            if exchange.trace is not None and len(entries) < CONTEXTS_MAX:
+                if exchange not in contexts:
+                    contexts[exchange] = self._traces.context_to_send(exchange.trace)
+                entries.append((slot, contexts[exchange]))
+        return contexts, pack_contexts(entries)
 
     def completed(self, append: InFlightAppend, outcome: Response | Exception) -> None:
         batches = append.batches
+        append.answered_at = self._loop.time()
         try:
             if isinstance(outcome, Exception):
                 raise outcome
@@ -195,6 +276,8 @@ class LeaderAppends:
             if type(rows) is not list or len(rows) != len(batches):
                 raise ContractError(f"not a result for each of {len(batches)} partitions")
             results = [_stored(row) or unpack(Appended, row) for row in rows]
+            if len(outcome.body) > 1:
+                self._note_contexts(append, outcome.body[1])
         except (RpcFailure, ContractError) as error:
             self._failed(append, error)
             return
@@ -219,6 +302,12 @@ class LeaderAppends:
                 log.exception("append not answered", extra=fields(node=append.node.node_id))
                 batch.request.gone = True
                 batch.request.exchange.close("internal", "no answer to a Produce")
+
+    def _note_contexts(self, append: InFlightAppend, packed: object) -> None:
+        if type(packed) is bytes:
+            for slot, context in unpack_contexts(packed):
+                if slot < len(append.batches) and append.batches[slot] is not None:
+                    append.found(slot, context, self._traces)
 
     def _refused(self, node: StorageNode, batch: Batch, result: Appended) -> None:
         """Handles a refusal that may come from an old image, the node's or ours."""
@@ -339,6 +428,7 @@ class LeaderAppends:
         if batch.deadline <= now or not self._hold(batch):
             self._fail(batch, refusal or Appended(NOT_LEADER_OR_FOLLOWER))
             return
+        batch.request.exchange.note_asked(now)
         self._meters.parked_total += 1
         self._meters.parked_bytes = self._parked.bytes
         if self._timer is None:

@@ -7,12 +7,14 @@ default of all brokers, else what its storage node was started with. Both hold. 
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from math import inf
 from operator import is_
 from typing import Final
 
 from libs.cluster.configs.broker_names import of_listener
 from libs.cluster.configs.connection_table import (
     CONNECTION_CONFIGS,
+    CONNECTIONS_MAX_IDLE_MS,
     MAX_CONNECTION_CREATION_RATE,
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_PER_IP,
@@ -21,13 +23,14 @@ from libs.cluster.configs.connection_table import (
     OF_LISTENERS,
     limits_of_addresses,
 )
-from libs.cluster.configs.resolve import NO_BROKER, broker_settings
+from libs.cluster.configs.resolve import NO_BROKER, Source, broker_settings
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
 from libs.lean_dataclass import dataclass
 
 TOOL_CONNECTIONS: Final = 2
-"""The connections of a tool that changes a config. A gateway takes so many, whatever `max.connections` says."""
+"""The connections of a tool that changes a config. A gateway takes so many, whatever `max.connections` says, and of an address,
+whatever `max.connections.per.ip` says, but for 0: that shuts out addresses on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,16 @@ class ConfiguredLimits:
     """In the place of `per_ip_max`, by the usual spelling of an address."""
     creation_rate: int = NO_LIMIT
     """The connections that are taken in a second."""
+    idle_s_max: float | None = None
+    """None: the gateway's own setting decides."""
 
 
 UNLIMITED: Final = ConfiguredLimits()
 _NAMES: Final = frozenset(config.name for config in CONNECTION_CONFIGS)
+
+
+def _at_least_a_tool(per_ip: int) -> int:
+    return max(TOOL_CONNECTIONS, per_ip) if per_ip > 0 else per_ip
 
 
 class ConnectionConfigs:
@@ -67,7 +76,12 @@ class ConnectionConfigs:
         self._read_from = read_from
         before = self.gateway, self.ports
         gateway = self._limits(image, NO_BROKER, self._static)
-        self.gateway = replace(gateway, connections_max=max(TOOL_CONNECTIONS, gateway.connections_max))
+        self.gateway = replace(
+            gateway,
+            connections_max=max(TOOL_CONNECTIONS, gateway.connections_max),
+            per_ip_max=_at_least_a_tool(gateway.per_ip_max),
+            of_addresses={address: _at_least_a_tool(limit) for address, limit in gateway.of_addresses.items()},
+        )
         self.ports = {}
         for broker_id in {*image.nodes, *members}:
             static = members[broker_id].configs if broker_id in members else {}
@@ -92,9 +106,15 @@ class ConnectionConfigs:
             beside = broker_settings(image, (self._of_listener[name],), broker_id, static) if name in self._of_listener else []
             return min([int(text(name)), *(int(setting.value) for setting in beside[:1])])
 
+        def idle_s_max() -> float | None:
+            setting = broker_settings(image, (CONNECTIONS_MAX_IDLE_MS,), broker_id, static)[0]
+            idle_ms = int(setting.value)
+            return None if setting.source is Source.DEFAULT else idle_ms / 1000 if idle_ms >= 0 else inf
+
         return ConfiguredLimits(
             number(MAX_CONNECTIONS),
             number(MAX_CONNECTIONS_PER_IP),
             limits_of_addresses(text(MAX_CONNECTIONS_PER_IP_OVERRIDES)),
             number(MAX_CONNECTION_CREATION_RATE),
+            idle_s_max(),
         )

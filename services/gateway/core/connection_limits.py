@@ -6,6 +6,7 @@ gateway takes its part, and a connection beyond it is closed after a delay. Conf
 (`connection_configs.py`).
 """
 
+from math import inf
 from typing import NamedTuple
 
 from libs.cluster.client_quotas import connection_limit
@@ -78,8 +79,9 @@ class _Counts:
             "creation_rate": limits.creation_rate,
         }
         set_ones = {name: limit for name, limit in numbers.items() if limit != NO_LIMIT}
+        idle = {"idle_s_max": limits.idle_s_max} if limits.idle_s_max not in (None, inf) else {}
         addresses = {"addresses_with_a_limit": len(limits.of_addresses)} if limits.of_addresses else {}
-        return {"connections": self.connections, **set_ones, **addresses}
+        return {"connections": self.connections, **set_ones, **idle, **addresses}
 
     def took(self, now: float) -> None:
         if self.limits.creation_rate != NO_LIMIT:
@@ -166,6 +168,16 @@ class ConnectionLimits:
         """The limits of numbers that were lowered below what is there: the broker of the port, or None for the gateway."""
         counted = [(None, self._all), *self._ports.items()]
         return [(owner, each.limits.connections_max) for owner, each in counted if each.connections > each.limits.connections_max]
+
+    def idle_s_max(self, broker_id: int) -> float | None:
+        """The time without a request after which a connection to a broker's port closes. None: the gateway's setting decides."""
+        port = self._ports.get(broker_id)
+        return port.limits.idle_s_max if port is not None else None
+
+    @property
+    def least_idle_s_max(self) -> float:
+        """The shortest of those times that configs set. Infinite: none does."""
+        return min((each.idle_s_max for each in self._configs.ports.values() if each.idle_s_max is not None), default=inf)
 
     def forget_full(self, now: float) -> None:
         """To be called now and then: forgets addresses that may connect as if they never had."""

@@ -7,8 +7,9 @@ phase says which of them go on (`PERMITS`). Which of the requests that were read
 clients share, or a quota that mutes the client. Holds add up, each is ended by the one who put it on, and only the first and the
 last are facts for the phase.
 
-*Beginning.* Whatever was read begins, in every open phase. A client that must authenticate first will have a phase before
-`SERVING`, in which only the requests of that exchange begin: one more row of `PERMITS` and of the table.
+*Beginning.* Whatever was read begins, in every open phase. A client that must authenticate first has two phases before the
+others, in which only the requests of that exchange begin (`requests/authentication.py`). It is held there as anywhere. Asked to
+leave or to drain, it ends at once: nothing that it could miss has begun.
 
 *Leaving.* A gateway that wants its client to go elsewhere closes between two requests. Bytes in the kernel's buffer are requests
 too: a close would lose them, and even answers that the client has not read yet. So the connection looks there first (`LOOK`: one
@@ -31,6 +32,10 @@ from libs.lean_dataclass import dataclass
 
 
 class Phase(Enum):
+    AUTHENTICATING = "authenticating"
+    """Its client must authenticate first."""
+    AUTHENTICATING_PAUSED = "authenticating, paused"
+    """Its client must authenticate first, and its input is held."""
     SERVING = "serving"
     PAUSED = "paused"
     """Its input is held."""
@@ -63,6 +68,7 @@ meanwhile, and it waits for no room. What it has sent of a frame takes its part 
 class Fact(Enum):
     HELD = "the first hold begins"
     FREED = "the last hold ends"
+    AUTHENTICATED = "its client has authenticated"
     LEAVE = "asked to leave"
     MORE_CAME = "something arrived during the look"
     NOTHING_CAME = "nothing arrived during the look"
@@ -96,6 +102,8 @@ class Permits:
 
 
 PERMITS: Final[Mapping[Phase, Permits]] = {
+    Phase.AUTHENTICATING: Permits(reads=True, begins=True, sends=True),
+    Phase.AUTHENTICATING_PAUSED: Permits(reads=False, begins=True, sends=True),
     Phase.SERVING: Permits(reads=True, begins=True, sends=True),
     Phase.PAUSED: Permits(reads=False, begins=True, sends=True),
     Phase.CATCHING_UP: Permits(reads=True, begins=True, sends=True),
@@ -117,6 +125,20 @@ _ENDS: Final[_Row] = {
 }
 
 TRANSITIONS: Final[Mapping[Phase, _Row]] = {
+    Phase.AUTHENTICATING: {
+        Fact.HELD: (Phase.AUTHENTICATING_PAUSED, (Effect.STOP_READING,)),
+        Fact.AUTHENTICATED: (Phase.SERVING, ()),
+        Fact.LEAVE: _CLOSED,
+        Fact.DRAIN: _CLOSED,
+        **_ENDS,
+    },
+    Phase.AUTHENTICATING_PAUSED: {
+        Fact.FREED: (Phase.AUTHENTICATING, (Effect.READ_ON,)),
+        Fact.AUTHENTICATED: (Phase.PAUSED, ()),
+        Fact.LEAVE: _CLOSED,
+        Fact.DRAIN: _CLOSED,
+        **_ENDS,
+    },
     Phase.SERVING: {
         Fact.HELD: (Phase.PAUSED, (Effect.STOP_READING,)),
         Fact.LEAVE: (Phase.CATCHING_UP, (Effect.LOOK,)),
@@ -191,6 +213,9 @@ REASONS: Final[Mapping[str, Reason]] = {
     "api": Reason(Fact.ENDED),
     "version": Reason(Fact.ENDED),
     "acks-0": Reason(Fact.ENDED),
+    "unauthenticated": Reason(Fact.ENDED),
+    "authentication": Reason(Fact.ENDED),
+    "expired": Reason(Fact.ENDED, is_logged=False),
     "internal": Reason(Fact.ENDED),
     "half-frame": Reason(Fact.ENDED),
     "no-room": Reason(Fact.ENDED),
@@ -199,6 +224,7 @@ REASONS: Final[Mapping[str, Reason]] = {
     "unread-answers": Reason(Fact.UNREAD),
     "client": Reason(Fact.LOST, is_logged=False),
     "reset": Reason(Fact.LOST, is_logged=False),
+    "tls": Reason(Fact.LOST),
 }
 """All reasons for which a connection ends, by the label of `penstock_gateway_connections_closed_total`."""
 
@@ -208,8 +234,9 @@ class ConnectionPhase:
 
     __slots__ = ("ended", "ends_when_idle", "held", "phase")
 
-    def __init__(self) -> None:
-        self.phase = Phase.SERVING
+    def __init__(self, *, authenticates: bool = False) -> None:
+        """`authenticates`: its client must do so before it is served."""
+        self.phase = Phase.AUTHENTICATING if authenticates else Phase.SERVING
         self.held = 0
         """The holds, by their bits."""
         self.ended = False
@@ -240,6 +267,10 @@ class ConnectionPhase:
     def is_paused(self) -> bool:
         """Whether the client must read its answers before it is read. Its timeout for unread answers runs."""
         return self.held & CONGESTED != 0 or self.phase is Phase.DRAINING
+
+    @property
+    def is_authenticating(self) -> bool:
+        return self.phase in (Phase.AUTHENTICATING, Phase.AUTHENTICATING_PAUSED)
 
     @property
     def is_leaving(self) -> bool:
@@ -286,7 +317,7 @@ def broken_invariant(state: ConnectionPhase, now: Moment) -> str:
         outstanding = now.running or now.waiting
         invariants = {
             "its stream is read exactly if the phase says so": now.reads is PERMITS[phase].reads,
-            "a paused input is held": held != 0 or phase not in (Phase.PAUSED, Phase.BEHIND),
+            "a paused input is held": held != 0 or phase not in (Phase.PAUSED, Phase.BEHIND, Phase.AUTHENTICATING_PAUSED),
             "the budget admits what it holds back": now.waits_for_room is (held & NO_ROOM != 0),
             "an answer ends congestion": not held & CONGESTED or outstanding or now.unsent > 0,
             "a timer ends a mute": now.mute_ends is (held & MUTED != 0),

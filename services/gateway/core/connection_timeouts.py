@@ -41,13 +41,21 @@ class ConnectionTimeouts:
             self.half_frame_since = now
 
     def verdict(
-        self, now: float, is_paused: bool, unread: int, half_frame: int, idle_since: float, *, is_muted: bool = False
+        self,
+        now: float,
+        is_paused: bool,
+        unread: int,
+        half_frame: int,
+        idle_since: float,
+        *,
+        is_muted: bool = False,
+        idle_s_max: float | None = None,
     ) -> tuple[str, str] | None:
         """The reason to close the connection now, with details, or None.
 
         `is_paused`: its client must read its answers first. `is_muted`: a quota keeps it from being read. `unread` and
         `half_frame` are bytes: of answers that it has not read, and of the incomplete frame. `idle_since` is infinite while a
-        request is outstanding.
+        request is outstanding. `idle_s_max`: in the place of the gateway's own, for the port of this connection.
         """
         if (found := self._check_unread(now, unread if is_paused else 0)) is not None:
             return found
@@ -57,7 +65,9 @@ class ConnectionTimeouts:
             return None
         if self.half_frame_since and not is_paused:
             return self._check_half_frame(now, half_frame)
-        return ("idle", "") if now - idle_since > self._limits.idle_s_max else None
+        if idle_s_max is None:
+            idle_s_max = self._limits.idle_s_max
+        return ("idle", "") if now - idle_since > idle_s_max else None
 
     def overdue_since(self, half_frame: int, waiting_since: float, running_since: float) -> float:
         """The earliest time from which this connection may be closed for the room that others wait for. Infinite: never.

@@ -5,6 +5,9 @@ broker follows, while it is in the ISR (KIP-392). A follower outside the ISR may
 bootstrap port, which is no broker, stands for the leader of the first partition that has one.
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 from libs.rpc.contracts.storage import Fetched
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchRequest, FetchTopic
@@ -13,6 +16,7 @@ from services.gateway.core.routing import Routes, TopicRoute
 
 NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 ISOLATION_LEVELS = (0, 1)
+NOTHING_DENIED: Final[Mapping[str | bytes, int]] = {}
 
 
 class FetchPlan:
@@ -38,18 +42,21 @@ class FetchPlan:
         )
 
 
-def make_plan(routes: Routes, request: FetchRequest, broker_id: int) -> FetchPlan:
-    """The plan of a request to that broker id."""
+def make_plan(
+    routes: Routes, request: FetchRequest, broker_id: int, denied: Mapping[str | bytes, int] = NOTHING_DENIED
+) -> FetchPlan:
+    """The plan of a request to that broker id. `denied`: the errors of topics that the client may not read, by id or name."""
     plan = FetchPlan(broker_id)
     results, requested = plan.results, plan.requested
     request_error = _request_error(request)
     leaderless_count = 0
     for topic in request.topics:
         route, unknown_error = _route(routes, topic)
+        topic_error = request_error or denied.get(topic.topic_id or topic.name or "", 0)
         for partition in topic.partitions:
             partition_route = route.partition(partition.partition_index) if route is not None else None
-            if request_error:
-                results.append(Fetched(request_error))
+            if topic_error:
+                results.append(Fetched(topic_error))
                 continue
             if route is None or partition_route is None:
                 results.append(Fetched(unknown_error))

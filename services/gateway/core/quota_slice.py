@@ -20,9 +20,13 @@ class QuotaSlice:
     """The slice of one entity at this gateway. Times are seconds of one clock that never goes back."""
 
     __slots__ = (
+        "_enough",
         "_entity",
         "_filled_at",
         "_granted_until",
+        "_had",
+        "_throttle_s",
+        "_throttled",
         "generation",
         "is_local",
         "owed_elsewhere",
@@ -35,15 +39,34 @@ class QuotaSlice:
         """`rate`: the entity's limit in the whole cluster, in tokens a second. `is_local`: the manager does not know it."""
         self.is_local = is_local
         self._entity = entity
-        self.rate = rate
-        self.generation = 0
-        """The limits by which `rate` is right."""
-        self.tokens = 0.0
+        self.rate, self.generation, self._enough = rate, 0, SLICE_S * rate / 2
+        self.tokens = self._had = 0.0
+        """`_had`: the tokens after the last need, and those that came and went unused since. The rest was used."""
+        self._throttled, self._throttle_s = 0, 0.0
         self.owed_elsewhere = 0.0
         """What the entity owes at other gateways, by the manager's last answer."""
         self.used_at = now
         self._granted_until = now
         self._filled_at = now
+
+    def limit(self, rate: float, generation: int) -> None:
+        """`generation`: the limits by which that rate is right. Of tokens of a higher rate a whole slice stays."""
+        if rate < self.rate and self.tokens > SLICE_S * rate:
+            self._receive(SLICE_S * rate - self.tokens)
+        self.rate, self.generation = rate, generation
+        self._enough = SLICE_S * rate / 2
+
+    def takes(self, tokens: float, now: float) -> bool:
+        """Takes tokens, if half of the slice is left then. False: it takes none, and `QuotaSlices.spend` must.
+
+        That is all that a request of an entity below its limit costs. `now` may be when the request was received.
+        """
+        left = self.tokens - tokens
+        if left < self._enough or now > self._granted_until:
+            return False
+        self.tokens = left
+        self.used_at = now
+        return True
 
     def spend(self, tokens: float, now: float) -> None:
         """Takes tokens, into debt if need be."""
@@ -65,11 +88,16 @@ class QuotaSlice:
     @property
     def is_in_need(self) -> bool:
         """Whether less than half of the slice is left."""
-        return self.tokens < SLICE_S * self.rate / 2
+        return self.tokens < self._enough
+
+    def note_throttled(self, seconds: float) -> None:
+        """An answer told that throttle time."""
+        self._throttled += 1
+        self._throttle_s += seconds
 
     def granted(self, tokens: float, owed_elsewhere: float, asked_at: float) -> None:
         """Adds what the manager granted to an ask that left at `asked_at`."""
-        self.tokens += tokens
+        self._receive(tokens)
         self.owed_elsewhere = owed_elsewhere
         self._granted_until = max(self._granted_until, asked_at + GRANT_S)
 
@@ -78,13 +106,20 @@ class QuotaSlice:
         self._drop_old(now)
         whole = SLICE_S * self.rate
         if self.tokens < 0.0:
-            return Need(self._entity, slices * whole, -self.tokens)
+            return self._need(slices * whole, -self.tokens)
         if now - self.used_at > RETURN_S:
             if not self.tokens:
                 return None
-            returned, self.tokens = self.tokens, 0.0
-            return Need(self._entity, returned=returned)
-        return Need(self._entity, slices * whole - self.tokens) if self.is_in_need else None
+            returned = self.tokens
+            self._receive(-returned)
+            return self._need(returned=returned)
+        return self._need(slices * whole - self.tokens) if self.is_in_need else None
+
+    def _need(self, wanted: float = 0.0, debt: float = 0.0, returned: float = 0.0) -> Need:
+        used = max(0.0, self._had - self.tokens)
+        need = Need(self._entity, wanted, debt, returned, used, self._throttled, self._throttle_s)
+        self._had, self._throttled, self._throttle_s = self.tokens, 0, 0.0
+        return need
 
     def fill_alone(self, gateways: int, since: float, now: float) -> None:
         """Fills it at rate / `gateways` for the time from `since` to `now`, if there is any: the manager was silent."""
@@ -93,10 +128,19 @@ class QuotaSlice:
             part = self.rate / gateways
             whole = SLICE_S * part
             if self.tokens < whole:
-                self.tokens = min(whole, self.tokens + part * (now - start))
+                self._receive(min(whole - self.tokens, part * (now - start)))
                 self._granted_until = now + GRANT_S
             self._filled_at = now
 
+    def end(self) -> None:
+        """The entity is forgotten. Whoever has its slice still finds nothing in it."""
+        self.tokens = 0.0
+
     def _drop_old(self, now: float) -> None:
         if self.tokens > 0.0 and now > self._granted_until:
-            self.tokens = 0.0
+            self._receive(-self.tokens)
+
+    def _receive(self, tokens: float) -> None:
+        """Tokens come, or go unused."""
+        self.tokens += tokens
+        self._had += tokens

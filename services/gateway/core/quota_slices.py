@@ -21,7 +21,7 @@ LOOKED_AT_MAX: Final = 1_000
 """The slices that one ask looks at, in turn. Clients choose their ids, and so their number. If more are in need, each asks for as
 much more as it waits longer for its turn."""
 SLICES_MAX: Final = 10_000
-"""The entities that are known at a time. Beyond them the one that was not used for longest is forgotten, with its debt."""
+"""The entities that are known at a time. Beyond them the one that was not looked at for longest is forgotten, with its debt."""
 LOCAL: Final = "\0"
 """The first character of a client id that only this gateway knows: it stands for one that is too long to be told. Such an entity
 has limit / N at each gateway, and nobody is asked for it."""
@@ -50,21 +50,23 @@ class QuotaSlices:
     def __len__(self) -> int:
         return len(self._slices)
 
-    def spend(self, entity: Entity, rate: float, tokens: float, now: float) -> float:
-        """Takes tokens of an entity with that limit. Returns the seconds that its clients must wait."""
+    def spend(self, entity: Entity, rate: float, tokens: float, now: float) -> QuotaSlice:
+        """Takes tokens of an entity with that limit, into debt if need be. Returns its slice.
+
+        The caller may call `QuotaSlice.takes` until limits change, and `spend` where that is False.
+        """
         found = self._current(entity)
         if found is None:
             found = self._slices[entity] = QuotaSlice(entity, rate, now, is_local=entity[2].startswith(LOCAL))
-            found.generation = self._generation
             if len(self._slices) > SLICES_MAX:
-                self._slices.popitem(last=False)
+                self._slices.popitem(last=False)[1].end()
         self._slices.move_to_end(entity)
-        found.rate = rate
+        found.limit(rate, self._generation)
         self._fill(found, now)
         found.spend(tokens, now)
         if found.is_in_need and not found.is_local:
             self._in_need[entity] = None
-        return self._wait_s(found, now)
+        return found
 
     def wait_s(self, entity: Entity, now: float) -> float:
         """The seconds that an entity's clients must wait, for its debt to be paid."""
@@ -72,13 +74,10 @@ class QuotaSlices:
         if found is None:
             return 0.0
         self._fill(found, now)
-        return self._wait_s(found, now)
+        return found.wait_s(now, self.gateways if found.is_local or now > self._heard_until else 1)
 
     def _fill(self, found: QuotaSlice, now: float) -> None:
         found.fill_alone(self.gateways, 0.0 if found.is_local else self._heard_until, now)
-
-    def _wait_s(self, found: QuotaSlice, now: float) -> float:
-        return found.wait_s(now, self.gateways if found.is_local or now > self._heard_until else 1)
 
     def _current(self, entity: Entity) -> QuotaSlice | None:
         """The slice of an entity, with its limit of today. None: it has none."""
@@ -86,15 +85,19 @@ class QuotaSlices:
         if found is not None and found.generation != self._generation:
             rate = self._rate_of(entity)
             if rate is None:
-                self._slices.pop(entity, None)
+                self._slices.pop(entity).end()
                 return None
-            found.rate, found.generation = rate, self._generation
+            found.limit(rate, self._generation)
         return found
 
     @property
     def in_need(self) -> bool:
         """An entity has less than half of its slice, and the next ask will tell so."""
         return bool(self._in_need)
+
+    def note_throttled(self, entity: Entity, seconds: float) -> None:
+        """A client of an entity in debt was told that throttle time."""
+        self._slices[entity].note_throttled(seconds)
 
     def owed_s(self, entity: Entity) -> float:
         """The debt of an entity, here and as far as known elsewhere, in seconds of its rate. 0.0: nothing is owed here."""
@@ -174,4 +177,4 @@ class QuotaSlices:
                     self._in_need[entity] = None
                 yield need
             elif now - found.used_at > UNUSED_S:
-                del self._slices[entity]
+                self._slices.pop(entity).end()

@@ -75,7 +75,17 @@ class RequestBudget(Generic[H]):
     room for a frame, or if `used` is above `short_at`.
     """
 
-    __slots__ = ("_room", "_waiting_for_little", "_waiting_for_much", "bytes_max", "little_max", "short_at", "used", "waiting")
+    __slots__ = (
+        "_room",
+        "_waiting_for_little",
+        "_waiting_for_much",
+        "bytes_max",
+        "little_max",
+        "queued",
+        "short_at",
+        "used",
+        "waiting",
+    )
 
     def __init__(self, bytes_max: int, frame_bytes_max: int) -> None:
         """`frame_bytes_max`: one frame of this size always fits beside a reserve, even if `bytes_max` is lower."""
@@ -85,6 +95,8 @@ class RequestBudget(Generic[H]):
         self.bytes_max = self.short_at + reserve
         self.little_max = reserve // LITTLE_PART
         self.used = 0
+        self.queued = 0
+        """The number of requests that have not begun. Sessions count them."""
         self.waiting = 0
         """The number of holders that wait for room."""
         self._room: dict[H, int] = {}

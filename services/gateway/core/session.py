@@ -70,6 +70,7 @@ class Session(Generic[T]):
             self._running.append(turn)
             return True
         self._waiting.append(turn)
+        self._budget.queued += 1
         return False
 
     def answer(self, turn: T, answer: object) -> list[T]:
@@ -90,6 +91,7 @@ class Session(Generic[T]):
     def end(self) -> None:
         """Forgets what is outstanding, and its frames."""
         self._budget.used -= self.bytes
+        self._budget.queued -= len(self._waiting)
         self.bytes = 0
         self._running.clear()
         self._waiting.clear()
@@ -99,6 +101,7 @@ class Session(Generic[T]):
         if not self._waiting or not self._may_begin(self._waiting[0]):
             return None
         turn = self._waiting.popleft()
+        self._budget.queued -= 1
         self._running.append(turn)
         return turn
 
@@ -106,6 +109,7 @@ class Session(Generic[T]):
         """The request that was to begin last waits again, before all others. Set `held`, and call `begin_next` after it."""
         assert self._running[-1] is turn, "only the last one has not begun"
         self._waiting.appendleft(self._running.pop())
+        self._budget.queued += 1
 
     def is_only_request(self, turn: T) -> bool:
         """Whether no other request runs, so that doing it again overtakes nothing."""

@@ -8,10 +8,12 @@ from libs.lean_dataclass import dataclass
 from libs.wire.apis import TRANSACTION_APIS
 from libs.wire.messages.endpoints import NodeEndpoint
 from services.gateway.appends.leader_appends import LeaderAppends
+from services.gateway.authorization.authorization import Authorization
 from services.gateway.config import GatewayConfig
 from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.routing import Routes
 from services.gateway.exchange.exchange import ClientConnection
+from services.gateway.exchange.request_traces import RequestTraces
 from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.peers.coordinators import Coordinators
 from services.gateway.peers.delayed_requests import DelayedRequests
@@ -41,6 +43,9 @@ class DataPath:
     """Numbers that rise over all batches of this process."""
     now: Callable[[], float]
     """The loop's clock."""
+    traces: RequestTraces
+    authorization: Authorization | None = None
+    """None: there is no authorizer."""
     addresses_since: float = 0.0
     """The loop time at which the addresses in `routes` last changed."""
     leaving: bool = False

@@ -18,6 +18,10 @@ _HEAD = struct.Struct(">ii")  # length, correlation id
 _FLEXIBLE_HEAD = struct.Struct(">iib")  # and no tagged fields
 
 
+Handle = Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]]
+"""A handler: it turns a request into its response."""
+
+
 def _by_handler(*_: object) -> bool:
     return False
 
@@ -47,7 +51,7 @@ class ServedApi:
     """
 
     api: Api
-    handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] | None = None
+    handle: Handle | None = None
     begin: Callable[[DataPath, Exchange, Reader], bool] = _by_handler
     shortcut: RequestShortcut | None = None
     tells_addresses: bool = False

@@ -1,13 +1,17 @@
 """One request on its way through the gateway: its place in the order, its client, its answer, and the shortcuts of its
 connection."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from libs.cluster.client_quotas import FETCH
 from libs.lean_dataclass import dataclass
+from libs.telemetry.tracing.sampling import Reason
+from libs.telemetry.tracing.span import SpanContext
 from services.gateway.core.addresses import Addresses
+from services.gateway.core.fetch_plan import NOTHING_DENIED
 from services.gateway.core.produced_partitions import ProducedPartitions
+from services.gateway.core.request_spans import AnsweredRequest, Subject
 from services.gateway.core.routing import Routes
 from services.gateway.core.session import Turn
 from services.gateway.exchange.quota_use import KeptLimits, QuotaUse, Throttle
@@ -60,6 +64,7 @@ class ClientConnection(Protocol):
     peer: str
     """The client's end of the connection: host and port."""
     listener: str
+    principal: str
     software_name: str
     software_version: str
     known_addresses: Addresses
@@ -68,6 +73,8 @@ class ClientConnection(Protocol):
     withheld_hints: int
     """The number of answers that could have carried endpoint hints and did not."""
     shortcuts: "ConnectionShortcuts"
+    acl_generation: int
+    """The generation of ACLs by which the requests were allowed that taught `shortcuts`."""
     kept_limits: KeptLimits
     has_produced: bool
     """A Produce of a limited client has begun on it."""
@@ -87,6 +94,61 @@ class ClientConnection(Protocol):
         ...
 
 
+class RequestTrace(NamedTuple):
+    """The trace of a request that somebody decided on in advance."""
+
+    context: SpanContext
+    """Of the gateway's own span for the request."""
+    parent_id: int | None
+    """The client's span. None: the client traces nothing."""
+    reason: Reason
+
+
+class AnsweredTrace(NamedTuple):
+    """The trace of a request whose answer is on its way to the client."""
+
+    root: SpanContext
+    parent_id: int | None
+    request: AnsweredRequest
+
+
+class Asked(Protocol):
+    """An RPC request that was made for clients' requests. Its trace is made of it afterwards."""
+
+    request_id: int
+    sent_at: float
+    """Loop time, as the next."""
+    answered_at: float
+    """0.0: there was no answer yet."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def server(self) -> str:
+        """The process that was asked (`libs/telemetry/tracing/ids.py:process_name`)."""
+
+    def part_of(self, exchange: "Exchange") -> int:
+        """Which part of it was made for this request."""
+
+    def context_of(self, exchange: "Exchange") -> SpanContext | None:
+        """The context that was sent for this request. None: none was."""
+
+    def subject_of(self, exchange: "Exchange") -> Subject: ...
+
+
+class CheckedRequest(NamedTuple):
+    """A Produce or a Fetch that the authorizer has looked at."""
+
+    request: Any
+    denied: Mapping[str | bytes, int]
+    """The errors of topics that its client may not use, by id where the request has ids, else by name."""
+
+
+ASKED_MAX: Final = 8
+"""The RPC requests of one request that its trace shows. One that waits for a leader may be sent a hundred times."""
+
+
 class Exchange(Turn):
     """A request from its frame to its answer. Exactly one of `finish` and `close` ends it, once.
 
@@ -95,19 +157,39 @@ class Exchange(Turn):
     """
 
     __slots__ = (
+        "answered_at",
+        "answered_trace",
         "api_key",
         "api_version",
+        "asked",
+        "authorized",
+        "began_at",
+        "checked",
         "client_id",
         "connection",
         "correlation_id",
+        "disk_wait_s",
+        "ends_at",
+        "error",
         "frame",
+        "left_at",
         "on_hang_up",
         "quota_use",
         "received_at",
         "sent_at",
+        "throttled_s",
+        "trace",
+        "trace_id",
+        "waited_as_asked_s",
     )
 
     answer: Answer
+    answered_at: float
+    """Loop time, as the other times: when the answer was known."""
+    left_at: float
+    """When the answer was written to the stream, behind those of earlier requests."""
+    ends_at: int
+    """The bytes that the stream has sent once the answer is sent."""
 
     def __init__(
         self, connection: ClientConnection, frame: memoryview, api_key: int, received_at: float, pipelined: bool
@@ -119,11 +201,40 @@ class Exchange(Turn):
         self.api_version = 0
         self.correlation_id = 0
         self.client_id = ""
-        # Both in loop time. `sent_at` 0.0: no other process was asked.
         self.received_at = received_at
-        self.sent_at = 0.0
+        self.began_at = received_at  # unless it had to wait
+        self.sent_at = 0.0  # 0.0: no other process was asked (`note_asked`)
+        self.trace_id = 0  # of the trace that was made of it. 0: none was
+        self.throttled_s = 0.0  # how long the client was told to wait after the answer
         self.on_hang_up: Callable[[], object] | None = None
+        self.authorized: tuple[float, float] | None = None  # from when to when the authorizer decided. None: it was not asked
+        self.checked: CheckedRequest | None = None  # None: there is no authorizer, or it has no part in this request
         self.quota_use: QuotaUse | None = None
+        self.trace: RequestTrace | None = None
+        self.answered_trace: AnsweredTrace | None = None
+        self.asked: tuple[Asked, ...] = ()
+        """The connection drops them with the answer: they may refer back to this."""
+        self.error = 0
+        """One of the errors in its answer."""
+        self.disk_wait_s = 0.0
+        """How long ranges of files held up the answers of its connection while this one left: its own, or earlier ones."""
+        self.waited_as_asked_s = 0.0
+        """The time for which the client let it wait: a long poll is not slow."""
+
+    @property
+    def denied(self) -> Mapping[str | bytes, int]:
+        """The errors of topics that the client may not use."""
+        return self.checked.denied if self.checked is not None else NOTHING_DENIED
+
+    def asks(self, asked: Asked) -> None:
+        """Notes that another process was asked."""
+        if len(self.asked) < ASKED_MAX:
+            self.asked = (*self.asked, asked)
+
+    def note_asked(self, now: float) -> None:
+        """Another process is asked, or waited for. Its first such time counts."""
+        if not self.sent_at:
+            self.sent_at = now
 
     def fetch_bytes_max(self, bytes_max: int) -> int:
         """The bytes that an answer to a Fetch may have: `bytes_max`, and a second of the client's quota at most. So no client
@@ -144,6 +255,7 @@ class Exchange(Turn):
             software_name=connection.software_name,
             software_version=connection.software_version,
             produced=connection.produced,
+            principal=connection.principal,
         )
 
     def finish(self, answer: Answer) -> None:

@@ -10,8 +10,10 @@ from typing import Final, Protocol, TypeVar
 from libs.clock import Clock
 from libs.cluster.image import ClusterImage
 from libs.lean_dataclass import dataclass
+from libs.rpc.client.rpc_client import Response, RpcClient
 from services.gateway.core.coordinator_shards import CoordinatorShards
 from services.gateway.core.produced_partitions import ProducedPartitions
+from services.gateway.core.request_spans import Subject
 
 T = TypeVar("T")
 
@@ -29,6 +31,24 @@ class NodeUnavailable(Exception):
         self.node_id = node_id
         self.sent = sent
         self.late = late
+
+
+class TracedCall(Protocol):
+    """An RPC request that the trace of a client's request shows."""
+
+    @property
+    def packed(self) -> bytes | None:
+        """The context that travels with it. None: nobody decided on a trace."""
+
+    def sent(self, node_id: int, client: RpcClient, request_id: int, answer: "asyncio.Future[Response]") -> None:
+        """Notes that it was sent."""
+
+
+class TracedCalls(Protocol):
+    """Those of one client's request."""
+
+    def asks(self, method: str, subject: Subject) -> TracedCall:
+        """Call it for each that is about to be sent."""
 
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -50,11 +70,14 @@ class RequestContext:
     software_name: str = ""
     software_version: str = ""
     produced: ProducedPartitions | None = None  # None: no connection is known
+    calls: TracedCalls | None = None
+    """The RPC requests of its handler that its trace shows. None: no trace can be made."""
 
     @property
     def asker(self) -> str:
         """The client, for the logs of other services."""
-        return f"{self.client_id or '(no client id)'} from {self.peer or self.client_host}"
+        client = f"{self.client_id or '(no client id)'} from {self.peer or self.client_host}"
+        return client if self.principal == ANONYMOUS else f"{self.principal}, {client}"
 
 
 class GatewayState(Protocol):
@@ -71,6 +94,10 @@ class GatewayState(Protocol):
     def gateway_id(self) -> int: ...
 
     @property
+    def has_authorizer(self) -> bool:
+        """Whether this gateway decides by ACLs who may do what. Otherwise requests about ACLs are refused, as in Kafka."""
+
+    @property
     def listings(self) -> asyncio.Semaphore:
         """Held while the groups or transactional ids of whole shards are collected: clients may make a million of them."""
 
@@ -81,8 +108,20 @@ class GatewayState(Protocol):
         """The metadata revision that each controller has reached, by its node id. A controller that does not answer is left
         out."""
 
-    async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
-        """The reply of a storage node. Raises RpcError and NodeUnavailable."""
+    async def storage(
+        self,
+        node_id: int,
+        method: str,
+        body: object,
+        reply_type: type[T],
+        *,
+        timeout_s: float,
+        asked: TracedCall | None = None,
+    ) -> T:
+        """The reply of a storage node. `asked`: for the trace of the client's request. Raises RpcError and NodeUnavailable."""
+
+    async def member(self, role: str, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        """The reply of one process of a role. Raises RpcError and NodeUnavailable."""
 
     async def group_coordinator(self, shard: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         """The reply of the owner of a shard of groups. Raises RpcError and NodeUnavailable."""

@@ -14,6 +14,8 @@ NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 FENCED_LEADER_EPOCH = int(ErrorCode.FENCED_LEADER_EPOCH)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 UNKNOWN_TOPIC_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
+WITHOUT_PARTITION = (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+"""The errors of partitions that Kafka does not look at. Their answer has an empty list of aborted transactions."""
 FIRST_WITH_TOPIC_IDS = 13
 OFFSET_NOT_AVAILABLE = int(ErrorCode.OFFSET_NOT_AVAILABLE)
 FIRST_WITH_NOT_AVAILABLE = 11
@@ -32,6 +34,7 @@ def frame(
     leaders: set[int] = set()
     slot = 0
     if error:
+        exchange.error = error
         data_path.meters.failed(ApiKey.FETCH, error)
     for topic in topics:
         writer.begin_topic(topic.name, topic.topic_id, len(topic.partitions))
@@ -42,6 +45,7 @@ def frame(
                 state.leader_id, state.leader_epoch = result.leader, result.leader_epoch
                 leaders.add(result.leader)
             if state.error_code:
+                exchange.error = state.error_code
                 data_path.meters.failed(ApiKey.FETCH, state.error_code)
             slot_records: Sequence[Part] = records.get(slot, ())
             writer.partition(state, slot_records, length_of(slot_records))
@@ -68,7 +72,7 @@ def _state(version: int, request: FetchRequest, index: int, result: Fetched) -> 
         result.high_watermark,
         result.last_stable_offset,
         result.log_start_offset,
-        result.aborted if request.isolation_level or result.error in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) else None,
+        result.aborted if request.isolation_level or result.error in WITHOUT_PARTITION else None,
         preferred_read_replica=result.preferred_read_replica,
         diverging_epoch=result.diverging_epoch,
         diverging_end_offset=result.diverging_end_offset,

@@ -12,15 +12,20 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from libs.cluster.records import STORAGE
 from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import FETCH, Fetched, FetchReply
 from libs.rpc.messages.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.messages.schema import unpack
 from libs.telemetry.logs import fields
+from libs.telemetry.tracing.ids import process_name
+from libs.telemetry.tracing.rpc_context import pack_context
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchRequest
 from services.gateway.core.fetch_plan import FetchPlan, make_plan
 from services.gateway.core.fetch_template import FULL_FETCHES, FetchTemplate
+from services.gateway.core.request_spans import Subject, partition_subject
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.fetch import fetch_response
@@ -28,7 +33,7 @@ from services.gateway.fetch.record_ranges import Part, Ranges, length_of, open_a
 from services.gateway.peers.file_descriptors import FileGone
 from services.gateway.peers.storage_nodes import StorageNode
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("requests")
 
 NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -60,16 +65,20 @@ class PendingFetch:
         "_deadline",
         "_exchange",
         "_expected",
+        "_in_flight",
         "_inline",
         "_is_retry",
         "_max_wait_ms",
         "_node",
         "_plan",
         "_request",
-        "_request_id",
         "_shortcut",
         "_started_at",
         "_task",
+        "answered_at",
+        "context",
+        "request_id",
+        "sent_at",
     )
 
     def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest, shortcut: RecognisedFetch | None) -> None:
@@ -79,11 +88,16 @@ class PendingFetch:
         self._shortcut = shortcut
         self._plan = FetchPlan(-1)
         self._node: StorageNode | None = None
-        self._request_id: int | None = None
+        self._in_flight = False
+        """Whether the last RPC request has no answer yet."""
         self._task: asyncio.Task[None] | None = None
         self._inline = False  # a file could not be opened: the bytes come by RPC
         self._expected = 0  # the bytes that the answer from another host may bring into memory
         self._is_retry = False
+        self.request_id = 0
+        """The last RPC request, as the next three."""
+        self.sent_at = self.answered_at = 0.0
+        self.context: SpanContext | None = None
         self._started_at = asyncio.get_running_loop().time()
         self._max_wait_ms = min(max(0, request.max_wait_ms), data_path.config.fetch_wait_ms_max)
         self._deadline = self._started_at + min(self._max_wait_ms / 1000, RETRY_S_MAX)
@@ -97,8 +111,12 @@ class PendingFetch:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
+    def _make_plan(self) -> FetchPlan:
+        exchange = self._exchange
+        return make_plan(self._data_path.routes, self._request, exchange.connection.broker_id, exchange.denied)
+
     def _ask(self) -> None:
-        self._plan = new_plan = make_plan(self._data_path.routes, self._request, self._exchange.connection.broker_id)
+        self._plan = new_plan = self._make_plan()
         if not new_plan.requested:
             if new_plan.leaderless:
                 self._try_again()
@@ -129,15 +147,46 @@ class PendingFetch:
         ]
         if request.rack_id:
             body += [request.rack_id, self._plan.follows]
+        exchange, packed = self._exchange, None
+        if exchange.trace is not None:
+            self.context = self._data_path.traces.context_to_send(exchange.trace)
+            packed = pack_context(self.context)
+        timeout_s = max_wait_ms / 1000 + TIMEOUT_S
         try:
-            self._request_id = node.client.send(FETCH, body, (), self, timeout_s=max_wait_ms / 1000 + TIMEOUT_S)
+            self.request_id = node.client.send(FETCH, body, (), self, timeout_s=timeout_s, trace=packed)
         except (Overloaded, Disconnected):
             return False
         if inline:
             self._expect(max_bytes)
-        self._node = node
-        self._exchange.sent_at = asyncio.get_running_loop().time()
+        self._node, self._in_flight = node, True
+        self.sent_at = self._data_path.now()
+        exchange.note_asked(self.sent_at)
+        if not exchange.asked:
+            exchange.asks(self)
         return True
+
+    # --- what its trace is made of ------------------------------------------------------------------------------------
+
+    @property
+    def method(self) -> str:
+        return FETCH
+
+    @property
+    def server(self) -> str:
+        assert self._node is not None, "it was sent"
+        return process_name(STORAGE, self._node.node_id, self._node.incarnation)
+
+    def part_of(self, exchange: Exchange) -> int:
+        return 0
+
+    def context_of(self, exchange: Exchange) -> SpanContext | None:
+        return self.context
+
+    def subject_of(self, exchange: Exchange) -> Subject:
+        first = next(topic for topic in self._request.topics if topic.partitions)
+        topic = self._data_path.routes.topic_by_id(first.topic_id) if first.topic_id is not None else None
+        name = first.name or (topic.name if topic is not None else "")
+        return partition_subject(name, first.partitions[0].partition_index)
 
     def _expect(self, size: int) -> None:
         self._data_path.answers.expected += size - self._expected
@@ -151,8 +200,8 @@ class PendingFetch:
 
     def follow(self) -> None:
         """Follows a new image while the request is in flight. The plan may name another node by now."""
-        new_plan = make_plan(self._data_path.routes, self._request, self._exchange.connection.broker_id)
-        if new_plan.asks_the_same(self._plan) or self._request_id is None:
+        new_plan = self._make_plan()
+        if new_plan.asks_the_same(self._plan) or not self._in_flight:
             return
         self._take_back()
         self._is_retry = True
@@ -161,7 +210,9 @@ class PendingFetch:
     def _try_again(self) -> None:
         """Retries when a node may be reachable. Answers without records when the client's max_wait is over."""
         self._is_retry = True
-        left_s = self._deadline - asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        self._exchange.note_asked(now)
+        left_s = self._deadline - now
         if left_s <= 0:
             self._answer({})
         else:
@@ -183,7 +234,8 @@ class PendingFetch:
     # --- answering ----------------------------------------------------------------------------------------------------
 
     def __call__(self, outcome: Response | Exception) -> None:
-        self._request_id = None
+        self._in_flight = False
+        self.answered_at = self._data_path.now()
         if self._expected:
             self._expect(0)
         try:
@@ -212,7 +264,9 @@ class PendingFetch:
         try:
             if isinstance(outcome, Exception):
                 raise outcome
-            fetched = unpack(FetchReply, outcome.body).partitions
+            reply = unpack(FetchReply, outcome.body)
+            fetched = reply.partitions
+            self._exchange.waited_as_asked_s += reply.waited_ms / 1000
             if len(fetched) != len(requested):
                 raise ContractError(f"{len(fetched)} results for {len(requested)} partitions")
         except RpcError as error:
@@ -296,8 +350,8 @@ class PendingFetch:
             self._task.cancel()
 
     def _take_back(self) -> None:
-        if self._request_id is not None and self._node is not None:
-            request_id, self._request_id = self._request_id, None
-            self._node.client.cancel(request_id)
+        if self._in_flight and self._node is not None:
+            self._in_flight = False
+            self._node.client.cancel(self.request_id)
             if self._expected:
                 self._expect(0)

@@ -8,16 +8,17 @@ import ipaddress
 import logging
 from functools import lru_cache
 
+from libs.cluster.acls import canonical_host
 from libs.telemetry.logs import fields
 from libs.wire.api_keys import ApiKey, is_flexible
 from libs.wire.apis import APIS, GROUPS_MAX
 from libs.wire.errors import ErrorCode
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from libs.wire.response_errors import errors_in
+from services.gateway.authorization.access import EVERYBODY
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import framed
 from services.gateway.exchange.exchange import Exchange
-from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.peers.coordinator_request import (
     COORDINATOR_LOAD_IN_PROGRESS,
     UNKNOWN_SERVER_ERROR,
@@ -27,7 +28,7 @@ from services.gateway.peers.coordinator_request import (
 )
 from services.gateway.peers.coordinators import PARKED_BYTES_MAX, Coordinators
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("groups")
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 
@@ -45,7 +46,7 @@ def begin_single_group_request(data_path: DataPath, exchange: Exchange, reader: 
         return False
     group_id = ahead.string(flexible)
     coordinators, body = data_path.coordinators_for(exchange.api_key), bytes(reader.view[reader.position :])
-    RelayedRequest(coordinators, data_path.meters, exchange, group_id, body).start()
+    RelayedRequest(data_path, coordinators, exchange, group_id, body).start()
     return True
 
 
@@ -63,15 +64,24 @@ def java_address(host: str) -> str:
     return "/" + ":".join([f"{int(part, 16):x}" for part in address.exploded.split(":")])
 
 
+@lru_cache(1024)
+def acl_host(client_host: str) -> str:
+    """A client's host as ACLs name it."""
+    return canonical_host(java_address(client_host)[1:])
+
+
 class RelayedRequest:
     """One relayed exchange. Its body is a copy: a request that waits for other members must not hold the receive buffer."""
 
-    __slots__ = ("_body", "_coordinators", "_exchange", "_key", "_meters", "_request")
+    __slots__ = ("_asker", "_body", "_coordinators", "_exchange", "_key", "_meters", "_request", "_traces")
 
-    def __init__(self, coordinators: Coordinators, meters: GatewayMeters, exchange: Exchange, key: str, body: bytes) -> None:
+    def __init__(self, data_path: DataPath, coordinators: Coordinators, exchange: Exchange, key: str, body: bytes) -> None:
         self._coordinators = coordinators
-        self._meters = meters
+        self._meters = data_path.meters
+        self._traces = data_path.traces
         self._exchange = exchange
+        authorization = data_path.authorization
+        self._asker = authorization.asker(exchange.connection.principal) if authorization is not None else EVERYBODY
         self._key = key
         self._body = body
         self._request: CoordinatorRequest | None = None
@@ -80,8 +90,20 @@ class RelayedRequest:
         exchange, body = self._exchange, self._body
         host = java_address(exchange.connection.client_host)
         shard = self._coordinators.shards.of(self._key)
-        query = CoordinatorQuery(shard, APIS[ApiKey(exchange.api_key)], exchange.api_version, body, exchange.client_id, host)
-        exchange.sent_at = asyncio.get_running_loop().time()
+        context = self._traces.context_to_send(exchange.trace) if exchange.trace is not None else None
+        query = CoordinatorQuery(
+            shard,
+            APIS[ApiKey(exchange.api_key)],
+            exchange.api_version,
+            body,
+            exchange.client_id,
+            host,
+            self._key,
+            exchange,
+            context,
+            self._asker,
+        )
+        exchange.note_asked(asyncio.get_running_loop().time())
         exchange.on_hang_up = self._hang_up
         self._request = self._coordinators.ask(query, self._on_result)
         if self._request is None:
@@ -102,6 +124,7 @@ class RelayedRequest:
                 api, writer = APIS[ApiKey(exchange.api_key)], Writer()
                 refusal = api.refusal(exchange.api_version, self._body, error, self._key)
                 for each in errors_in(refusal):
+                    exchange.error = each
                     self._meters.failed(exchange.api_key, each)
                 api.write_response(writer, refusal, exchange.api_version)
                 payload = writer.buffer

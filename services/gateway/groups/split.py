@@ -8,12 +8,13 @@ from typing import Any, Generic, TypeVar
 
 from libs.lean_dataclass import dataclass
 from libs.wire.api_keys import ApiKey
-from libs.wire.apis import TRANSACTION_APIS
+from libs.wire.apis import APIS, TRANSACTION_APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.listings import Listing, join, take_apart
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.gateway.core.addresses import BOOTSTRAP
 from services.gateway.core.coordinator_shards import CoordinatorShards
+from services.gateway.data_path.served_api import Handle
 from services.gateway.exchange.exchange import WrittenBody
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 
@@ -93,6 +94,27 @@ class MultiGroupApi(Generic[G, A]):
     request_for: Callable[[list[G]], object]
     answers: Callable[[Any], list[A]]
     refused: Callable[[G, int, int], A]
+
+
+def relayed(key: ApiKey, codec: Any) -> Handle:
+    """A handler of requests about one group, whose owner gets them and decides. Only those go there that are denied in part:
+    others are relayed as the client wrote them (`relay.py`)."""
+    api = APIS[key]
+
+    async def handle(gateway: GatewayState, context: RequestContext, request: Any) -> Any:
+        version, writer = context.api_version, Writer()
+        codec.write_request(writer, request, version)
+        (group,) = api.shard_keys(request, version)
+        body = bytes(writer.buffer)
+        error, payload = await gateway.ask_coordinator(_shards_of(gateway, key).of(group), key, body, context)
+        if not error:
+            try:
+                return codec.read_response(Reader(memoryview(payload)), version)
+            except ProtocolError:
+                error = UNKNOWN_SERVER_ERROR
+        return api.refusal(version, body, error, group)
+
+    return handle
 
 
 async def ask_each(gateway: GatewayState, context: RequestContext, api: MultiGroupApi[G, A], groups: list[G]) -> list[A]:

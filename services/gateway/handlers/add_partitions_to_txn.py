@@ -4,7 +4,7 @@ v2 PRODUCER_FENCED · v3 flexible · v4 several transactions, verify_only, a top
 `transaction.version` 2 (KIP-890).
 
 In Kafka brokers send versions 4 and 5 to each other, and users need ClusterAction. Storage nodes ask coordinators themselves
-(`libs/rpc/contracts/transactions.py`). There is no authorizer, so everybody has ClusterAction, as in Kafka without one.
+(`libs/rpc/contracts/transactions.py`). Without an authorizer everybody has ClusterAction, as in Kafka.
 
 A request that was sent and not answered is not sent again: it could begin the client's next transaction. The client gets
 NOT_COORDINATOR, and asks again itself.

@@ -32,9 +32,6 @@ from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
-TIMEOUT_MS = 30_000
-"""The timeout of the controller's answer, since these requests have none of their own."""
-
 
 async def handle(gateway: GatewayState, context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     entities = tuple([_entity_quotas(entry) for entry in request.entries])
@@ -42,7 +39,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: AlterC
         return AlterClientQuotasResponse()
     change = AlterClientQuotas(entities, request.validate_only)
     try:
-        reply = await ask(gateway, context, ALTER_CLIENT_QUOTAS, change, AlterClientQuotasReply, TIMEOUT_MS)
+        reply = await ask(gateway, context, ALTER_CLIENT_QUOTAS, change, AlterClientQuotasReply)
     except RequestFailed as failure:
         named = dict.fromkeys(each.entity for each in entities)
         return _answer([EntityQuotasResult(entity, failure.error, failure.message) for entity in named])

@@ -8,9 +8,6 @@ from services.gateway.core.config_resources import split_resources
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
-TIMEOUT_MS = 30_000
-"""The timeout of the controller's answer, since these requests have none of their own."""
-
 
 async def change_configs(
     gateway: GatewayState, context: RequestContext, resources: Sequence[ConfigResource], validate_only: bool
@@ -21,7 +18,7 @@ async def change_configs(
         return refused
     wanted = AlterConfigs(tuple(forwarded), validate_only)
     try:
-        reply = await ask(gateway, context, ALTER_CONFIGS, wanted, AlterConfigsReply, TIMEOUT_MS)
+        reply = await ask(gateway, context, ALTER_CONFIGS, wanted, AlterConfigsReply)
     except RequestFailed as failure:
         return refused + [ConfigResult(r.resource_type, r.name, failure.error, failure.message) for r in forwarded]
     return refused + list(reply.resources)

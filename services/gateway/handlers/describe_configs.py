@@ -35,7 +35,7 @@ from libs.wire.messages.describe_configs import (
 from services.gateway.core.config_resources import Refused, check_broker
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.handlers.broker_loggers import BROKER_LOGGER, describe_loggers
+from services.gateway.handlers.broker_loggers import BROKER_LOGGER, BrokerLevels
 
 REPEATED_MAX: Final = 50
 RESOURCES_PER_TURN: Final = 2
@@ -45,13 +45,16 @@ RESOURCES_PER_TURN: Final = 2
 async def handle(gateway: GatewayState, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     results = []
     described: dict[tuple[int, str], list[DescribedConfig] | Refused] = {}
-    for resource in _without_floods(request.resources):
+    resources = _without_floods(request.resources)
+    levels = BrokerLevels(gateway.image, context.broker_id)
+    await levels.ask(gateway, [each.resource_name for each in resources if each.resource_type == BROKER_LOGGER])
+    for resource in resources:
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         key = resource.resource_type, resource.resource_name
         if key not in described:
             if len(described) % RESOURCES_PER_TURN == RESOURCES_PER_TURN - 1:
                 await asyncio.sleep(0)
-            described[key] = _described(gateway, context, resource)
+            described[key] = _described(gateway, context, levels, resource)
         configs = described[key]
         if isinstance(configs, Refused):
             result.error_code, result.error_message = configs.error, configs.message
@@ -71,9 +74,11 @@ def _without_floods(resources: list[DescribeConfigsResource]) -> list[DescribeCo
 
 
 def _described(
-    gateway: GatewayState, context: RequestContext, resource: DescribeConfigsResource
+    gateway: GatewayState, context: RequestContext, levels: BrokerLevels, resource: DescribeConfigsResource
 ) -> list[DescribedConfig] | Refused:
     try:
+        if resource.resource_type == BROKER_LOGGER:
+            return levels.describe(resource.resource_name)
         return _describe(gateway, context, resource)
     except Refused as refused:
         return refused
@@ -98,8 +103,6 @@ def _describe(gateway: GatewayState, context: RequestContext, resource: Describe
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe(image, GROUP, name)
-    if resource.resource_type == BROKER_LOGGER:
-        return describe_loggers(image, context.broker_id, name)
     raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 

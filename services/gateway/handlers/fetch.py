@@ -19,7 +19,7 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
-from libs.wire.messages.fetch import read_fetch
+from libs.wire.messages.fetch import FetchRequest, read_fetch
 from libs.wire.primitives import Reader
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import ServedApi
@@ -32,9 +32,13 @@ def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     """Begins a request, and learns its shortcut. Raises ProtocolError."""
     connection = exchange.connection
     connection.produced.fetches()
-    request = read_fetch(reader, exchange.api_version)
-    reader.expect_end()
-    if connection.shortcuts.wants(ApiKey.FETCH):
+    request: FetchRequest
+    if exchange.checked is not None:
+        request = exchange.checked.request
+    else:
+        request = read_fetch(reader, exchange.api_version)
+        reader.expect_end()
+    if connection.shortcuts.wants(ApiKey.FETCH) and not exchange.denied:
         connection.shortcuts.keep(ApiKey.FETCH, learn(data_path, exchange, reader.view, request))
     PendingFetch(data_path, exchange, request, None).start()
     return True

@@ -2,8 +2,8 @@
 
 v1 flexible.
 
-A broker's own configs are changed on that broker's port, or on the bootstrap port. So are the levels of its loggers, by the
-gateway itself (`broker_loggers.py`).
+A broker's own configs are changed on that broker's port, or on the bootstrap port. So are the levels of its loggers,
+without a controller (`broker_loggers.py`).
 
 Differences from Kafka: as for DescribeConfigs. A config that Kafka accepts and Penstock does not support yet is refused with
 INVALID_CONFIG, never ignored. A config that applies to the whole cluster cannot be set for one broker.
@@ -38,7 +38,7 @@ async def handle(
     ]
     loggers = [resource for resource in resources if resource.resource_type == BROKER_LOGGER]
     stored = [resource for resource in resources if resource.resource_type != BROKER_LOGGER]
-    results = alter_loggers(gateway.image, context, loggers, request.validate_only)
+    results = await alter_loggers(gateway, context, loggers, request.validate_only)
     results += await change_configs(gateway, context, stored, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[AlterConfigsResourceResponse(r.error, r.message, r.resource_type, r.name) for r in results]

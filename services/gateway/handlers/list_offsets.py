@@ -27,6 +27,7 @@ from libs.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from services.gateway.core.lookups import has_meaning, is_lookup, lookup_timeout_s
+from services.gateway.core.request_spans import partition_subject
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
@@ -51,7 +52,7 @@ class _Query:
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    version = context.api_version
+    version, calls = context.api_version, context.calls
     queries, answers = _split(gateway, request, version)
     has_lookups = any(is_lookup(query.timestamp) for query in queries.values())
     retry_timeout_s = TIMEOUT_S_MAX if version < 10 else min(max(request.timeout_ms, 0) / 2000, TIMEOUT_S_MAX)
@@ -67,6 +68,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
             answer_timeout_s=lookup_timeout_s(version, request.timeout_ms) if has_lookups else None,
             repeats_lost=lambda key: not is_lookup(queries[key].timestamp),
             late_answer=lambda key: LATE if is_lookup(queries[key].timestamp) else None,
+            asked=lambda key: calls.asks(LIST_OFFSETS, partition_subject(*key)) if calls is not None else None,
         ),
     )
     for key in queries:

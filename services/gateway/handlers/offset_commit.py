@@ -11,7 +11,11 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
+from libs.wire.messages import offset_commit
 from services.gateway.data_path.served_api import ServedApi
+from services.gateway.groups.split import relayed
 from services.gateway.shortcuts import relay_shortcut
 
-SERVED_API: Final = ServedApi(APIS[ApiKey.OFFSET_COMMIT], begin=relay_shortcut.begin_request)
+SERVED_API: Final = ServedApi(
+    APIS[ApiKey.OFFSET_COMMIT], relayed(ApiKey.OFFSET_COMMIT, offset_commit), begin=relay_shortcut.begin_request
+)

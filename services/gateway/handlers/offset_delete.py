@@ -7,7 +7,11 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
+from libs.wire.messages import offset_delete
 from services.gateway.data_path.served_api import ServedApi
+from services.gateway.groups.split import relayed
 from services.gateway.shortcuts import relay_shortcut
 
-SERVED_API: Final = ServedApi(APIS[ApiKey.OFFSET_DELETE], begin=relay_shortcut.begin_request)
+SERVED_API: Final = ServedApi(
+    APIS[ApiKey.OFFSET_DELETE], relayed(ApiKey.OFFSET_DELETE, offset_delete), begin=relay_shortcut.begin_request
+)

@@ -14,6 +14,7 @@ from typing import Final
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.group_refusals import offset_fetch_group
+from libs.wire.messages import offset_fetch
 from libs.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -28,11 +29,13 @@ from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.groups import relay
-from services.gateway.groups.split import MultiGroupApi, ask_each
+from services.gateway.groups.split import MultiGroupApi, ask_each, relayed
 from services.gateway.shortcuts import relay_shortcut
 
 FIRST_WITH_SEVERAL_GROUPS = 8
 """The first version that names several groups."""
+
+_of_one_group: Final = relayed(ApiKey.OFFSET_FETCH, offset_fetch)
 
 
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
@@ -42,6 +45,9 @@ def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if context.api_version < FIRST_WITH_SEVERAL_GROUPS:
+        response: OffsetFetchResponse = await _of_one_group(gateway, context, request)
+        return response
     api: MultiGroupApi[OffsetFetchRequestGroup, OffsetFetchResponseGroup] = MultiGroupApi(
         ApiKey.OFFSET_FETCH,
         write_request,

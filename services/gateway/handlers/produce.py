@@ -17,7 +17,7 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
-from libs.wire.messages.produce import read_produce
+from libs.wire.messages.produce import ProduceRequest, read_produce
 from libs.wire.primitives import Reader
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import ServedApi
@@ -28,10 +28,14 @@ from services.gateway.shortcuts.produce_shortcut import learn
 
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     """Begins a request, and learns its shortcut. Raises ProtocolError."""
-    request = read_produce(reader, exchange.api_version)
-    reader.expect_end()
+    request: ProduceRequest
+    if exchange.checked is not None:
+        request = exchange.checked.request
+    else:
+        request = read_produce(reader, exchange.api_version)
+        reader.expect_end()
     shortcuts = exchange.connection.shortcuts
-    if shortcuts.wants(ApiKey.PRODUCE):
+    if shortcuts.wants(ApiKey.PRODUCE) and not exchange.denied:
         shortcuts.keep(ApiKey.PRODUCE, learn(data_path, exchange, reader.view, request))
     PendingProduce(data_path, exchange, request).start(request)
     return True

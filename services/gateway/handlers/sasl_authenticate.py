@@ -2,7 +2,8 @@
 
 v1 the session's lifetime · v2 flexible.
 
-Every listener is PLAINTEXT, where a connection counts as authenticated from its start. As in Kafka, each token is answered with
+This answers on a PLAINTEXT listener, where a connection counts as authenticated from its start, and after SASL. What comes before
+that is in `services/gateway/requests/authentication.py`. As in Kafka, each token is answered with
 ILLEGAL_SASL_STATE, and the connection goes on.
 
 Differences from Kafka: none.

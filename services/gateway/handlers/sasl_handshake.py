@@ -1,12 +1,12 @@
 """SaslHandshake (17), versions 0-1.
 
-v1 the tokens that follow travel in SaslAuthenticate requests.
+v0 the tokens that follow are frames of their own, without a header,
+v1 they travel in SaslAuthenticate requests.
 
-Every listener is PLAINTEXT, and needs no authentication. Kafka advertises the API on such a listener too, and answers
+This answers where nothing is to be authenticated (any more): on a PLAINTEXT listener, and after SASL. What comes before that is
+in `services/gateway/requests/authentication.py`. Kafka advertises the API on such a listener too, and answers
 ILLEGAL_SASL_STATE without mechanisms. A client that expects SASL then says so. A client that guesses Kafka's version looks for
 the API.
-
-Differences from Kafka: none.
 """
 
 from typing import Final

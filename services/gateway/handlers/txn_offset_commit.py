@@ -14,7 +14,13 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
+from libs.wire.messages import txn_offset_commit
 from services.gateway.data_path.served_api import ServedApi
+from services.gateway.groups.split import relayed
 from services.gateway.shortcuts import relay_shortcut
 
-SERVED_API: Final = ServedApi(APIS[ApiKey.TXN_OFFSET_COMMIT], begin=relay_shortcut.begin_request_after_transactional_id)
+SERVED_API: Final = ServedApi(
+    APIS[ApiKey.TXN_OFFSET_COMMIT],
+    relayed(ApiKey.TXN_OFFSET_COMMIT, txn_offset_commit),
+    begin=relay_shortcut.begin_request_after_transactional_id,
+)

@@ -11,13 +11,12 @@ from libs.wire.apis import APIS
 from libs.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.request_context import GatewayState, RequestContext
-from services.gateway.handlers.config_changes import TIMEOUT_MS
 from services.gateway.peers.controller_requests import RequestFailed, ask
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     try:
-        await ask(gateway, context, UNREGISTER_BROKER, UnregisterBroker(request.broker_id), UnregisterBrokerReply, TIMEOUT_MS)
+        await ask(gateway, context, UNREGISTER_BROKER, UnregisterBroker(request.broker_id), UnregisterBrokerReply)
     except RequestFailed as failure:
         return UnregisterBrokerResponse(error_code=failure.error, error_message=failure.message)
     return UnregisterBrokerResponse()

@@ -14,7 +14,7 @@ from libs.cluster.records import GATEWAY
 from libs.telemetry.logs import fields
 from services.gateway.net.connections import Connections
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 REMOVAL_TIMEOUT_S = 2.0
 """The longest wait for the removal from the members. Without a metadata store no other process learns that this gateway left."""

@@ -9,12 +9,13 @@ arranges. Whatever a client sends, it can lose its own connection only: each fai
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from typing import Protocol
 
-from libs.cluster.client_quotas import Entity
-from libs.rpc.transport.transport import Stream
+from libs.cluster.client_quotas import CLIENT_KEYS, Entity
+from libs.rpc.transport.transport import HandshakeFailed, Stream
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
 from services.gateway.config import GatewayConfig
@@ -32,17 +33,22 @@ from services.gateway.core.connection_phase import (
     broken_invariant,
 )
 from services.gateway.core.connection_timeouts import ConnectionTimeouts, TimeoutLimits
-from services.gateway.core.other_protocols import other_protocol
+from services.gateway.core.other_protocols import not_tls, other_protocol
 from services.gateway.core.produced_partitions import ProducedPartitions, ProducerConnections
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import Session, SessionLimits
 from services.gateway.data_path.data_path import DataPath
-from services.gateway.exchange.exchange import Answer, ConnectionShortcuts, Exchange, FilePart, drop_answer
+from services.gateway.exchange.exchange import Answer, ConnectionShortcuts, Exchange, drop_answer
 from services.gateway.exchange.quota_use import NO_LIMITS, Throttle
+from services.gateway.exchange.request_context import ANONYMOUS
 from services.gateway.gateway_meters import GatewayMeters
+from services.gateway.net.client_listener import ClientListener
+from services.gateway.net.leaving_answers import LeavingAnswers
 from services.gateway.net.mute import Mute
+from services.gateway.requests.authentication import UNAUTHENTICATED_FRAME_BYTES_MAX, AuthenticationGate
 from services.gateway.requests.client_quotas import ClientQuotas, telling
 from services.gateway.requests.gate import Gate
+from services.gateway.requests.request_log import LOGGED, log_answered, log_unanswered
 
 PRODUCE = int(ApiKey.PRODUCE)
 
@@ -55,6 +61,9 @@ UNREAD_BYTES_MIN = 65_536
 which the stream calls `write_ready`."""
 OUTPUT_BYTES_MAX = 256 * 1024
 """The bytes of answers that a client may leave unread. Beyond them its next request does not begin."""
+
+NO_GENERATION = -1
+"""Of ACLs: no request was decided on yet."""
 
 _API_KEY = struct.Struct(">h")
 
@@ -77,8 +86,8 @@ class SharedByConnections(Protocol):
     @property
     def chunk_size(self) -> int: ...
 
-    @property
-    def answered(self) -> Callable[[int, float, float, float], None]: ...
+    def completed(self, exchanges: Sequence[Exchange], now: float) -> None:
+        """Tells that all is over for requests."""
 
     def log_closed(self, connection: "Connection", reason: str, detail: str, client_id: str) -> None:
         """Logs why the gateway closes it."""
@@ -88,6 +97,9 @@ class SharedByConnections(Protocol):
 
     def lost(self, connection: "Connection") -> None:
         """Tells, after `ended` or before it, that its stream is gone."""
+
+    def idle_s_max(self, broker_id: int) -> float | None:
+        """The idle time after which a connection to a broker's port closes. None: `timeout_limits` has it."""
 
     def close_unread(self, now: float) -> None:
         """Closes connections, if unread answers take more than their budget."""
@@ -107,6 +119,7 @@ class Connection:
         "_connections",
         "_gate",
         "_has_unread",
+        "_leaving",
         "_look",
         "_loop",
         "_mute",
@@ -117,6 +130,7 @@ class Connection:
         "_session",
         "_stream",
         "_timeouts",
+        "acl_generation",
         "broker_id",
         "client_host",
         "client_id",
@@ -127,6 +141,7 @@ class Connection:
         "listener",
         "opened_at",
         "peer",
+        "principal",
         "produced",
         "shortcuts",
         "software_name",
@@ -134,17 +149,28 @@ class Connection:
         "withheld_hints",
     )
 
-    def __init__(self, connections: SharedByConnections, stream: Stream, broker_id: int, listener: str) -> None:
+    def __init__(
+        self,
+        connections: SharedByConnections,
+        stream: Stream,
+        broker_id: int,
+        listener: ClientListener,
+    ) -> None:
+        sasl = listener.sasl
         self._connections = connections
-        self._gate = connections.gate
+        self._gate = AuthenticationGate(sasl, connections.gate, self) if sasl is not None else connections.gate
+        self.principal = ANONYMOUS
+        self.acl_generation = NO_GENERATION
         self._loop = connections.loop
         self._stream = stream
         self._requests = connections.requests
-        self._reader = FrameReader(connections.config.frame_bytes_max, chunk_size=connections.chunk_size, pool=connections.chunks)
+        frame_bytes_max = connections.config.frame_bytes_max if sasl is None else UNAUTHENTICATED_FRAME_BYTES_MAX
+        self._reader = FrameReader(frame_bytes_max, chunk_size=connections.chunk_size, pool=connections.chunks)
         self._session: Session[Exchange] = Session(connections.session_limits, connections.requests)
         self._timeouts = ConnectionTimeouts(connections.timeout_limits)
-        self._phase = ConnectionPhase()
+        self._phase = ConnectionPhase(authenticates=sasl is not None)
         self._has_unread = False  # much of it: it counts in the budget
+        self._leaving = LeavingAnswers(stream, connections.meters, connections.completed, self._loop.time)
         self._pumping = False
         self._look: asyncio.TimerHandle | None = None
         self._mute: Mute | None = None
@@ -154,7 +180,9 @@ class Connection:
         self.client_id = ""
         self.kept_limits = NO_LIMITS
         self.has_produced = False
-        self.listener = listener
+        self.listener = listener.name
+        if (user_of := listener.user_of) is not None:
+            stream.on_secured = partial(self._secured, user_of)
         self.software_name = ""
         self.software_version = ""
         self.known_addresses = connections.data_path.routes.addresses
@@ -216,10 +244,24 @@ class Connection:
         if not self._phase.ended:
             self._resume_output()
 
+    def _secured(self, user_of: Callable[[bytes], str]) -> None:
+        """Serves requests as those of the user whom the client's certificate names, if it has shown one."""
+        tls = self._stream.tls
+        if tls is None or tls.peer_certificate is None:
+            return
+        try:
+            self.principal = f"User:{user_of(tls.peer_certificate)}"
+        except ValueError as error:
+            self._stream.abort(HandshakeFailed(str(error)))
+
     def connection_lost(self, reason: Exception | None) -> None:
         self._connections.lost(self)
         self._connections.data_path.answers.forget(self)
-        self.close("client" if reason is None else "reset")
+        if isinstance(reason, HandshakeFailed):
+            self.close("tls", not_tls(reason.begins_with) if reason.begins_with else str(reason))
+        else:
+            self.close("client" if reason is None else "reset")
+        self._leaving.lost()
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -237,16 +279,19 @@ class Connection:
             exchange.frame = memoryview(bytes(exchange.frame))
 
     def finish(self, exchange: Exchange, answer: Answer) -> None:
-        if exchange.quota_use is not None:
+        now = exchange.answered_at = self._loop.time()
+        use = exchange.quota_use
+        if use is not None and (use.paid_from is None or use.paid_from.tokens < 0.0):
             throttle = self._connections.quotas.throttle(exchange, answer)
             if throttle is not None:
+                exchange.throttled_s = throttle.seconds
                 answer = telling(exchange, answer, round(throttle.seconds * 1000))
                 self.mute(throttle)
         if self._phase.ended:
             drop_answer(answer)
             return
         for leaving in self._session.answer(exchange, answer):
-            self._send(leaving)
+            self._send(leaving, now)
         if self._requests.waiting:
             if self._phase.held & NO_ROOM and self._requests.ask_again(self):
                 self.has_room()
@@ -259,23 +304,18 @@ class Connection:
     def is_only_request(self, exchange: Exchange) -> bool:
         return self._session.is_only_request(exchange)
 
-    def _send(self, exchange: Exchange) -> None:
-        answer, exchange.answer = exchange.answer, None
-        stream, meters = self._stream, self._connections.meters
-        self._connections.answered(exchange.api_key, exchange.received_at, exchange.sent_at, self._loop.time())
+    def _send(self, exchange: Exchange, now: float) -> None:
+        answer, exchange.answer, exchange.left_at = exchange.answer, None, now
+        if LOGGED.debug:
+            log_answered(exchange, answer)
+        traces = self._connections.data_path.traces
+        if now - exchange.received_at > traces.slow_s or exchange.trace is not None or exchange.error:
+            traces.answered(exchange, now)
+        exchange.asked = ()
         if answer is None:
-            return
-        if isinstance(answer, (bytes, bytearray)):
-            meters.bytes_out += len(answer)
-            stream.write(answer)
-            return
-        for part in answer:
-            if isinstance(part, FilePart):
-                meters.bytes_out += part.length
-                stream.write_file(part.descriptor, part.position, part.length, part.released, cached=part.cached)
-            else:
-                meters.bytes_out += len(part)
-                stream.write(part)
+            self._connections.completed((exchange,), now)
+        else:
+            self._leaving.write(exchange, answer)
 
     def _resume_output(self) -> None:
         """Begins the requests that may begin now, and reads or stops reading, by how much the client leaves unread."""
@@ -286,6 +326,7 @@ class Connection:
         try:
             while not phase.ended and (exchange := session.begin_next()) is not None:
                 began_any = True
+                exchange.began_at = self._loop.time()
                 self._gate.begin(exchange)
                 session.output_blocked = stream.pending_bytes > OUTPUT_BYTES_MAX
         finally:
@@ -376,9 +417,19 @@ class Connection:
                 self._session.held = False
                 self._resume_output()
 
+    def authenticated(self, user: str, *, keeps_gate: bool) -> None:
+        """Serves requests from now on, as those of this user. `keeps_gate`: they still pass the gate of authentication."""
+        self.principal = f"User:{user}"
+        self.acl_generation = NO_GENERATION
+        self.kept_limits = NO_LIMITS
+        if not keeps_gate:
+            self._gate = self._connections.gate
+        self._reader.allow(self._connections.config.frame_bytes_max)
+        self._carry_out(self._phase.turn(Fact.AUTHENTICATED))
+
     def leave(self) -> None:
         """Closes the connection as soon as no request is outstanding. Until then requests are read as usual."""
-        self._carry_out(self._phase.turn(Fact.LEAVE))
+        self._carry_out(self._phase.turn(Fact.LEAVE), DRAINED)
 
     def _looked(self, last_active: float) -> None:
         self._look = None
@@ -388,7 +439,7 @@ class Connection:
     def drain(self) -> None:
         """Reads no further request, and closes the connection once the outstanding ones are answered."""
         self.unmute()
-        self._carry_out(self._phase.turn(Fact.DRAIN))
+        self._carry_out(self._phase.turn(Fact.DRAIN), DRAINED)
         self._end_if_idle()
 
     def _end_if_idle(self) -> None:
@@ -407,7 +458,11 @@ class Connection:
         self.produced.end()
         self._reader.close()  # at once, and not at the next garbage collection
         self._connections.ended(self, reason)
+        now, traces = self._loop.time(), self._connections.data_path.traces
         for exchange in self._session.outstanding():
+            if LOGGED.debug:
+                log_unanswered(exchange, reason, now)
+            traces.abandoned(exchange, now)
             if exchange.answered:
                 drop_answer(exchange.answer)
             elif exchange.on_hang_up is not None:
@@ -427,9 +482,18 @@ class Connection:
     def check(self, now: float) -> None:
         """Closes the connection if its client exceeds a timeout. The sweep of `Connections` calls it."""
         session, reader = self._session, self._reader
+        if self._phase.is_authenticating and now - self.opened_at > self._connections.config.authentication_s_max:
+            self.close("unauthenticated", f"not authenticated in {now - self.opened_at:.0f} s")
+            return
         idle_since = self.last_active if session.idle else inf
         verdict = self._timeouts.verdict(
-            now, self._phase.is_paused, self._stream.pending_bytes, reader.pending, idle_since, is_muted=self.is_muted
+            now,
+            self._phase.is_paused,
+            self._stream.pending_bytes,
+            reader.pending,
+            idle_since,
+            is_muted=self.is_muted,
+            idle_s_max=self._connections.idle_s_max(self.broker_id),
         )
         if self.is_muted and self._stream.peer_ended:
             self.close("client")  # nothing is read that would tell
@@ -445,9 +509,9 @@ class Connection:
         return self._mute is not None and self._mute.holds
 
     @property
-    def muted_for(self) -> Entity | None:
-        """Whose debt a mute waits for. None: nobody's, or it is not muted."""
-        return self._mute.entity if self._mute is not None else None
+    def muted_for(self) -> list[Entity]:
+        """Whose debts a mute waits for. Empty: nobody's, or it is not muted."""
+        return [*self._mute.entities] if self._mute is not None else []
 
     @property
     def queued_bytes(self) -> int:
@@ -464,8 +528,10 @@ class Connection:
 
     def debug(self) -> dict[str, object]:
         """What it waits for, and what it holds."""
-        running = self._session.first_running
+        running, tls = self._session.first_running, self._stream.tls
         return {
+            "listener": self.listener,
+            "tls": f"{tls.version} {tls.cipher}" if tls is not None else None,
             "running_api": running.api_key if running is not None else None,
             "outstanding": sum(1 for _ in self._session.outstanding()),
             "held_bytes": self.held_bytes,
@@ -473,6 +539,7 @@ class Connection:
             "paused": self._phase.is_paused,
             "waits_for_room": self._phase.held & NO_ROOM != 0,
             "muted_s": round(max(0.0, self._mute.until - self._loop.time()), 3) if self._mute is not None else 0.0,
+            "muted_for": [{"quota": CLIENT_KEYS[kind], "user": user, "client_id": name} for kind, user, name in self.muted_for],
             "half_frame": self._reader.pending > 0,
             "leaving": self._phase.is_leaving,
         }

@@ -48,6 +48,7 @@ class ConnectionViews:
         return {
             "peer": connection.peer,
             "client_id": connection.client_id,
+            "principal": connection.principal,
             "software": f"{connection.software_name} {connection.software_version}".strip(),
             "broker_id": connection.broker_id,
             "open_s": round(now - connection.opened_at, 3),

@@ -3,31 +3,38 @@
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from libs.cluster.image import ClusterImage
 from libs.rpc.transport.transport import Receiver, Stream
 from libs.runtime.memory import give_back_memory
 from libs.telemetry.limited_lines import LimitedLines
+from libs.telemetry.logs import fields
 from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_limits import MAX_CONNECTION_CREATION_RATE, MAX_CONNECTIONS, ConnectionLimits, Refusal
 from services.gateway.core.connection_timeouts import TimeoutLimits
+from services.gateway.core.lasting_state import LastingState
 from services.gateway.core.other_protocols import OTHER_PROTOCOLS
 from services.gateway.core.produced_partitions import ProducerConnections
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.core.session import SessionLimits
 from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.exchange import Exchange
 from services.gateway.exchange.request_context import GatewayState
 from services.gateway.gateway_meters import GatewayMeters
+from services.gateway.net.client_listener import ClientListener
 from services.gateway.net.connection import Connection, host_of
 from services.gateway.requests.client_quotas import ClientQuotas
 from services.gateway.requests.gate import Gate
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 SWEEP_S = 1.0
+IDLE_S_MIN = 0.2
+"""A shorter idle time takes up to so long: sweeps cost time."""
+FULL_S = 10.0
+"""Connections are still refused if the last refusal was so long ago: clients wait for as long before they come again."""
 REFUSED_LOG_S = CLOSED_LOG_S = 10.0
 
 CHUNK_SIZES = ((64, 524_288), (1024, 65_536), (1 << 62, 16_384))
@@ -92,9 +99,11 @@ class Connections:
         meters.requests = self.requests
         self.producers = ProducerConnections()
         self.meters = meters
-        self.answered = meters.answered
+        self._count = meters.by_api.completed
         self._limits = limits
         self._delayed: dict[Refused, asyncio.TimerHandle] = {}
+        self.full = LastingState(FULL_S)
+        """Since when connections are refused for `MAX_CONNECTIONS`."""
         meters.connections_max = limits.connections_max
         self._refused_lines = LimitedLines(log, REFUSED_LOG_S, self.loop)
         self._closed_lines = LimitedLines(log, CLOSED_LOG_S, self.loop)
@@ -103,11 +112,20 @@ class Connections:
         self._accepted_any = asyncio.Event()
         self._bytes_at_last_sweep = 0
         self._memory_returned = True
-        self._sweep_interval = min(SWEEP_S, *(limit / 4 for limit in astuple(self.timeout_limits)))
+        self._sweep_interval = self._interval()
         self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def completed(self, exchanges: Sequence[Exchange], now: float) -> None:
+        """All is over for requests: the kernel has taken their answers, or their connection has ended."""
+        traces = self.data_path.traces
+        slow_since = now - traces.slow_s
+        for exchange in exchanges:
+            if exchange.answered_trace is not None or exchange.received_at < slow_since:
+                traces.sent(exchange, now)
+        self._count(exchanges, now)
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(self._open)
@@ -120,9 +138,10 @@ class Connections:
     def follow(self, image: ClusterImage) -> None:
         """Brings the limits of a new image. Connections beyond a lowered one are closed by the next sweeps."""
         self._limits.follow(image)
+        self._sweep_interval = self._interval()
         self.meters.connections_max = self._limits.connections_max
 
-    def accept(self, stream: Stream, broker_id: int) -> Receiver:
+    def accept(self, stream: Stream, broker_id: int, listener: ClientListener) -> Receiver:
         host = host_of(stream.peer)
         now = self.loop.time()
         refusal = self._limits.refusal(host, broker_id, now)
@@ -130,11 +149,13 @@ class Connections:
             self._note_wait(host, broker_id, wait_s)
         if refusal is not None:
             return self._refuse(stream, host, refusal)
-        connection = Connection(self, stream, broker_id, self.config.listener_name)
+        connection = Connection(self, stream, broker_id, listener)
         self._limits.opened(host, broker_id)
         self._open[connection] = None
         self._accepted_any.set()
         self.meters.opened()
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("client connected", extra=fields(peer=connection.peer, broker_id=broker_id, connections=len(self._open)))
         return connection
 
     def accept_wait_s(self, broker_id: int) -> float:
@@ -152,6 +173,8 @@ class Connections:
         client with it."""
         reason, limit, broker_id, delay_s = refusal
         self.meters.refuse(reason)
+        if reason == MAX_CONNECTIONS:
+            self.full.note(self.loop.time())
         details: dict[str, object] = {"reason": reason, "limit": limit, "host": host}
         if broker_id is not None:
             details["broker_id"] = broker_id
@@ -160,6 +183,7 @@ class Connections:
             stream.abort(ConnectionRefusedError(reason))
             return Refused(stream)
         refused = Refused(stream, self._delayed_lost)
+        self.loop.call_soon(stream.pause_reading)  # so no TLS handshake begins
         self._delayed[refused] = self.loop.call_later(delay_s, stream.abort, ConnectionRefusedError(reason))
         self._limits.delayed = len(self._delayed)
         return refused
@@ -178,6 +202,9 @@ class Connections:
     def ended(self, connection: Connection, reason: str) -> None:
         self._open.pop(connection, None)
         self.meters.ended(reason)
+        if log.isEnabledFor(logging.DEBUG):
+            details = fields(peer=connection.peer, reason=reason, client_id=connection.client_id, connections=len(self._open))
+            log.debug("client disconnected", extra=details)
         if not self._open:
             self._empty.set()
 
@@ -298,6 +325,16 @@ class Connections:
             refused.stream.abort(ConnectionRefusedError("drain"))
         for connection in list(self._open):
             connection.close("drain")
+
+    def idle_s_max(self, broker_id: int) -> float | None:
+        return self._limits.idle_s_max(broker_id)
+
+    def _interval(self) -> float:
+        """The time from one sweep to the next, in seconds."""
+        limits = self.timeout_limits
+        idle_s_max = min(limits.idle_s_max, max(IDLE_S_MIN, self._limits.least_idle_s_max))
+        shortest = min(limits.half_frame_s_max, limits.unread_answers_s_max, idle_s_max, limits.crowded_s_max)
+        return min(SWEEP_S, shortest / 4)
 
     def _sweep(self) -> None:
         self._timer = self.loop.call_later(self._sweep_interval, self._sweep)

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from libs.host_port import with_port
+from libs.rpc.transport.tls_server import TlsServer
 from libs.rpc.transport.transport import Listener, Receiver, Stream, Transport
 from libs.telemetry.logs import fields
 from services.gateway.core.addresses import BOOTSTRAP
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 RETRY_S = 1.0
 
@@ -29,9 +30,18 @@ class Listeners:
     that Metadata names."""
 
     def __init__(
-        self, transport: Transport, host: str, port_base: int, accept: Accept, wait_s: Wait, *, send_buffer_bytes: int
+        self,
+        transport: Transport,
+        host: str,
+        port_base: int,
+        accept: Accept,
+        wait_s: Wait,
+        *,
+        send_buffer_bytes: int,
+        tls: TlsServer | None = None,
     ) -> None:
         self._transport = transport
+        self._tls = tls
         self._send_buffer_bytes = send_buffer_bytes
         self._host = host
         self._port_base = port_base
@@ -93,7 +103,7 @@ class Listeners:
     async def _listen(self, broker_id: int) -> Listener:
         port = self._port_base + max(broker_id, 0)
         address, accepted = f"tcp:{with_port(self._host, port)}", partial(self._accepted, broker_id)
-        return await self._transport.listen(address, accepted, send_buffer_bytes=self._send_buffer_bytes)
+        return await self._transport.listen(address, accepted, send_buffer_bytes=self._send_buffer_bytes, tls=self._tls)
 
     def _accepted(self, broker_id: int, stream: Stream) -> Receiver:
         receiver = self._accept(stream, broker_id)

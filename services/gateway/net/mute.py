@@ -1,4 +1,4 @@
-"""The mute of one client connection: since when, until when, and for whose debt a quota keeps it from being read."""
+"""The mute of one client connection: since when, until when, and for whose debts quotas keep it from being read."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,16 +15,18 @@ FIRST_LOOK_S: Final = 0.1
 class Mute:
     """`on_end` is called when the debt is paid, unless `end` comes first."""
 
-    __slots__ = ("_loop", "_on_end", "_quotas", "_since", "_timer", "entity", "until")
+    __slots__ = ("_loop", "_on_end", "_quotas", "_since", "_timer", "_told_until", "entities", "until")
 
     def __init__(self, quotas: ClientQuotas, on_end: Callable[[], None]) -> None:
         self._quotas = quotas
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self.entity: Entity | None = None
-        """Whose debt it waits for. None: nobody's, or it has ended."""
+        self.entities: dict[Entity, None] = {}
+        """Whose debts it waits for, in the order in which they became known: three at most for each of its client ids."""
         self._since = 0.0
+        self._told_until = 0.0
+        """Until when another process wants it, whatever entities owe."""
         self.until = 0.0
         """Loop time."""
 
@@ -35,8 +37,12 @@ class Mute:
     def begin(self, throttle: Throttle) -> bool:
         """Begins it, or makes it longer. Returns whether it began."""
         now = self._loop.time()
-        if now + throttle.seconds > self.until:
-            self.until, self.entity = now + throttle.seconds, throttle.entity
+        until = now + throttle.seconds
+        self.until = max(self.until, until)
+        if throttle.entities:
+            self.entities.update(dict.fromkeys(throttle.entities))
+        else:
+            self._told_until = max(self._told_until, until)
         if self._timer is not None:
             return False
         self._since = now
@@ -45,7 +51,9 @@ class Mute:
 
     def look(self) -> None:
         """Ends it if nothing is owed any more: limits have changed, or tokens have come."""
-        if self._timer is not None and self.entity is not None and not self._quotas.owes(self.entity):
+        if self._timer is None or self._loop.time() < self._told_until:
+            return
+        if not any(map(self._quotas.owes, self.entities)):
             self._on_end()
 
     def _look_early(self) -> None:
@@ -57,16 +65,17 @@ class Mute:
         if self._timer is None:
             return False
         self._timer.cancel()
-        self._quotas.note_muted(self.entity, self._loop.time() - self._since)
-        self._timer, self.entity, self.until = None, None, 0.0
+        self._quotas.note_muted([*self.entities], self._loop.time() - self._since)
+        self._timer, self.until, self._told_until = None, 0.0, 0.0
+        self.entities.clear()
         return True
 
     def _look(self) -> None:
         now = self._loop.time()
         if now >= self.until:
-            longer = self._quotas.longer(self.entity) if self.entity is not None else None
-            if longer is None:
+            longer = [each.seconds for entity in self.entities if (each := self._quotas.longer(entity)) is not None]
+            if not longer:
                 self._on_end()
                 return
-            self.until = now + longer.seconds
+            self.until = now + max(longer)
         self._timer = self._loop.call_at(self.until, self._look)

@@ -9,7 +9,7 @@ between two requests, and those without requests first. It is not a drain: the p
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -27,10 +27,10 @@ ASKED_S: Final = 1.0
 
 
 class StaleClients:
-    def __init__(self, connections: Connections, listener: Listener) -> None:
-        """`listener` is this gateway's, as clients know it."""
+    def __init__(self, connections: Connections, listeners: Iterable[Listener]) -> None:
+        """`listeners` are this gateway's, as clients know them."""
         self._connections = connections
-        self._listener = listener
+        self._listeners = {listener.name: listener for listener in listeners}
         self._timer: asyncio.TimerHandle | None = None
 
     def addresses_changed(self) -> None:
@@ -68,7 +68,7 @@ class StaleClients:
 
     def _is_stale(self, connection: Connection) -> bool:
         addresses = self._connections.data_path.routes.addresses
-        return addresses.took_from(self._listener, connection.known_addresses, connection.client_host)
+        return addresses.took_from(self._listeners[connection.listener], connection.known_addresses, connection.client_host)
 
     def _after(self, wait_s: float, act: Callable[[], None]) -> None:
         self.close()

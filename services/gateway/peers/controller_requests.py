@@ -10,6 +10,8 @@ from libs.wire.errors import ErrorCode
 from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
 
 TIMEOUT_S_MAX = 300.0
+UNTIMED_MS = 30_000
+"""The timeout of the controller's answer to requests that have none of their own."""
 
 
 class HasRevision(Protocol):
@@ -44,7 +46,7 @@ class AskedBy(Protocol):
 
 
 async def ask(
-    gateway: GatewayState, context: RequestContext, method: str, body: AskedBy, reply_type: type[R], timeout_ms: int
+    gateway: GatewayState, context: RequestContext, method: str, body: AskedBy, reply_type: type[R], timeout_ms: int = UNTIMED_MS
 ) -> R:
     """The controller's reply, once this gateway's image shows its effect. Raises RequestFailed."""
     asked = dataclasses.replace(body, asked_by=context.asker)  # type: ignore[type-var]

@@ -17,13 +17,19 @@ from libs.rpc.contracts.coordinators import AskReply
 from libs.rpc.messages.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.messages.schema import pack, unpack
 from libs.telemetry.logs import fields
+from libs.telemetry.tracing.ids import process_name
+from libs.telemetry.tracing.rpc_context import pack_context
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import Api
 from libs.wire.errors import ErrorCode
-from services.gateway.core.coordinator_shards import CoordinatorKind, CoordinatorShards
+from services.gateway.authorization.access import EVERYBODY, Asker
+from services.gateway.core.coordinator_shards import TRANSACTIONS, CoordinatorKind, CoordinatorShards
+from services.gateway.core.request_spans import Subject, group_subject, transaction_subject
+from services.gateway.exchange.exchange import Exchange
 from services.gateway.peers.delayed_requests import DelayedRequests
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 COORDINATOR_LOAD_IN_PROGRESS: Final = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 COORDINATOR_NOT_AVAILABLE: Final = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -61,6 +67,13 @@ class CoordinatorQuery(NamedTuple):
     body: bytes
     client_id: str
     client_host: str
+    key: str = ""
+    """The group or the transactional id that it is about. Empty: it is about several, or about all."""
+    exchange: Exchange | None = None
+    """The client's request, which may have a trace. None: a handler asks for it."""
+    context: SpanContext | None = None
+    """Of the span of the RPC request, if somebody decided on a trace."""
+    asker: Asker = EVERYBODY
 
     @property
     def size(self) -> int:
@@ -119,10 +132,14 @@ class CoordinatorRequest:
         "_loop",
         "_on_result",
         "_query",
-        "_request_id",
         "_sent_to",
         "_timer",
+        "_waited",
+        "answered_at",
         "done",
+        "request_id",
+        "sent_at",
+        "server",
     )
 
     def __init__(self, coordinators: ShardOwners, query: CoordinatorQuery, on_result: OnResult) -> None:
@@ -133,8 +150,12 @@ class CoordinatorRequest:
         self._deadline = self._loop.time() + (HEARTBEAT_TIMEOUT_S if query.api.is_heartbeat else TIMEOUT_S)
         self._error = NOT_COORDINATOR
         self._sent_to: Coordinator | None = None  # until it answers
-        self._request_id = 0
+        self.request_id = 0
+        """Of the last attempt, as the next three."""
+        self.sent_at = self.answered_at = 0.0
+        self.server = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._waited = False
         self.done = False
 
     def cancel(self) -> None:
@@ -174,16 +195,30 @@ class CoordinatorRequest:
         else:
             # The revision of this attempt: a later one may rest on a later image.
             revision = coordinators.topics_revision
-            body = [query.shard, int(query.api.key), query.api_version, query.client_id, query.client_host, revision]
+            client = query.client_id, query.client_host
+            body = [query.shard, int(query.api.key), query.api_version, *client, revision, *query.asker]
             timeout_s = PARKED_REQUEST_TIMEOUT_S if query.api.parks else REQUEST_TIMEOUT_S
+            packed = pack_context(query.context) if query.context is not None else None
             try:
-                self._request_id = owner.client.send(coordinators.kind.method, body, (query.body,), self, timeout_s=timeout_s)
+                self.request_id = owner.client.send(
+                    coordinators.kind.method, body, (query.body,), self, timeout_s=timeout_s, trace=packed
+                )
             except (Overloaded, Disconnected):
                 self._wait()
             else:
                 self._sent_to = owner
+                self._note_sent(owner)
+
+    def _note_sent(self, owner: Coordinator) -> None:
+        exchange = self._query.exchange
+        self.sent_at = exchange.sent_at if exchange is not None and not self._waited else self._loop.time()
+        self.answered_at = 0.0
+        self.server = process_name(self._coordinators.kind.role, owner.node_id, owner.incarnation)
+        if exchange is not None and not exchange.asked:
+            exchange.asks(self)
 
     def _wait(self) -> None:
+        self._waited = True
         if self._loop.time() >= self._deadline:
             self._finish(self._error)
         else:
@@ -191,6 +226,7 @@ class CoordinatorRequest:
 
     def __call__(self, outcome: Response | Exception) -> None:
         self._no_longer_sent()
+        self.answered_at = self._loop.time()
         if isinstance(outcome, Response):
             self._on_response(outcome)
         elif isinstance(outcome, RpcError) and outcome.code != REQUEST_TIMED_OUT:
@@ -203,8 +239,13 @@ class CoordinatorRequest:
             self._finish(NOT_COORDINATOR)
 
     def _on_response(self, outcome: Response) -> None:
+        error = 0
         try:
-            error = 0 if outcome.body == SUCCESS else unpack(AskReply, outcome.body).error
+            if outcome.body != SUCCESS:
+                reply = unpack(AskReply, outcome.body)
+                error = reply.error
+                if reply.traced_error and self._query.exchange is not None:
+                    self._query.exchange.error = reply.traced_error
         except ContractError as reason:
             log.error(f"a {self._coordinators.kind.name}'s answer cannot be read", extra=fields(reason=str(reason)))
             self._finish(UNKNOWN_SERVER_ERROR)
@@ -223,6 +264,22 @@ class CoordinatorRequest:
         # After COORDINATOR_NOT_AVAILABLE, the append may or may not be in the log.
         return error == NOT_COORDINATOR or (error == COORDINATOR_NOT_AVAILABLE and self._query.api.is_repeatable)
 
+    # --- what its trace is made of ------------------------------------------------------------------------------------
+
+    @property
+    def method(self) -> str:
+        return self._coordinators.kind.method
+
+    def part_of(self, exchange: Exchange) -> int:
+        return 0
+
+    def context_of(self, exchange: Exchange) -> SpanContext | None:
+        return self._query.context
+
+    def subject_of(self, exchange: Exchange) -> Subject:
+        is_transaction = self._coordinators.kind is TRANSACTIONS
+        return transaction_subject(self._query.key) if is_transaction else group_subject(self._query.key)
+
     # --- ending -------------------------------------------------------------------------------------------------------
 
     def _give_up(self) -> None:
@@ -238,7 +295,7 @@ class CoordinatorRequest:
 
     def _take_back(self) -> None:
         if self._sent_to is not None:
-            self._sent_to.client.cancel(self._request_id)
+            self._sent_to.client.cancel(self.request_id)
         self._no_longer_sent()
         self._coordinators.delayed_requests.remove(self.ask)
 

@@ -20,7 +20,7 @@ from services.gateway.core.coordinator_shards import CoordinatorKind, Coordinato
 from services.gateway.peers.coordinator_request import Coordinator, CoordinatorQuery, CoordinatorRequest, OnResult
 from services.gateway.peers.delayed_requests import DelayedRequests
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 CONNECT_S_MAX = 5.0
 
@@ -88,6 +88,11 @@ class Coordinators:
         named = self.shards.owner(shard)
         known = self._known.get(named.node_id) if named is not None else None
         return known if known is not None and named == Owner(known.node_id, known.incarnation) else None
+
+    def client(self, node_id: int) -> RpcClient | None:
+        """The client of a coordinator, whatever it owns."""
+        known = self._known.get(node_id)
+        return known.client if known is not None else None
 
     def connect(self, coordinator: Coordinator) -> None:
         if coordinator not in self._connecting and not self._closed:

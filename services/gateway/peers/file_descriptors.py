@@ -16,7 +16,7 @@ from libs.rpc.messages.schema import unpack
 from libs.telemetry.limited_lines import LimitedLines
 from services.gateway.peers.storage_nodes import StorageNode
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 OPEN_S_MAX = 5.0
 

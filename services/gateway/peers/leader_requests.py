@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from libs.lean_dataclass import dataclass
 from libs.rpc.messages.errors import RpcFailure
 from libs.wire.errors import ErrorCode
-from services.gateway.exchange.request_context import GatewayState, NodeUnavailable
+from services.gateway.exchange.request_context import GatewayState, NodeUnavailable, TracedCall
 
 K = TypeVar("K", bound=Hashable)
 A = TypeVar("A")
@@ -47,6 +47,8 @@ class LeaderRequest(Generic[K, A]):
     """The timeout of one RPC. None: what is left of `retry_timeout_s`."""
     repeats_lost: Callable[[K], bool] = lambda _: True
     """Whether the next leader is asked after one that received the request and did not answer. It may have died of it."""
+    asked: Callable[[K], TracedCall | None] = lambda _: None
+    """The RPC request in the trace of the client's request, by the first of its keys. None: the trace does not show it."""
     late_answer: Callable[[K], A | None] = lambda _: None
     """The answer for a leader that received the request and did not answer in time. None: there is none."""
 
@@ -60,10 +62,15 @@ async def ask_leaders(
     """
     lost: set[K] = set()
 
-    async def ask(leader: int, keys: list[K], timeout_s: float) -> Mapping[K, A]:
+    async def ask(leader: int, keys: list[K], timeout_s: float, asked: TracedCall | None) -> Mapping[K, A]:
         try:
             reply = await gateway.storage(
-                leader, request.method, request.body(keys), request.reply_type, timeout_s=request.answer_timeout_s or timeout_s
+                leader,
+                request.method,
+                request.body(keys),
+                request.reply_type,
+                timeout_s=request.answer_timeout_s or timeout_s,
+                asked=asked,
             )
         except NodeUnavailable as error:
             if error.sent:
@@ -87,7 +94,10 @@ async def ask_leaders(
             if state is not None and state.leader >= 0:
                 by_leader.setdefault(state.leader, []).append(key)
         remaining_s = max(deadline - clock(), RETRY_S)
-        requests = {asyncio.create_task(ask(leader, keys, remaining_s)): leader for leader, keys in by_leader.items()}
+        requests = {
+            asyncio.create_task(ask(leader, keys, remaining_s, request.asked(keys[0]))): leader
+            for leader, keys in by_leader.items()
+        }
         try:
             for answer in await _collect_answers(gateway, partitions, by_leader, requests):
                 answers.update(answer)

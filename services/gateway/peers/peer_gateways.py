@@ -18,7 +18,7 @@ from libs.rpc.messages.errors import DeadlineExceeded, RpcError, RpcFailure
 from libs.rpc.transport.transport import Transport
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 PROBE_TIMEOUT_S = 0.1
 """The timeout of a probe. A live gateway answers within a millisecond. No request waits longer for one that is slow or cut

@@ -13,7 +13,7 @@ from typing import Final
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GATEWAY, QUOTA_MANAGER
 from libs.cluster.shard_owners import Owner
-from libs.rpc.client.rpc_client import Hello
+from libs.rpc.client.rpc_client import Hello, RpcClient
 from libs.rpc.contracts.quotas import ASK, Ask, Grant, Granted, Need
 from libs.rpc.messages.errors import ContractError, RpcError, RpcFailure
 from libs.rpc.messages.schema import unpack
@@ -22,11 +22,13 @@ from libs.runtime.member_clients import MemberClients
 from libs.telemetry.limited_lines import LimitedLines
 from services.gateway.core.quota_slices import ANSWER_S_MAX, ASK_EVERY_S, CALL_EVERY_S, QuotaSlices
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("quotas")
 
 NONSENSE_LOG_S: Final = 10.0
 ROUNDING: Final = 1.000001
 """Sums of fractions may exceed what was asked for by a little."""
+VANISHED_S: Final = 10.0
+"""How long a gateway whose registration has ended counts on."""
 
 
 class QuotaManager:
@@ -49,6 +51,12 @@ class QuotaManager:
         self._elected: Owner | None = None
         self._task: asyncio.Task[None] | None = None
         self._in_need = asyncio.Event()
+        self._found = 1  # gateways, in the last image
+        self._fewer: asyncio.TimerHandle | None = None
+
+    def client(self, node_id: int) -> RpcClient | None:
+        """The client of a quota manager, elected or not."""
+        return self._clients.client(node_id)
 
     def wake(self) -> None:
         """Asks as soon as it may: an entity is in need."""
@@ -59,7 +67,7 @@ class QuotaManager:
         self._clients.follow(image)
         elected = image.quota_manager
         self._elected = Owner(elected.node_id, elected.incarnation) if elected is not None else None
-        self._slices.gateways = max(1, len(image.members(GATEWAY)))
+        self._count(max(1, len(image.members(GATEWAY))))
         if is_limited and self._task is None:
             self._task = self._loop.create_task(self._ask_on(), name="asks for quotas")
             self._task.add_done_callback(self._ended)
@@ -67,11 +75,24 @@ class QuotaManager:
             self._task.cancel()
             self._task = None
 
+    def _count(self, found: int) -> None:
+        """An outage of the store ends the registrations of gateways that go on serving. If each believed to be the only one, each
+        would spend the whole limit by itself. So those that vanish count on until they surely have registered again."""
+        self._found = found
+        if self._fewer is None and found < self._slices.gateways:
+            self._fewer = self._loop.call_later(VANISHED_S, self._count_fewer)
+        self._slices.gateways = max(found, self._slices.gateways)
+
+    def _count_fewer(self) -> None:
+        self._fewer, self._slices.gateways = None, self._found
+
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._die(error)
 
     async def close(self) -> None:
+        if self._fewer is not None:
+            self._fewer.cancel()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

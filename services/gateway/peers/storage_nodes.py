@@ -6,18 +6,19 @@ leads. A new incarnation or address gets a new client, and the calls of the old 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE, Member
 from libs.rpc.client.rpc_client import Hello, RpcClient
+from libs.rpc.contracts.controller import Finding
 from libs.rpc.messages.errors import RpcFailure
 from libs.rpc.transport.transport import Transport
 from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("network")
 
 CONNECT_S_MAX = 5.0
 
@@ -56,6 +57,10 @@ class Nodes:
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting: dict[StorageNode, asyncio.Task[None]] = {}
 
+    def report_findings(self, findings: Callable[[], Sequence[Finding]]) -> None:
+        """`findings`: what heartbeats to controllers tell operators."""
+        self._controllers.report_findings(findings)
+
     def follow(self, image: ClusterImage) -> None:
         """Takes the members of a new image."""
         gone = self._members - image.members(STORAGE).keys()
@@ -81,6 +86,10 @@ class Nodes:
     def storage(self, node_id: int) -> StorageNode | None:
         return self._storage.get(node_id)
 
+    def client(self, node_id: int) -> RpcClient | None:
+        node = self._storage.get(node_id)
+        return node.client if node is not None else None
+
     def known(self) -> list[StorageNode]:
         return list(self._storage.values())
 
@@ -99,6 +108,10 @@ class Nodes:
 
     def controller(self) -> RpcClient | None:
         return self._controllers.elected()
+
+    def controller_client(self, node_id: int) -> RpcClient | None:
+        """The client of a controller, elected or not."""
+        return self._controllers.client(node_id)
 
     async def controller_revisions(self) -> dict[int, int]:
         """The metadata revision that each controller has reached, by its node id. One that does not answer is left out."""

@@ -49,6 +49,8 @@ class PendingProduce:
     def start(self, request: ProduceRequest) -> None:
         # The request is not kept: its views would hold the receive buffer of batches that are copied or stored already.
         batches = self._admit(request)
+        if batches:
+            self._data_path.traces.look(self.exchange, batches[0].records)
         self._unsettled = len(batches)
         self._repeatable = all(batch.producer is not None for batch in batches)
         for batch in batches:
@@ -75,16 +77,17 @@ class PendingProduce:
         data_path, results = self._data_path, self._results
         version = self.exchange.api_version
         routes = data_path.routes
-        request_error = _request_error(request)
+        request_error, denied = _request_error(request), self.exchange.denied
         batches: list[Batch] = []
         for topic in request.topics:
             if topic.topic_id is not None:
                 route, unknown_topic = routes.topic_by_id(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
             else:
                 route, unknown_topic = routes.topic(topic.name or ""), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topic_error = request_error or denied.get(topic.topic_id or topic.name or "", 0)
             partitions: list[ProducedPartition] = []
             for index, records in topic.partitions:
-                error = request_error or (
+                error = topic_error or (
                     self._partition_error(version, route, index, records) if route is not None else int(unknown_topic)
                 )
                 if not error:

@@ -29,6 +29,7 @@ def respond(data_path: DataPath, exchange: Exchange, acks: int, topics: list[Pro
         _name_topics(topics)
     errors = [produced.error_code for topic in topics for produced in topic.partitions if produced.error_code]
     for error in errors:
+        exchange.error = error
         data_path.meters.failed(ApiKey.PRODUCE, error)
     if NOT_LEADER_OR_FOLLOWER in errors:
         exchange.connection.produced.refused()

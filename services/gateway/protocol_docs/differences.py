@@ -29,8 +29,8 @@ DIFFERENCES: Final = (
     Difference(
         "strict-end",
         None,
-        "Bytes after the end of a request close the connection. Kafka ignores them. Penstock ignores only the three bytes that "
-        "librdkafka leaves behind a Metadata request for all topics.",
+        "Bytes after the end of a request close the connection. Kafka ignores them. Penstock ignores only what librdkafka "
+        "leaves there: three bytes behind a Metadata request for all topics, one behind AlterUserScramCredentials.",
     ),
     Difference("strict-tagged-fields", None, "More than 64 tagged fields in one section close the connection."),
     Difference(
@@ -83,7 +83,8 @@ DIFFERENCES: Final = (
         "`max.connections.per.ip`, `max.connections.per.ip.overrides` and `max.connection.creation.rate`. A broker's own value "
         "holds for its port at each gateway, beside that of the gateway. A connection beyond `max.connections` closes at once, "
         "where Kafka lets it wait. Unless it is set, the limit of open files decides, and Kafka has no limit. A gateway takes "
-        "two connections, whatever `max.connections` says. Names of hosts in `max.connections.per.ip.overrides` are refused. The "
+        "two connections, whatever `max.connections` says, and two of an address, whatever `max.connections.per.ip` says, but "
+        "for 0. Names of hosts in `max.connections.per.ip.overrides` are refused. The "
         "quota `connection_creation_rate` of an address holds for the cluster, and each gateway takes an equal part of it.",
         unseen="it takes as many connections as the limit: tests/gateway/test_connection_limits.py",
     ),
@@ -101,6 +102,35 @@ DIFFERENCES: Final = (
         "`throttle_time_ms` is 10 s at most. Kafka tells all of it. A connection that owes more stays muted until its debt is "
         "paid; one that is beyond `controller_mutation_rate` is told the rest by its next answer.",
         unseen="a longer throttle time would hold up the comparison: tests/gateway/test_throttling.py",
+    ),
+    Difference(
+        "acl-bounds",
+        ApiKey.CREATE_ACLS,
+        "A cluster has 20,000 ACLs at most, and one beyond is refused with POLICY_VIOLATION. A resource name, principal and host "
+        "that have more than some 4,000 bytes together, with escapes, are refused with INVALID_REQUEST. Kafka has no such "
+        "bounds. ACLs of one request are created in several transactions, of 120 each.",
+        unseen="it takes more ACLs than the bound: tests/controller/test_acls.py",
+    ),
+    Difference(
+        "acl-any",
+        ApiKey.CREATE_ACLS,
+        "An ACL for any resource type, pattern type, operation or permission (ANY, or MATCH) is refused with INVALID_REQUEST, "
+        "and others of the request are created. Kafka answers UNKNOWN_SERVER_ERROR for each of the request.",
+        unseen="it takes an authorizer: tests/compat/differential/test_authorization.py",
+    ),
+    Difference(
+        "acl-addresses",
+        ApiKey.CREATE_ACLS,
+        "An IPv6 address has one spelling, and an IPv4 address that is mapped into IPv6 is an IPv4 address. In Kafka an ACL for "
+        "`::1` never matches, since Java writes the address of a client as `0:0:0:0:0:0:0:1`.",
+        unseen="it takes an authorizer: tests/compat/differential/test_authorization.py",
+    ),
+    Difference(
+        "acl-deletion-bounds",
+        ApiKey.DELETE_ACLS,
+        "The filters of one request are compared with ACLs two million times at most; those beyond are refused with "
+        "INVALID_REQUEST. One that can match a single ACL counts once. ACLs are deleted in several transactions, of 120 each.",
+        unseen="it takes more filters than the bound: tests/controller/test_acls.py",
     ),
     Difference(
         "not-built-yet",
@@ -576,7 +606,7 @@ DIFFERENCES: Final = (
         "broker-configs-not-acted-on",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         "Broker configs that ask for a protection, a limit or a part that is missing here take their default only. They concern "
-        "TLS, SASL, authorizers, policies, quota callbacks, idle connections, providers of values, reporters of metrics, and "
+        "TLS, SASL, authorizers, policies, quota callbacks, providers of values, reporters of metrics, and "
         "remote storage. A node does not start with any other value, and to set one answers INVALID_CONFIG. A cluster that "
         "ignored them would lack what they promise. The message says what takes their place.",
     ),
@@ -645,10 +675,13 @@ DIFFERENCES: Final = (
     Difference(
         "broker-loggers",
         ApiKey.DESCRIBE_CONFIGS,
-        "A broker's loggers are Python's, of the gateway that serves its address. A gateway stands for several broker ids, so a "
-        "level that is set for one holds for all of them, until the gateway ends. Loggers above those that log are listed, too: "
-        "`services.gateway` stands for all below it. A gateway has no messages of its own below INFO. The levels of the other "
-        "processes are set at their start (`PENSTOCK_LOG_LEVEL`).",
+        "A broker's loggers are named for what they concern, such as `requests` and `replication`. Kafka's names of them, "
+        "such as `kafka.request.logger`, mean the same loggers. Two processes have a broker's loggers: the gateway that serves "
+        "its address, and its storage node. A gateway stands for several broker ids, so a level that is set for one holds for "
+        "all of them there. Controllers, coordinators and quota managers are no brokers: `controller`, `elections`, `groups`, "
+        "`transactions`, `coordinators` and `quotas` are set in all of them, whichever broker is named. The level that is "
+        "described is the one that lets the most through. If one of these processes does not answer, the change is "
+        "REQUEST_TIMED_OUT, and the others have the new level.",
     ),
     Difference(
         "configs-on-bootstrap",
@@ -715,10 +748,40 @@ DIFFERENCES: Final = (
         "INVALID_REQUEST. Kafka stores it.",
     ),
     Difference(
+        "quotas-connections",
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        "A `connection_creation_rate` below 1 answers INVALID_REQUEST. Kafka stores values up to 0.000001, and then refuses each "
+        "connection of that address.",
+    ),
+    Difference(
         "quotas-addresses",
         ApiKey.ALTER_CLIENT_QUOTAS,
         "An ip entity is an address in its usual spelling. A name of a host and any other spelling answer INVALID_REQUEST. Kafka "
         "resolves names once, where a quota is set.",
+    ),
+    Difference(
+        "sasl-frames",
+        ApiKey.SASL_AUTHENTICATE,
+        "Before a client has authenticated, a frame has 16 KiB at most; Kafka takes 512 KiB. It must authenticate within "
+        "`PENSTOCK_AUTHENTICATION_S_MAX`. An unknown user of SCRAM is asked for a proof as any other; Kafka denies it at once.",
+        unseen="the scenarios speak to a listener without SASL: tests/gateway/test_sasl_listener.py",
+    ),
+    Difference(
+        "scram-salts",
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        "A salt of less than 12 bytes answers UNACCEPTABLE_CREDENTIAL. Kafka stores it.",
+    ),
+    Difference(
+        "scram-names",
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        "A name that SASLprep (RFC 4013) forbids or would change answers UNACCEPTABLE_CREDENTIAL, since not all clients apply "
+        "it. So does a name of more than 1,024 characters. Kafka stores both.",
+    ),
+    Difference(
+        "scram-users",
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        "A request that changes the credentials of more than 60 users answers INVALID_REQUEST for each of them, since they are "
+        "written together.",
     ),
     Difference(
         "quorum-in-etcd",

@@ -26,18 +26,10 @@ def _unsupported(api: str) -> str:
 
 _SHARE_GROUPS: Final = "share groups"
 _SECURITY: Final = "authentication"
-_SCRAM_CHANGE: Final = ("--alter", "--entity-type", "users", "--entity-name", "u", "--add-config", "SCRAM-SHA-256=[password=p]")
 _METRICS_CHANGE: Final = ("--alter", "--name", "m", "--interval", "1000", "--metrics", "org.apache.kafka.consumer.")
 _NO_VOTER: Final = ("remove-controller", "--controller-id", "1", "--controller-directory-id", "AAAAAAAAAAAAAAAAAAAAAQ")
 
 TOOL_ROWS: Final = (
-    ToolRow(
-        "kafka-configs",
-        ("--describe", "--entity-type", "users"),
-        _unsupported("DESCRIBE_USER_SCRAM_CREDENTIALS"),
-        "authentication; the quotas of users are printed before",
-    ),
-    ToolRow("kafka-configs", _SCRAM_CHANGE, _unsupported("ALTER_USER_SCRAM_CREDENTIALS"), _SECURITY),
     ToolRow("kafka-delegation-tokens", ("--describe",), _unsupported("DESCRIBE_DELEGATION_TOKEN"), _SECURITY),
     ToolRow("kafka-client-metrics", _METRICS_CHANGE, "Unknown resource type 16", "metrics of clients"),
     ToolRow("kafka-share-groups", ("--describe", "--group", "g"), _unsupported("SHARE_GROUP_DESCRIBE"), _SHARE_GROUPS),

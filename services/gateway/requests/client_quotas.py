@@ -10,7 +10,8 @@ first Produce of a connection waits.
 """
 
 import hashlib
-from collections.abc import Callable, Coroutine, Generator
+import logging
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Final
 
@@ -29,14 +30,20 @@ from libs.cluster.client_quotas import (
     user_of,
 )
 from libs.cluster.image import ClusterImage
+from libs.telemetry.level_switches import Switches
+from libs.telemetry.logs import fields
 from libs.wire.api_keys import ApiKey
 from libs.wire.messages.fetch import FetchResponseWriter
 from libs.wire.throttle_time import throttle_time_at, with_throttle_time
+from services.gateway.core.quota_slice import QuotaSlice
 from services.gateway.core.quota_slices import LOCAL, QuotaSlices
 from services.gateway.exchange.exchange import Answer, Exchange, FilePart
 from services.gateway.exchange.quota_use import KeptLimits, QuotaUse, Throttle
-from services.gateway.exchange.request_context import ANONYMOUS
 from services.gateway.gateway_meters import GatewayMeters
+
+log = logging.getLogger("quotas")
+
+LOGGED: Final = Switches(log)
 
 MUTED_S_MAX: Final = 10.0
 """The longest time that a client is told to wait. A connection stays muted for longer if its entity still owes something."""
@@ -52,7 +59,9 @@ PERCENT: Final = 100.0
 QUOTA_NAMES: Final = {PRODUCE: "produce", FETCH: "fetch", REQUEST: "request", CONTROLLER_MUTATION: "controller_mutation"}
 """The label of each kind in the gateway's metrics."""
 
-_API_OF: Final = {PRODUCE: ApiKey.PRODUCE, FETCH: ApiKey.FETCH}
+_PRODUCE_KEY: Final = int(ApiKey.PRODUCE)
+_FETCH_KEY: Final = int(ApiKey.FETCH)
+_API_OF: Final = {PRODUCE: _PRODUCE_KEY, FETCH: _FETCH_KEY}
 
 
 class ClientQuotas:
@@ -68,6 +77,8 @@ class ClientQuotas:
         self._image: ClusterImage | None = None
         self.on_need: Callable[[], None] = lambda: None
         """Called when an entity needs tokens."""
+        self.busy_now: Callable[[], float] = perf_counter
+        """The clock by which the event loop's work is measured, in seconds."""
         self._meters = meters
         self._now = now
 
@@ -82,49 +93,51 @@ class ClientQuotas:
         self.slices.follow(lambda entity: rate_of(image, entity))
         return True
 
-    def begin(self, exchange: Exchange, frame: memoryview, since: float) -> bool:
-        """Counts a request that begins, and that the loop works for `since` then.
+    def keep_limits(self, exchange: Exchange) -> KeptLimits:
+        """Looks up what limits a request's client, and keeps it in its connection."""
+        kept = exchange.connection.kept_limits = self._limits_of(exchange.connection.principal, exchange.client_id)
+        return kept
+
+    def begin(self, exchange: Exchange, kept: KeptLimits, frame: memoryview, since: float) -> bool:
+        """Counts a request that begins, and that the loop works for `since` then. `kept`: the limits of today, which are some.
+        A Produce comes here unless `kept.produce` has paid for it.
 
         False: it does not begin. A Fetch over its quota is answered without records. The first Produce of a connection waits
         while its entity owes something: whoever connects anew for each request gains nothing. Both clients are muted.
         """
-        connection = exchange.connection
-        kept = connection.kept_limits
-        if kept.generation != self.generation or kept.client_id != exchange.client_id:
-            kept = connection.kept_limits = self._limits_of(exchange.client_id)
-        limits = kept.limits
-        if limits is UNLIMITED:
-            return True
-        before, use = exchange.quota_use, QuotaUse(limits, self.generation)
-        exchange.quota_use = use
-        if exchange.api_key == ApiKey.PRODUCE and (produce := limits[PRODUCE]) is not None:
+        api_key, connection, limits = exchange.api_key, exchange.connection, kept.limits
+        before = exchange.quota_use
+        use = exchange.quota_use = QuotaUse(limits, self.generation)
+        use.postponed = before is not None
+        if api_key == _PRODUCE_KEY and (produce := limits[PRODUCE]) is not None:
             now = self._now()
             owed_s = self.slices.wait_s(produce.entity, now)
             if owed_s >= MUTED_S_MIN:
-                throttle = Throttle(min(owed_s, MUTED_S_MAX), produce.entity)
+                throttle = Throttle(min(owed_s, MUTED_S_MAX), (produce.entity,))
                 if before is None and not connection.has_produced:
-                    exchange.frame = frame
+                    exchange.frame, use.postponed = frame, True
                     connection.postpone(exchange, throttle)
                     return False
                 connection.mute(throttle)  # it has sent more requests before its answers
             connection.has_produced = True
-            self._spend(produce, len(frame), now)
+            slice_ = self._spend(produce, len(frame), now)
+            if limits[REQUEST] is None:
+                kept.produce, kept.paid = slice_, QuotaUse(limits, self.generation, paid_from=slice_)
             if before is not None and (longer := self.longer(produce.entity)) is not None:
                 connection.mute(longer)  # it has waited, and owes something again
-        elif (
-            exchange.api_key == ApiKey.FETCH
-            and (fetch := limits[FETCH]) is not None
-            and self.slices.wait_s(fetch.entity, self._now()) >= MUTED_S_MIN
-        ):
-            self._refuse(exchange)
-            return False
+        elif api_key == _FETCH_KEY and (fetch := limits[FETCH]) is not None:
+            if kept.fetch is not None and kept.fetch.tokens >= 0.0:
+                use.to_pay_from = kept.fetch
+            elif self.slices.wait_s(fetch.entity, self._now()) >= MUTED_S_MIN:
+                self._refuse(exchange)
+                return False
         if limits[REQUEST] is not None:
             use.working_since = since
         return True
 
-    def _limits_of(self, client_id: str) -> KeptLimits:
+    def _limits_of(self, principal: str, client_id: str) -> KeptLimits:
         assert self._image is not None, "`follow` comes first"
-        limits = client_limits(self._image, user_of(ANONYMOUS), client_id)
+        limits = client_limits(self._image, user_of(principal), client_id)
         if limits is not UNLIMITED and len(client_id) > CLIENT_ID_MAX:
             local = LOCAL + hashlib.sha256(client_id.encode()).hexdigest()
             produce, fetch, request, mutation = (_renamed(limit, client_id, local) for limit in limits)
@@ -141,7 +154,7 @@ class ClientQuotas:
         return use is not None and use.limits[REQUEST] is not None
 
     def works(self, exchange: Exchange, since: float) -> None:
-        """The event loop works for a request, of which `counts_time` is true. `since`: by `perf_counter`."""
+        """The event loop works for a request, of which `counts_time` is true. `since`: by `busy_now`."""
         assert exchange.quota_use is not None, "only limited requests are counted"
         exchange.quota_use.working_since = since
 
@@ -155,49 +168,62 @@ class ClientQuotas:
     def _count_time(self, use: QuotaUse, now: float) -> None:
         request = use.limits[REQUEST]
         if request is not None and use.working_since:
-            since, use.working_since = use.working_since, perf_counter()
+            since, use.working_since = use.working_since, self.busy_now()
             self._spend(request, (use.working_since - since) * PERCENT, now)
 
     def throttle(self, exchange: Exchange, answer: Answer) -> Throttle | None:
         """Counts an answer. Returns how long its connection is muted after it. None: it is not."""
         use, now = exchange.quota_use, self._now()
         assert use is not None, "only limited requests are throttled"
+        if use.to_pay_from is not None and use.generation == self.generation and use.to_pay_from.takes(size_of(answer), now):
+            return None
         if use.generation != self.generation and use.limits is not UNLIMITED:
-            use.limits, use.generation = self._limits_of(exchange.client_id).limits, self.generation
+            principal = exchange.connection.principal
+            use.limits, use.generation = self._limits_of(principal, exchange.client_id).limits, self.generation
         self._count_time(use, now)
         use.working_since = 0.0  # sending is not counted, and those that begin then count their own time
-        if exchange.api_key == ApiKey.FETCH and (fetch := use.limits[FETCH]) is not None:
-            self._spend(fetch, size_of(answer), now)
-        wait_s, entity = use.throttle_time_ms / 1000, None
+        if exchange.api_key == _FETCH_KEY and (fetch := use.limits[FETCH]) is not None:
+            slice_, kept = self._spend(fetch, size_of(answer), now), exchange.connection.kept_limits
+            if use.limits[REQUEST] is None and kept.generation == self.generation and kept.client_id == exchange.client_id:
+                kept.fetch = slice_
+        waits: list[tuple[float, Entity]] = []
         for limit in use.limits[: REQUEST + 1]:
-            limit_s = self._wait_s(limit, exchange, now)
-            if limit is not None and limit.entity[0] == REQUEST:
-                limit_s = min(limit_s, BUSY_MUTED_S_MAX)
-            if limit is not None and limit_s > wait_s:
-                wait_s, entity = limit_s, limit.entity
-        if wait_s < MUTED_S_MIN:
+            wait_s = self._wait_s(limit, exchange, now)
+            if limit is not None and wait_s >= MUTED_S_MIN:
+                told_s = min(wait_s, BUSY_MUTED_S_MAX if limit.entity[0] == REQUEST else MUTED_S_MAX)
+                waits.append((told_s, limit.entity))
+                self.slices.note_throttled(limit.entity, told_s)
+        waits.sort(reverse=True)
+        longest_s = max(use.throttle_time_ms / 1000, waits[0][0] if waits else 0.0)
+        if longest_s < MUTED_S_MIN:
             return None
-        name = _name_of(entity)
+        throttle = Throttle(min(longest_s, MUTED_S_MAX), tuple(entity for _, entity in waits))
+        name = _name_of(throttle.entities)
         self._meters.throttled[name] = self._meters.throttled.get(name, 0) + 1
-        return Throttle(min(wait_s, MUTED_S_MAX), entity)
+        if LOGGED.debug:
+            told = {"seconds": throttle.seconds, "entities": list(throttle.entities)}
+            client = {"client_id": exchange.client_id, "peer": exchange.connection.peer}
+            log.debug("client muted", extra=fields(**told, **client))
+        return throttle
 
     def longer(self, entity: Entity) -> Throttle | None:
         """How much longer a connection is muted, since its entity still owes something. None: it is not."""
         wait_s = self.slices.wait_s(entity, self._now()) if entity[0] != REQUEST else 0.0
-        return Throttle(min(wait_s, MUTED_S_MAX), entity) if wait_s >= MUTED_S_MIN else None
+        return Throttle(min(wait_s, MUTED_S_MAX), (entity,)) if wait_s >= MUTED_S_MIN else None
 
     def owes(self, entity: Entity) -> bool:
         return self.slices.wait_s(entity, self._now()) >= MUTED_S_MIN
 
-    def note_muted(self, entity: Entity | None, seconds: float) -> None:
-        """Counts the time for which a connection was muted."""
-        name = _name_of(entity)
+    def note_muted(self, entities: Sequence[Entity], seconds: float) -> None:
+        """Counts the time for which a connection was muted, as that of the first entity's quota."""
+        name = _name_of(entities)
         self._meters.throttle_seconds[name] = self._meters.throttle_seconds.get(name, 0.0) + seconds
 
-    def _spend(self, limit: Limit, tokens: float, now: float) -> None:
-        self.slices.spend(limit.entity, limit.rate, tokens, now)
+    def _spend(self, limit: Limit, tokens: float, now: float) -> QuotaSlice:
+        slice_ = self.slices.spend(limit.entity, limit.rate, tokens, now)
         if self.slices.in_need:
             self.on_need()
+        return slice_
 
     def _wait_s(self, limit: Limit | None, exchange: Exchange, now: float) -> float:
         if limit is None or _API_OF.get(limit.entity[0], exchange.api_key) != exchange.api_key:
@@ -213,8 +239,8 @@ def _renamed(limit: Limit | None, client_id: str, local: str) -> Limit | None:
     return Limit((kind, user, local), limit.rate)
 
 
-def _name_of(entity: Entity | None) -> str:
-    return QUOTA_NAMES[entity[0] if entity is not None else CONTROLLER_MUTATION]
+def _name_of(entities: Sequence[Entity]) -> str:
+    return QUOTA_NAMES[entities[0][0] if entities else CONTROLLER_MUTATION]
 
 
 def size_of(answer: Answer) -> int:
@@ -237,31 +263,3 @@ def telling(exchange: Exchange, answer: Answer, throttle_time_ms: int) -> Answer
         return answer
     told = with_throttle_time(first, at, throttle_time_ms)
     return told if isinstance(answer, (bytes, bytearray)) else [told, *answer[1:]]
-
-
-async def timed(handling: Callable[[], Coroutine[Any, Any, None]], quotas: ClientQuotas, exchange: Exchange) -> None:
-    """Awaits the handler of a request, and counts the time of each of its steps."""
-    await _Steps(handling(), quotas, exchange)
-
-
-class _Steps:
-    def __init__(self, coroutine: Coroutine[Any, Any, None], quotas: ClientQuotas, exchange: Exchange) -> None:
-        self._coroutine = coroutine
-        self._quotas = quotas
-        self._exchange = exchange
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        thrown: BaseException | None = None
-        while True:
-            self._quotas.works(self._exchange, perf_counter())
-            try:
-                awaited = self._coroutine.send(None) if thrown is None else self._coroutine.throw(thrown)
-            except StopIteration:
-                return
-            finally:
-                self._quotas.rests(self._exchange)
-            try:
-                yield awaited
-                thrown = None
-            except BaseException as error:
-                thrown = error

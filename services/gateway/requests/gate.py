@@ -3,32 +3,47 @@
 A request that repeats an earlier one of its connection begins by a shortcut. Any other is parsed, and begins by its row in
 `services/gateway/handlers/__init__.py`.
 
-Quotas count each request there (`client_quotas.py`), and a Fetch over its quota goes no further. Nothing is authorized yet. What
-holds for a client or an API as a whole stands in `Gate.begin`. Topics and groups are known later. The functions of an API's row
-will authorize those of a parsed request. A shortcut will authorize its own when it is learnt, and again in `renew`: ACLs will be
-among what it depends on.
+Quotas count each request there (`client_quotas.py`), and a Fetch over its quota goes no further.
+
+With an authorizer, each request is checked by the table in `services/gateway/authorization/table.py` before anything is done for
+it. A shortcut is learnt from a request that was allowed, and a change of any ACL makes it void. So a request that begins by a
+shortcut costs the comparison of two generations. A request that is denied in part goes to its handler without that part.
 """
 
 import asyncio
 import logging
 import struct
-from time import perf_counter
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from libs.cluster.client_quotas import UNLIMITED
 from libs.telemetry.logs import fields
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import GROUP_ELEMENTS_MAX
 from libs.wire.headers import read_request_header
+from libs.wire.messages.fetch import read_fetch
+from libs.wire.messages.produce import read_produce
 from libs.wire.primitives import ProtocolError, Reader
 from libs.wire.response_errors import errors_in
+from services.gateway.authorization.access import Denied, Filtered, Refused
+from services.gateway.authorization.authorization import Authorization
+from services.gateway.core.fetch_plan import NOTHING_DENIED
 from services.gateway.data_path.data_path import DataPath
-from services.gateway.data_path.served_api import ServedApi
-from services.gateway.exchange.exchange import Exchange
+from services.gateway.data_path.served_api import Handle, ServedApi
+from services.gateway.exchange.exchange import CheckedRequest, Exchange
+from services.gateway.exchange.handler_calls import HandlerCalls
 from services.gateway.exchange.quota_use import QuotaUse
-from services.gateway.exchange.request_context import GatewayState
+from services.gateway.exchange.request_context import GatewayState, RequestContext
 from services.gateway.handlers import SERVED
-from services.gateway.requests.client_quotas import ClientQuotas, timed
+from services.gateway.requests.client_quotas import ClientQuotas
+from services.gateway.requests.handler_steps import in_steps
+from services.gateway.requests.request_log import LOGGED, log_begun
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("requests")
 
+PRODUCE = int(ApiKey.PRODUCE)
+READ_HERE = {PRODUCE: read_produce, int(ApiKey.FETCH): read_fetch}
+"""The codecs that are no part of the registry."""
 CORRELATION_ID_AT = 4
 _CORRELATION_ID = struct.Struct(">i")
 
@@ -38,8 +53,10 @@ class Gate:
 
     def __init__(self, gateway: GatewayState, data_path: DataPath, quotas: ClientQuotas) -> None:
         self._gateway = gateway
+        self._authorization = data_path.authorization
         self._quotas = quotas
         self._data_path = data_path
+        self._traces = data_path.traces
         self._loop = asyncio.get_running_loop()
 
     def begin(self, exchange: Exchange) -> None:
@@ -50,9 +67,14 @@ class Gate:
         frame, exchange.frame = exchange.frame, None
         assert frame is not None, "a request begins once"
         quotas = self._quotas
-        began_at = perf_counter() if quotas.limits_time else 0.0
+        began_at = quotas.busy_now() if quotas.limits_time else 0.0
         try:
-            shortcut, match = exchange.connection.shortcuts.by_api.get(exchange.api_key), None
+            authorization = self._authorization
+            if authorization is None:
+                shortcut = exchange.connection.shortcuts.by_api.get(exchange.api_key)
+            else:
+                shortcut = authorization.shortcut_of(exchange)
+            match = None
             if shortcut is not None:
                 routes = self._data_path.routes
                 if shortcut.generation != routes.generation:
@@ -65,10 +87,17 @@ class Gate:
             elif (parsed := self._read_header(exchange, frame)) is None:
                 return
             # The gate: API, version and client are known, and nothing has begun. Refusals stand here.
+            if LOGGED.trace:
+                log_begun(exchange, by_shortcut=match is not None)
+            if self._traces.sampler.draws():
+                self._traces.sample(exchange)
             if quotas.configured:
                 kept = exchange.connection.kept_limits
-                is_current = kept.generation == quotas.generation and kept.client_id == exchange.client_id
-                if not (is_current and kept.limits is UNLIMITED) and not quotas.begin(exchange, frame, began_at):
+                if kept.generation != quotas.generation or kept.client_id != exchange.client_id:
+                    kept = quotas.keep_limits(exchange)
+                if exchange.api_key == PRODUCE and kept.produce and kept.produce.takes(len(frame), exchange.received_at):
+                    exchange.quota_use = kept.paid
+                elif kept.limits is not UNLIMITED and not quotas.begin(exchange, kept, frame, began_at):
                     return
             if shortcut is not None:
                 if match is not None:
@@ -78,6 +107,8 @@ class Gate:
                 shortcut.misses += 1
             if parsed is not None:
                 served, reader = parsed
+                if authorization is not None and not self._is_allowed(authorization, exchange, served, reader):
+                    return
                 if not served.begin(self._data_path, exchange, reader):
                     self._begin_with_handler(exchange, served, reader)
         except ProtocolError as error:
@@ -114,6 +145,43 @@ class Gate:
             return None
         return served, reader
 
+    def _is_allowed(self, authorization: Authorization, exchange: Exchange, served: ServedApi, reader: Reader) -> bool:
+        """Whether the request begins as it is. False: it is answered, or begins without what its client may not do. Raises
+        ProtocolError."""
+        api, version = served.api, exchange.api_version
+        ahead = Reader(reader.view, reader.position)
+        if api.key in READ_HERE:
+            request = READ_HERE[api.key](ahead, version)
+        else:
+            ahead.elements_left = min(api.elements_max, GROUP_ELEMENTS_MAX) if api.refused is not None else api.elements_max
+            request = api.read_request(ahead, version)
+        ahead.expect_end()
+        decides_at = self._loop.time()
+        outcome = authorization.check(exchange, request)
+        exchange.authorized = decides_at, self._loop.time()
+        if isinstance(outcome, Refused):
+            exchange.finish(self._written(served, exchange, outcome.response))
+            return False
+        if isinstance(outcome, Filtered):
+            self._begin_task(exchange, lambda: self._handle_filtered(served, exchange, outcome))
+            return False
+        if api.key in READ_HERE:
+            exchange.checked = CheckedRequest(request, outcome.errors if isinstance(outcome, Denied) else NOTHING_DENIED)
+        return True
+
+    async def _handle_filtered(self, served: ServedApi, exchange: Exchange, filtered: Filtered) -> None:
+        assert served.handle is not None, "every API whose requests may be denied in part has one"
+        handle = served.handle
+
+        async def completed(gateway: GatewayState, context: RequestContext, request: Any) -> Any:
+            return await filtered.complete(await handle(gateway, context, request))
+
+        await self._handle(served, exchange, filtered.request, completed)
+
+    def _begin_task(self, exchange: Exchange, handling: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = self._loop.create_task(in_steps(handling, exchange, self._quotas))
+        exchange.on_hang_up = task.cancel
+
     def _begin_with_handler(self, exchange: Exchange, served: ServedApi, reader: Reader) -> None:
         """Reads the request and begins a task of its handler, unless a shortcut answers it. Raises ProtocolError."""
         reader.elements_left = served.api.elements_max
@@ -121,12 +189,9 @@ class Gate:
         reader.expect_end()
 
         def by_handler() -> None:
-            if self._quotas.counts_time(exchange):
-                handling = timed(lambda: self._handle(served, exchange, request), self._quotas, exchange)
-            else:
-                handling = self._handle(served, exchange, request)
-            task = self._loop.create_task(handling)
-            exchange.on_hang_up = task.cancel
+            assert served.handle is not None, "`begin` begins every request of an API without a handler"
+            handle = served.handle
+            self._begin_task(exchange, lambda: self._handle(served, exchange, request, handle))
 
         shortcut = served.shortcut if self._data_path.config.shortcuts else None
         match = shortcut.match(self._data_path, exchange, request) if shortcut is not None else None
@@ -136,14 +201,15 @@ class Gate:
     def _written(self, served: ServedApi, exchange: Exchange, response: object) -> bytes | bytearray:
         """The frame of a handler's response, whose errors are counted."""
         for error in errors_in(response):
+            exchange.error = error
             self._data_path.meters.failed(exchange.api_key, error)
         return served.written(exchange.api_version, exchange.correlation_id, response)
 
-    async def _handle(self, served: ServedApi, exchange: Exchange, request: object) -> None:
+    async def _handle(self, served: ServedApi, exchange: Exchange, request: object, handle: Handle) -> None:
         context, connection = exchange.context(), exchange.connection
+        context.calls = HandlerCalls(exchange, self._traces)
         try:
-            assert served.handle is not None, "`begin` begins every request of an API without a handler"
-            response = await served.handle(self._gateway, context, request)
+            response = await handle(self._gateway, context, request)
             connection.software_name, connection.software_version = context.software_name, context.software_version
             if throttle_time_ms := getattr(response, "throttle_time_ms", 0):
                 use = exchange.quota_use = exchange.quota_use or QuotaUse(UNLIMITED)

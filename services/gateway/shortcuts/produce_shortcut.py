@@ -40,6 +40,7 @@ class ProduceShortcut:
         if topic is None or topic.partition(partition) is None:
             return False
         exchange.connection.produced.note((topic.topic_id, partition), records, exchange.received_at)
+        self._data_path.traces.look(exchange, records)
         batch = RepeatedProduce(self._data_path, exchange, self._template, topic, partition, records)
         exchange.on_hang_up = batch.hang_up
         self._data_path.appends.stage(batch)

@@ -19,7 +19,7 @@ class RelayShortcut:
     """The shortcut of one API and key."""
 
     misses_max: Final = 1
-    __slots__ = ("_coordinators", "_key", "_meters", "client_id", "generation", "match", "misses", "version")
+    __slots__ = ("_coordinators", "_data_path", "_key", "client_id", "generation", "match", "misses", "version")
 
     def __init__(self, data_path: DataPath, coordinators: Coordinators, template: RelayTemplate) -> None:
         self.version = template.version
@@ -29,13 +29,13 @@ class RelayShortcut:
         self.generation = data_path.routes.generation
         self._key = template.key
         self._coordinators = coordinators
-        self._meters = data_path.meters
+        self._data_path = data_path
 
     def renew(self, routes: Routes) -> None:
         self.generation = routes.generation
 
     def begin(self, exchange: Exchange, body: memoryview) -> bool:
-        RelayedRequest(self._coordinators, self._meters, exchange, self._key, bytes(body)).start()
+        RelayedRequest(self._data_path, self._coordinators, exchange, self._key, bytes(body)).start()
         return True
 
 
@@ -60,5 +60,5 @@ def _begin(data_path: DataPath, exchange: Exchange, reader: Reader, ahead: Reade
         body_at, key_end = reader.position, ahead.position
         template = RelayTemplate(reader.view, body_at, key_end, exchange.api_version, exchange.client_id, key)
         shortcuts.keep(exchange.api_key, RelayShortcut(data_path, coordinators, template))
-    RelayedRequest(coordinators, data_path.meters, exchange, key, bytes(reader.view[reader.position :])).start()
+    RelayedRequest(data_path, coordinators, exchange, key, bytes(reader.view[reader.position :])).start()
     return True

@@ -6,13 +6,16 @@ needs more than one answer of the known leader is left to the handler (`services
 A lookup by timestamp is not left to it once the leader has received it (`services/gateway/core/lookups.py`).
 """
 
-import asyncio
 from collections.abc import Callable
 
-from libs.rpc.client.rpc_client import Response, RpcClient
+from libs.cluster.records import STORAGE
+from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListOffsetsReply
 from libs.rpc.messages.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.messages.schema import unpack
+from libs.telemetry.tracing.ids import process_name
+from libs.telemetry.tracing.rpc_context import pack_context
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
@@ -23,10 +26,12 @@ from libs.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from services.gateway.core.lookups import is_lookup, lookup_timeout_s
+from services.gateway.core.request_spans import Subject, partition_subject
 from services.gateway.core.routing import PartitionRoute, TopicRoute
 from services.gateway.data_path.data_path import DataPath
 from services.gateway.data_path.served_api import ServedApi
 from services.gateway.exchange.exchange import Exchange
+from services.gateway.peers.storage_nodes import StorageNode
 
 TIMEOUT_S = 1.0
 """The longest wait for the leader. The handler asks again then."""
@@ -45,17 +50,23 @@ def send(
         return False
     by_timestamp = is_lookup(wanted.timestamp)
     pending = SingleListOffsets(
-        data_path, exchange, topic, wanted.partition_index, route, node.client, by_handler, is_lookup=by_timestamp
+        data_path, exchange, topic, wanted.partition_index, route, node, by_handler, is_lookup=by_timestamp
     )
     timeout_s = lookup_timeout_s(exchange.api_version, request.timeout_ms) if by_timestamp else TIMEOUT_S
     query = [topic.topic_id, wanted.partition_index, wanted.timestamp, wanted.current_leader_epoch]
     body = [request.isolation_level, [query], request.replica_id]
+    packed = None
+    if exchange.trace is not None:
+        pending.context = data_path.traces.context_to_send(exchange.trace)
+        packed = pack_context(pending.context)
     try:
-        pending.request_id = node.client.send(LIST_OFFSETS, body, (), pending, timeout_s=timeout_s)
+        pending.request_id = node.client.send(LIST_OFFSETS, body, (), pending, timeout_s=timeout_s, trace=packed)
     except (Overloaded, Disconnected):
         return False
     exchange.on_hang_up = pending.take_back
-    exchange.sent_at = asyncio.get_running_loop().time()
+    pending.sent_at = data_path.now()
+    exchange.note_asked(pending.sent_at)
+    exchange.asks(pending)
     return True
 
 
@@ -67,14 +78,17 @@ class SingleListOffsets:
 
     __slots__ = (
         "_by_handler",
-        "_client",
         "_data_path",
         "_exchange",
         "_is_lookup",
+        "_node",
         "_partition",
         "_route",
         "_topic",
+        "answered_at",
+        "context",
         "request_id",
+        "sent_at",
     )
 
     def __init__(
@@ -84,7 +98,7 @@ class SingleListOffsets:
         topic: TopicRoute,
         partition: int,
         route: PartitionRoute,
-        client: RpcClient,
+        node: StorageNode,
         by_handler: Callable[[], None],
         *,
         is_lookup: bool,
@@ -94,10 +108,33 @@ class SingleListOffsets:
         self._topic = topic
         self._partition = partition
         self._route = route
-        self._client = client
+        self._node = node
         self._by_handler = by_handler
         self._is_lookup = is_lookup
         self.request_id = -1
+        self.sent_at = self.answered_at = 0.0
+        self.context: SpanContext | None = None
+
+    # --- what its trace is made of ------------------------------------------------------------------------------------
+
+    @property
+    def method(self) -> str:
+        return LIST_OFFSETS
+
+    @property
+    def server(self) -> str:
+        return process_name(STORAGE, self._node.node_id, self._node.incarnation)
+
+    def part_of(self, exchange: Exchange) -> int:
+        return 0
+
+    def context_of(self, exchange: Exchange) -> SpanContext | None:
+        return self.context
+
+    def subject_of(self, exchange: Exchange) -> Subject:
+        return partition_subject(self._topic.name, self._partition)
+
+    # --- its answer ---------------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
         """Takes the request back if another node leads the partition by now: the former leader may never answer."""
@@ -111,6 +148,7 @@ class SingleListOffsets:
                 self._by_handler()
 
     def __call__(self, outcome: Response | Exception) -> None:
+        self.answered_at = self._data_path.now()
         try:
             if isinstance(outcome, Response):
                 (listed,) = unpack(ListOffsetsReply, outcome.body).partitions
@@ -138,7 +176,7 @@ class SingleListOffsets:
         answer(self._exchange, self._topic, ListOffsetsPartitionResponse(self._partition, error))
 
     def take_back(self) -> None:
-        self._client.cancel(self.request_id)
+        self._node.client.cancel(self.request_id)
 
 
 def answer(exchange: Exchange, topic: TopicRoute, listed: ListOffsetsPartitionResponse) -> None:

@@ -8,15 +8,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from prometheus_client.core import Metric
-
-from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
+from libs.telemetry.definitions import Family, FamilySource, GaugeDefinition, MetricSet, Rows
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.introspection.groups import GroupViews
 from services.group_coordinator.lag.lag_meter import Lag, LagMeter
 from services.group_coordinator.telemetry.group_meters import NAME
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("groups")
 
 EVERY_S: Final = 10.0
 WATCHED_S: Final = 150.0
@@ -73,9 +71,9 @@ class LagGauges(MetricSet):
         return self._left_out
 
 
-class LagMetrics:
+class LagMetrics(FamilySource):
     """The lag of the first `series_max` partitions by group, topic and partition. 0: none, and no leader is asked. `run` keeps it
-    up to date while `collect` is called."""
+    up to date while it is read."""
 
     def __init__(self, group_views: GroupViews, lag: LagMeter, series_max: int) -> None:
         self._group_views = group_views
@@ -111,9 +109,9 @@ class LagMetrics:
             measured += [(each, lags[each.topic, each.partition]) for each in committed]
         self._lags, self._left_out = measured, left_out
 
-    def collect(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[Family | None]:
         if self._max <= 0:
             return
         self._scraped_at = asyncio.get_running_loop().time()
         self._scraped.set()
-        yield from LagGauges(self._lags, self._left_out).collect()
+        yield from LagGauges(self._lags, self._left_out).families()

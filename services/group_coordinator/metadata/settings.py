@@ -7,7 +7,7 @@ from libs.cluster.image import ClusterImage
 from libs.telemetry.logs import fields
 from services.group_coordinator.core.model.settings import GroupSettings
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("groups")
 
 
 class Settings:

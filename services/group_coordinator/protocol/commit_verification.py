@@ -11,6 +11,7 @@ from typing import Final
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.transactions import AddPartitions
+from libs.telemetry.tracing.span import SpanContext
 from libs.transactions.question import Question
 from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.transactions.verification_errors import Participant, clients_error, not_in_transaction, offsets_committer
@@ -44,8 +45,16 @@ class CommitVerification:
     def __len__(self) -> int:
         return self._count
 
-    def verify(self, shard: int, request: TxnOffsetCommitRequest, version: int, on_error: OnError) -> None:
-        """Asks whether the offsets of that shard belong to the producer's transaction."""
+    def verify(
+        self,
+        shard: int,
+        request: TxnOffsetCommitRequest,
+        version: int,
+        on_error: OnError,
+        context: SpanContext | None = None,
+    ) -> None:
+        """Asks whether the offsets of that shard belong to the producer's transaction. `context`: the span that asks, if it is
+        traced."""
         client = offsets_committer(version)
         if self._count >= WAITING_MAX:
             on_error(client.retried_error)
@@ -61,7 +70,10 @@ class CommitVerification:
         self._waiting.setdefault(waiting.key, []).append(waiting)
         self._count += 1
         waiting.question = Question(
-            self.coordinators, asked, lambda error: self._answer(waiting, clients_error(error, client) if error else 0)
+            self.coordinators,
+            asked,
+            lambda error: self._answer(waiting, clients_error(error, client) if error else 0),
+            context,
         )
         waiting.question.ask()
 

@@ -1,5 +1,5 @@
 """Log lines about groups: three a second for each group and kind of event, and a bound for all of them together. Dropped lines
-are counted, and the count is logged."""
+are counted, and the count is logged; they are all there at DEBUG."""
 
 import logging
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Final
 
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("groups")
 
 EVERY_S: Final = 1.0
 GROUP_LINES_MAX: Final = 3
@@ -36,6 +36,8 @@ class GroupEventLog:
             self._later(EVERY_S, self._over)
         elif self._logged[key] >= GROUP_LINES_MAX or self._logged.total() >= LINES_MAX:
             self._pass(key)
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug(event, extra=fields(group=group, **values))
             return
         self._logged[key] += 1
         log.info(event, extra=fields(group=group, **values))

@@ -87,14 +87,17 @@ class GroupMeters(MetricSet):
     ).kept()
     """The times from a shard's assignment, or its leader's change, until it is served."""
 
-    def answered(self, api: Api, error: int, response: object) -> None:
+    def answered(self, api: Api, error: int, response: object) -> int:
+        """Counts an answer. Returns its error, or the first one in the response."""
         name = api.key.name.lower()
         self.requests[name, error] += 1
         if error:
-            return
-        for code in errors_in(response):
+            return error
+        codes = errors_in(response)
+        for code in codes:
             self.errors[name, code] += 1
         if type(response) is OffsetCommitResponse:
             for topic in response.topics:
                 for part in topic.partitions:
                     self.committed += not part.error_code
+        return codes[0] if codes else 0

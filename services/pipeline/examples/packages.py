@@ -5,13 +5,13 @@ lines as of a web server that offers them; each run adds some, of which a few ar
 """
 
 import json
-import random
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from random import Random
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -38,11 +38,12 @@ def installed_packages() -> Iterator[dict[str, object]]:
 
 def visits(packages: list[dict[str, object]], count: int) -> Iterator[tuple[str, str]]:
     """Key, the path, and line of each visit."""
+    drawn = Random()
     for number in range(count):
-        package = random.choice(packages)
+        package = drawn.choice(packages)
         path = f"/pool/{package['section']}/{package['name']}_{package['version']}.deb"
-        found = {"path": path, "status": random.choice((200, 200, 200, 304, 404)), "bytes": package["installed_kilobytes"]}
-        line = json.dumps({**found, "agent": random.choice(AGENTS)})
+        found = {"path": path, "status": drawn.choice((200, 200, 200, 304, 404)), "bytes": package["installed_kilobytes"]}
+        line = json.dumps({**found, "agent": drawn.choice(AGENTS)})
         yield path, line[:-1] if number % BROKEN_EVERY == BROKEN_EVERY - 1 else line
 
 

@@ -3,10 +3,15 @@
 import time
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-
-from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition, MetricSet, Rows
+from libs.telemetry.definitions import (
+    CounterDefinition,
+    Family,
+    FamilySource,
+    GaugeDefinition,
+    HistogramDefinition,
+    MetricSet,
+    Rows,
+)
 from libs.telemetry.durations import BATCH_BUCKETS, Durations
 from services.pipeline.observing.lag import Lag
 
@@ -100,7 +105,7 @@ class PipelineGauges(MetricSet):
         return [(labels, lag.freshness_s(now_ms)) for labels, lag in self._lags]
 
 
-class PipelineMeters(Collector):
+class PipelineMeters(FamilySource):
     """Register it with the driver's registry."""
 
     def __init__(self) -> None:
@@ -111,5 +116,5 @@ class PipelineMeters(Collector):
             self._streams[job] = StreamMeters(job)
         return self._streams[job]
 
-    def collect(self) -> Iterator[Metric]:
-        return PipelineGauges(list(self._streams.values())).collect()
+    def families(self) -> Iterator[Family | None]:
+        return PipelineGauges(list(self._streams.values())).families()

@@ -1,4 +1,4 @@
-"""A span for each micro-batch, with links to the traces of records in it."""
+"""A span for each micro-batch, and one in each of some traces of its records."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,7 +6,10 @@ from typing import Any
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, TraceFlags, set_span_in_context
+
+from libs.telemetry.tracing.conventions import KAFKA, MESSAGING_SYSTEM, OPERATION_NAME, OPERATION_TYPE, PROCESS
+from libs.telemetry.tracing.traceparent import parse_traceparent
 
 
 class BatchSpans:
@@ -17,12 +20,29 @@ class BatchSpans:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("penstock.pipeline")
 
-    def record(self, job: str, start_ns: int, end_ns: int, contexts: Iterable[str], attributes: Mapping[str, Any]) -> None:
-        links = [Link(context_of(each)) for each in contexts]
-        span = self._tracer.start_span(
-            f"{job} micro-batch", kind=SpanKind.CONSUMER, links=links, start_time=start_ns, attributes=dict(attributes)
+    def record(self, job: str, start_ns: int, end_ns: int, traceparents: Iterable[str], attributes: Mapping[str, Any]) -> None:
+        """The batch is a trace of its own, since its records have many. Each of those that are named here gets a span too, below
+        what wrote the record, so that a trace leads from the record to the lake."""
+        contexts = [context for each in traceparents if (context := context_of(each)) is not None]
+        batch = self._tracer.start_span(
+            f"{job} micro-batch",
+            kind=SpanKind.CONSUMER,
+            links=[Link(context) for context in contexts],
+            start_time=start_ns,
+            attributes=dict(attributes),
         )
-        span.end(end_ns)
+        batch.end(end_ns)
+        processed = {MESSAGING_SYSTEM: KAFKA, OPERATION_NAME: PROCESS, OPERATION_TYPE: PROCESS, **attributes}
+        for context in contexts:
+            span = self._tracer.start_span(
+                f"process {job}",
+                context=set_span_in_context(NonRecordingSpan(context)),
+                kind=SpanKind.CONSUMER,
+                links=[Link(batch.get_span_context())],
+                start_time=start_ns,
+                attributes=processed,
+            )
+            span.end(end_ns)
 
     def flush(self) -> None:
         self._provider.force_flush()
@@ -39,7 +59,11 @@ def otlp_spans(endpoint: str) -> BatchSpans:
     return BatchSpans(OTLPSpanExporter(endpoint=endpoint))
 
 
-def context_of(traceparent: str) -> SpanContext:
-    """`traceparent` as W3C Trace Context has it: version, trace id, span id, flags."""
-    _, trace, span, flags = traceparent.split("-")
-    return SpanContext(int(trace, 16), int(span, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
+def context_of(traceparent: str) -> SpanContext | None:
+    """Of the span that wrote a record. None: W3C Trace Context calls it invalid."""
+    try:
+        context = parse_traceparent(traceparent.encode())
+    except ValueError:
+        return None
+    flags = TraceFlags(TraceFlags.SAMPLED if context.sampled else TraceFlags.DEFAULT)
+    return SpanContext(context.trace_id, context.span_id, is_remote=True, trace_flags=flags)

@@ -15,31 +15,12 @@ from collections.abc import Callable, Sequence
 from heapq import nlargest
 from typing import Final
 
-from libs.rpc.contracts.quotas import GRANT_S, Entity, Grant, Need
+from libs.rpc.contracts.quotas import Entity, Grant, Need
 from libs.token_bucket import TokenBucket
+from services.quota_manager.core.account import Account
 
 BURST_S: Final = 0.5
 """The depth of a bucket, in seconds of its rate."""
-
-
-class _Account:
-    """An entity's bucket, and the debts that gateways told of lately."""
-
-    __slots__ = ("bucket", "debts", "granted", "used_at")
-
-    def __init__(self, bucket: TokenBucket, now: float) -> None:
-        self.bucket = bucket
-        self.debts: dict[int, tuple[float, float]] = {}  # by gateway: its debt, and when it told so
-        self.granted = 0.0
-        self.used_at = now
-
-    def owed(self, now: float) -> float:
-        """What all gateways together owe."""
-        return self.owed_elsewhere(-1, now)
-
-    def owed_elsewhere(self, gateway: int, now: float) -> float:
-        others = ((debt, told_at) for other, (debt, told_at) in self.debts.items() if other != gateway)
-        return sum((debt for debt, told_at in others if now - told_at <= GRANT_S), 0.0)
 
 
 class Ledger:
@@ -50,7 +31,7 @@ class Ledger:
 
     def __init__(self, rate_of: Callable[[Entity], float | None]) -> None:
         self._rate_of = rate_of
-        self._accounts: OrderedDict[Entity, _Account] = OrderedDict()
+        self._accounts: OrderedDict[Entity, Account] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._accounts)
@@ -66,43 +47,33 @@ class Ledger:
                 del self._accounts[need.entity]
             return Grant(0.0, limited=False)
         if account is None:
-            account = self._accounts[need.entity] = _Account(TokenBucket(rate, rate * BURST_S, filled_s), now)
+            account = self._accounts[need.entity] = Account(TokenBucket(rate, rate * BURST_S, filled_s), now)
         bucket = account.bucket
         if bucket.rate != rate:
             bucket.change(rate, rate * BURST_S, filled_s)
         bucket.fill(filled_s)
         bucket.give_back(need.returned)
         account.used_at = now
+        share = account.share_of(gateway, now)
+        share.note(need, now)
         owed = account.owed_elsewhere(gateway, now)
         tokens = bucket.take(need.debt)
-        if tokens < need.debt:
-            account.debts[gateway] = (need.debt - tokens, now)
-        else:
-            account.debts.pop(gateway, None)
+        share.debt = need.debt - tokens
+        if not share.debt:
             tokens += bucket.take(need.wanted, spared=owed)
         account.granted += tokens - need.returned
         return Grant(tokens, owed)
 
+    def account(self, entity: Entity) -> Account | None:
+        """The account of an entity that used its limit lately."""
+        return self._accounts.get(entity)
+
     def view(self, now: float, filled_s: float, shown_max: int) -> list[dict[str, object]]:
         """The accounts of entities in use, those that owe most first, in tokens and seconds."""
         most = nlargest(shown_max, self._accounts.items(), key=lambda item: item[1].owed(now))
-        rows: list[dict[str, object]] = []
-        for (kind, user, client_id), account in most:
+        for _, account in most:
             account.bucket.fill(filled_s)
-            rows.append(
-                {
-                    "kind": kind,
-                    "user": user,
-                    "client_id": client_id,
-                    "limit_per_s": account.bucket.rate,
-                    "tokens": account.bucket.level,
-                    "owed": account.owed(now),
-                    "owed_by_gateway": {gateway: debt for gateway, (debt, _) in account.debts.items()},
-                    "granted": account.granted,
-                    "unused_s": now - account.used_at,
-                }
-            )
-        return rows
+        return [account.view(entity, now) for entity, account in most]
 
     def clear(self) -> None:
         """No entity has a limit any more."""

@@ -6,7 +6,7 @@ from libs.clock import Clock
 from libs.telemetry.logs import fields
 from services.storage.core.cleanup.believed_time import BELIEVED_AFTER_S, BelievedTime
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 
 class BelievedClock:

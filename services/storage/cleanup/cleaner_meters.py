@@ -111,6 +111,16 @@ class CleanerMeters(MetricSet):
         return last.bytes_written / last.bytes_read if last is not None and last.bytes_read else 0.0
 
     @GaugeDefinition(
+        name="kafka_log_logcleaner_io_ratio",
+        help="Share of the last run's time in which it moved bytes, and did not wait for `log.cleaner.io.max.bytes.per.second`.",
+        healthy="above 0.3; 1 without that limit",
+        otherwise="The limit keeps the cleaner from its work: raise it as far as the disk allows.",
+    )
+    def io_ratio(self) -> float:
+        last = self._last
+        return 1 - last.waited_seconds / last.seconds if last is not None and last.seconds else 1.0
+
+    @GaugeDefinition(
         name="kafka_log_logcleaner_max_compaction_delay_seconds",
         help="Seconds by which a log is past its max.compaction.lag.ms, for the log that is furthest past it.",
         healthy="0",

@@ -28,7 +28,7 @@ from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.replication.leader.replicated_log_starts import wait_for_followers
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 HIGH_WATERMARK = -1
 Confirmed = Callable[[Collection[Partition]], Coroutine[Any, Any, Mapping[Key, Refusal]]]

@@ -27,7 +27,7 @@ from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition import Partition
 from services.storage.threads.turns import Turns
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cleaner")
 
 NO_LIMIT = 1e18
 """Kafka's default rate, in bytes a second, is the largest number that there is."""

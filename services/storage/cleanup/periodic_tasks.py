@@ -11,7 +11,7 @@ from services.storage.config import BrokerConfigs, StorageConfig
 from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition_table import PartitionTable
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 TICK_S = 1.0
 EXPIRATION, EXPIRY_CHECK = "producer.id.expiration.ms", "producer.id.expiration.check.interval.ms"

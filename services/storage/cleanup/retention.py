@@ -17,7 +17,7 @@ from services.storage.logs.node_logs import NodeLogs
 from services.storage.partition.partition import Partition
 from services.storage.threads.turns import Turns
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 INTERVAL = "log.retention.check.interval.ms"
 FIRST_CHECK_S = 30.0

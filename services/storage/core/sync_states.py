@@ -370,8 +370,12 @@ class SyncStates(Generic[P]):
 
     def owes_sync(self, partition: P) -> bool:
         """Whether something may be in its log that is not durable. Rule: no log whose end is not durable owes nothing."""
-        return any(
-            partition in partitions for partitions in (self.dirty, self.unhurried, self.in_round, self.requested, self.left_out)
+        return (
+            partition in self.dirty
+            or partition in self.in_round
+            or partition in self.unhurried
+            or partition in self.requested
+            or partition in self.left_out
         )
 
     def broken_invariant(self) -> str:

@@ -13,7 +13,7 @@ from libs.telemetry.logs import fields
 from services.storage.core.replication.leadership import assigned_directory, hosts
 from services.storage.partition.partition import Key
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 BATCH = 1000
 RETRY_S = 1.0

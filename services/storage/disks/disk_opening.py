@@ -17,7 +17,7 @@ from services.storage.partition.partition import Partition
 from services.storage.partition.sync_scheduler import SyncEvents, SyncScheduler
 from services.storage.threads.offload import BatchedOffload, Offload
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 LOGS_AT_ONCE = 8
 """The logs of one directory that are opened, made or closed at the same time."""

@@ -5,21 +5,18 @@ The directory's own thread asks the file system. A disk that hangs keeps that th
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from functools import partial
 from typing import Final, NamedTuple
 
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-
 from libs.commitlog.files.filesystem import FileSystem
-from libs.telemetry.definitions import GaugeDefinition, MetricSet, Rows
+from libs.telemetry.definitions import Family, FamilySource, GaugeDefinition, MetricSet, Rows
 from libs.telemetry.limited_lines import LimitedLines
 from libs.telemetry.log_limit import LogLimit
 from libs.telemetry.logs import fields
 from services.storage.disks.disks import Disk, Disks
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 EVERY_S: Final = 5.0
 STALE_S: Final = 60.0
@@ -120,7 +117,7 @@ class DirectoryGauges(MetricSet):
         return sum(self._offline.values())
 
 
-class DiskSpace(Collector):
+class DiskSpace(FamilySource):
     """The readings of all log directories. `retired` has the paths of those that were given up, or never opened."""
 
     def __init__(
@@ -129,9 +126,9 @@ class DiskSpace(Collector):
         free_percent_min: int,
         disks: Disks,
         retired: set[str],
-        logs_bytes: Callable[[], dict[str, int]],
+        logs_bytes: Callable[[], Generator[None, None, dict[str, int]]],
     ) -> None:
-        """`logs_bytes`: the bytes of the logs, by directory."""
+        """`logs_bytes`: the bytes of the logs, by directory, which it returns after pauses."""
         self._fs = fs
         self._free_percent_min = free_percent_min
         self._disks = disks
@@ -182,10 +179,11 @@ class DiskSpace(Collector):
             del self._low[path]
             log.info("log directory is no longer nearly full", extra=fields(**details))
 
-    def collect(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[Family | None]:
+        logs_bytes = yield from self._logs_bytes()
         not_before = self._loop.time() - STALE_S
         readings = {
             path: reading for path, reading in self._readings.items() if reading.at >= not_before and path not in self._retired
         }
         full = {disk.path: disk.sync.room.full for disk in self._disks.usable}
-        yield from DirectoryGauges(readings, self._logs_bytes(), full, self._retired).collect()
+        yield from DirectoryGauges(readings, logs_bytes, full, self._retired).families()

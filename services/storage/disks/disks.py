@@ -24,7 +24,7 @@ from services.storage.partition.partition import Key, Partition
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.threads.offload import Offload
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from libs.telemetry.logs import fields
 from services.storage.core.replication.leadership import assigned_directory
 from services.storage.partition.partition import Key
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 NO_LONGER = (
     "repair the directory and restart; or take it out of the node's log directories and restart: "

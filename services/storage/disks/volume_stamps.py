@@ -19,7 +19,7 @@ from libs.telemetry.logs import fields
 from services.storage.core.replication.leadership import counts_on
 from services.storage.disks.disks import Disk
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 LINES_S = 60.0
 """The time between two lines about a directory that does not take its stamp."""

@@ -16,6 +16,8 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.parked_fetches import ParkedFetches
 from services.storage.core.produce.admission import Refusal
 from services.storage.disks.disk_reads import DiskReads, TooManyReads
+from services.storage.fetch.accepted_fetch import AcceptedFetch
+from services.storage.fetch.fetch_traces import FetchTraces
 from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
 from services.storage.fetch.reading import READ_COMMITTED, Lookup, PartitionRead, Reading, read, read_name
 from services.storage.partition.leader_checks import LeaderChecks
@@ -29,23 +31,8 @@ OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 INVALID_FETCH_SIZE = int(ErrorCode.INVALID_FETCH_SIZE)
 INLINE_BYTES_MAX = 64 << 20
 """The limit of an inline answer, which is one frame. Gateways without a shared kernel ask for no more than they forward."""
-
-
 DISK_WAIT_S = 5.0
 """The time that a fetch grants a disk, if it gets no bytes from another: less than gateways wait for an answer."""
-
-
-class PendingFetch:
-    """One Fetch call that waits."""
-
-    __slots__ = ("began", "call", "request", "timer")
-
-    def __init__(self, call: Call, request: Fetch, began: float) -> None:
-        self.call = call
-        self.request = request
-        self.began = began
-        """In the time of `loop.time()`."""
-        self.timer: asyncio.TimerHandle | None = None
 
 
 class Fetches:
@@ -59,14 +46,16 @@ class Fetches:
         read_replicas: PreferredReadReplicas,
         checks: LeaderChecks,
         disk_reads: DiskReads,
+        traces: FetchTraces,
     ) -> None:
+        self._traces = traces
         self._partitions = partitions
         self._disk_reads = disk_reads
         self._checks = checks
         self._read_replicas = read_replicas
         self._meters = meters
         self._loop = asyncio.get_running_loop()
-        self._parked: ParkedFetches[Key, PendingFetch] = ParkedFetches()
+        self._parked: ParkedFetches[Key, AcceptedFetch] = ParkedFetches()
         self._stopping = False
 
     @property
@@ -91,11 +80,14 @@ class Fetches:
             return
         reading = self._read(request)
         wait_s = _wait_s(request, reading)
+        fetch = AcceptedFetch(call, request, self._loop.time())
         if wait_s <= 0 or self._stopping:
-            self._answer(call, request, reading)
+            self._answer(fetch, reading)
             return
-        fetch = PendingFetch(call, request, self._loop.time())
-        self._wait_until(fetch, fetch.began + wait_s)
+        fetch.parked = True
+        if _waits_for_disk(reading):
+            fetch.disk_at = fetch.looked_up_at
+        self._wait_until(fetch, fetch.looked_up_at + wait_s)
         keys = [(wanted.topic_id, wanted.partition) for wanted in request.partitions]
         self._parked.park(fetch, keys)
         for key in keys:
@@ -132,34 +124,36 @@ class Fetches:
                     result.needed, result.error, reading.complete = None, KAFKA_STORAGE_ERROR, True
         return reading
 
-    def _go_on(self, fetch: PendingFetch) -> None:
+    def _go_on(self, fetch: AcceptedFetch) -> None:
         """Reads again for a parked fetch. Answers it, or lets it wait for the rest of its time."""
-        reading = self._read(fetch.request)
-        ends_at = fetch.began + _wait_s(fetch.request, reading)
-        if ends_at > self._loop.time() and not self._stopping:
+        reading, now = self._read(fetch.request), self._loop.time()
+        if not fetch.disk_at and _waits_for_disk(reading):
+            fetch.disk_at = now
+        ends_at = fetch.looked_up_at + _wait_s(fetch.request, reading)
+        if ends_at > now and not self._stopping:
             self._wait_until(fetch, ends_at)
             return
         self._forget(fetch)
-        self._answer(fetch.call, fetch.request, reading)
+        self._answer(fetch, reading)
 
-    def _wait_until(self, fetch: PendingFetch, ends_at: float) -> None:
+    def _wait_until(self, fetch: AcceptedFetch, ends_at: float) -> None:
         if fetch.timer is not None:
             if fetch.timer.when() == ends_at:
                 return
             fetch.timer.cancel()
         fetch.timer = self._loop.call_at(ends_at, self._time_out, fetch)
 
-    def _time_out(self, fetch: PendingFetch) -> None:
+    def _time_out(self, fetch: AcceptedFetch) -> None:
         fetch.timer = None
         self._go_on(fetch)
 
-    def _forget(self, fetch: PendingFetch) -> None:
+    def _forget(self, fetch: AcceptedFetch) -> None:
         self._parked.remove(fetch)
         if fetch.timer is not None:
             fetch.timer.cancel()
             fetch.timer = None
 
-    def _answer(self, call: Call, request: Fetch, reading: Reading) -> None:
+    def _answer(self, fetch: AcceptedFetch, reading: Reading) -> None:
         failed = False
         if _waits_for_disk(reading):  # it took too long, or the node stops: an empty answer would tell of an empty log
             for result in reading.partitions:
@@ -168,20 +162,21 @@ class Fetches:
         for index, result in enumerate(reading.partitions):
             if result.error:
                 failed = True
-                wanted = request.partitions[index]
+                wanted = fetch.request.partitions[index]
                 self._partitions.traffic_of((wanted.topic_id, wanted.partition)).failed_fetches += 1
             elif result.slice is not None:
                 assert result.traffic is not None
                 result.traffic.bytes_out += result.slice.length
         self._meters.fetch_requests += len(reading.partitions)
-        if not (failed and self._check_leadership(call, request, reading)):
-            self._reply(call, request, reading)
+        fetch.failed = failed
+        if not (failed and self._check_leadership(fetch, reading)):
+            self._reply(fetch, reading)
 
-    def _check_leadership(self, call: Call, request: Fetch, reading: Reading) -> bool:
+    def _check_leadership(self, fetch: AcceptedFetch, reading: Reading) -> bool:
         """Checks leadership for partitions that are read past their end: another leader's log may go on there. False: there are
         none."""
         beyond: list[tuple[Partition, PartitionRead]] = []
-        for wanted, result in zip(request.partitions, reading.partitions, strict=True):
+        for wanted, result in zip(fetch.request.partitions, reading.partitions, strict=True):
             partition = self._partitions.by_key.get((wanted.topic_id, wanted.partition))
             if result.error != OFFSET_OUT_OF_RANGE or partition is None or not partition.leading:
                 continue
@@ -195,24 +190,31 @@ class Fetches:
             if refusal is not None:
                 result.error, result.leader, result.leader_epoch = refusal.error, refusal.leader, refusal.leader_epoch
             if not unanswered:
-                self._reply(call, request, reading)
+                self._reply(fetch, reading)
 
         for partition, result in beyond:
             self._checks.check(partition, partial(answered, result))
         return bool(beyond)
 
-    def _reply(self, call: Call, request: Fetch, reading: Reading) -> None:
+    def _reply(self, fetch: AcceptedFetch, reading: Reading) -> None:
         """Answers with file ranges, or with bytes behind the body if the caller shares no kernel with us."""
-        rows = [_row(result, request) for result in reading.partitions]
+        call, request, now = fetch.call, fetch.request, self._loop.time()
+        waited_s = fetch.waited_s(now)
+        took_s = now - call.received_at - waited_s
+        if call.trace is not None or took_s > self._traces.slow_s or fetch.failed:
+            self._traces.answered(fetch, reading, now, took_s)
+        body: list[object] = [[_row(result, request) for result in reading.partitions]]
+        if waited_s:
+            body.append(int(waited_s * 1000))
         files = [
-            (result.handle, result.slice.position, _inline_length(result.slice, request))
+            (result.handle.fd, result.slice.position, _inline_length(result.slice, request))
             for result in reading.partitions
             if result.slice is not None and result.handle is not None
         ]
         if files:
-            call.reply_in_any_order([rows], [(handle.fd, position, length) for handle, position, length in files])
+            call.reply_in_any_order(body, files)
         else:
-            call.reply([rows])
+            call.reply(body)
 
 
 def _wait_s(request: Fetch, reading: Reading) -> float:

@@ -18,6 +18,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.lookup_turns import TooManyLookups
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch
 from services.storage.disks.disk_reads import TooManyReads
+from services.storage.fetch.list_offsets_traces import ListOffsetsTraces
 from services.storage.fetch.lookup_steps import LookupSteps
 from services.storage.fetch.reading import READ_COMMITTED
 from services.storage.partition.acknowledged_ends import AcknowledgedEnds
@@ -56,7 +57,16 @@ class ListOffsetsRequests:
     Answers that depend on the end wait for a moment, so that they count what was acknowledged before (`ends`).
     """
 
-    def __init__(self, partitions: PartitionTable, steps: LookupSteps, confirm: Confirm, ends: AcknowledgedEnds) -> None:
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        steps: LookupSteps,
+        confirm: Confirm,
+        ends: AcknowledgedEnds,
+        traces: ListOffsetsTraces,
+    ) -> None:
+        self._traces = traces
+        self._now = asyncio.get_running_loop().time
         self._partitions = partitions
         self._ends = ends
         self._steps = steps
@@ -130,11 +140,14 @@ class ListOffsetsRequests:
                 refusal = refusals.get((wanted.topic_id, wanted.partition))
                 if refusal is not None and _depends_on_leadership(wanted.timestamp, offsets[slot]):
                     offsets[slot] = ListedOffset(refusal.error)
+            self._traces.answered(call, request, offsets, found_at, self._now())
             call.reply(ListOffsetsReply(tuple(offsets)))
 
+        found_at = self._now()
         if unsure:
             self._confirm(unsure.keys(), on_confirmed)
         else:
+            self._traces.answered(call, request, offsets, found_at, found_at)
             call.reply(ListOffsetsReply(tuple(offsets)))
 
     def _epoch_of(self, wanted: ListOffsetsPartition) -> int:

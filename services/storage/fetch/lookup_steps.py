@@ -22,7 +22,7 @@ from services.storage.core.fetch.lookup_turns import LookupTurns
 from services.storage.disks.disk_reads import DiskReads
 from services.storage.partition.partition import Partition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 LOOKUP_PROCESSES = 1
 LOOKUP_NICE = 5
@@ -60,6 +60,7 @@ class LookupSteps:
                 self.end_turn(disk)
             else:  # a thread still reads: whoever is next would only use up one more
                 read.add_done_callback(partial(self._read_for_nobody, disk))
+            del read  # an error's traceback has this frame: with its task they would wait for the cycle collector
 
     async def walk(self, opening: BatchOpening, batch: bytes) -> WalkResult:
         walk = opening.walk(batch)

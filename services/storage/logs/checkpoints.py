@@ -17,7 +17,7 @@ from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Partition
 from services.storage.threads.turns import Turns
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 LINES_S = 60.0
 """The time between two lines about a checkpoint that a disk does not take, such as a full one."""

@@ -21,7 +21,7 @@ from services.storage.logs.checkpoints import Checkpoints
 from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Partition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 
 class LogStartOffsets:

@@ -17,7 +17,7 @@ from services.storage.logs.node_logs import NodeLogs
 from services.storage.moving.moves import Moves
 from services.storage.partition.partition import Key
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 
 async def resolve_duplicates(disks: Disks, fs: FileSystem, assigned: Callable[[Key], str]) -> None:

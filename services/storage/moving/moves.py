@@ -28,7 +28,7 @@ from services.storage.partition.partition import Partition
 from services.storage.partition.topic_settings import log_config
 from services.storage.reconcile.frozen_partitions import FrozenPartitions
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 COPIED_AT_ONCE = 4

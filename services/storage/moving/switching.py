@@ -29,7 +29,7 @@ from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Partition
 from services.storage.reconcile.frozen_partitions import FrozenPartitions
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 HELD_S_MAX = 2.0
 """The longest time that appends wait. A switch to a slower target is tried again."""

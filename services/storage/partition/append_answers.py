@@ -49,6 +49,10 @@ def transaction_of(body: Any) -> tuple[str | None, int]:
     return transactional_id, body[5] if len(body) > 5 and type(body[5]) is int else 0
 
 
+def is_joined(body: Any) -> bool:
+    return len(body) > 6 and body[6] is True
+
+
 def appended(base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Answer:
     return [0, base_offset, log_append_time_ms, log_start_offset, None, (), -1, -1]
 

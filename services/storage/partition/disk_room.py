@@ -13,7 +13,7 @@ from typing import Final
 from libs.commitlog.model.errors import LogWriteError
 from libs.telemetry.limited_lines import LimitedLines, Timers
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 LINES_S: Final = 60.0
 """The time between two lines about failed appends of one directory, for the same reason."""

@@ -7,7 +7,7 @@ from libs.telemetry.logs import fields
 from services.storage.core.effects import EffectHandlers, in_order
 from services.storage.partition.partition import Partition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 
 class EffectQueue:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from libs.commitlog.model.errors import LogDamaged
 from libs.telemetry.logs import fields
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("disks")
 
 PLACES_MAX = 100
 

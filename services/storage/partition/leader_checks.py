@@ -23,7 +23,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.partition.partition import Key, Partition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 STORE_S_MAX = 1.0
 

@@ -1,13 +1,19 @@
 """Metrics by topic and by partition, under Kafka's names (kafka.server: BrokerTopicMetrics; kafka.log: Log; kafka.cluster:
 Partition). Nothing is counted for the partitions: their numbers are read from them when somebody scrapes."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-
-from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, MetricSet, Rows
+from libs.telemetry.definitions import (
+    CounterDefinition,
+    Family,
+    FamilySource,
+    GaugeDefinition,
+    Labels,
+    MetricSet,
+    Rows,
+    with_pauses,
+)
 from services.storage.partition.partition import Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.topic_traffic import TrafficByTopic
@@ -30,7 +36,7 @@ class TopicGauges(MetricSet):
         healthy="follows the load",
     )
     def bytes_in(self) -> Rows:
-        return [(labels, counts.bytes_in) for labels, counts in self._topics]
+        return ((labels, counts.bytes_in) for labels, counts in self._topics)
 
     @CounterDefinition(
         name="kafka_server_brokertopicmetrics_bytesout",
@@ -40,7 +46,7 @@ class TopicGauges(MetricSet):
         healthy="follows the load",
     )
     def bytes_out(self) -> Rows:
-        return [(labels, counts.bytes_out) for labels, counts in self._topics]
+        return ((labels, counts.bytes_out) for labels, counts in self._topics)
 
     @CounterDefinition(
         name="kafka_server_brokertopicmetrics_messagesin",
@@ -49,7 +55,7 @@ class TopicGauges(MetricSet):
         healthy="follows the load",
     )
     def messages_in(self) -> Rows:
-        return [(labels, counts.messages_in) for labels, counts in self._topics]
+        return ((labels, counts.messages_in) for labels, counts in self._topics)
 
     @CounterDefinition(
         name="kafka_server_brokertopicmetrics_failedproducerequests",
@@ -60,7 +66,7 @@ class TopicGauges(MetricSet):
         otherwise="`penstock_gateway_request_errors_total` tells which error.",
     )
     def failed_produces(self) -> Rows:
-        return [(labels, counts.failed_produces) for labels, counts in self._topics]
+        return ((labels, counts.failed_produces) for labels, counts in self._topics)
 
     @CounterDefinition(
         name="kafka_server_brokertopicmetrics_failedfetchrequests",
@@ -71,7 +77,7 @@ class TopicGauges(MetricSet):
         otherwise="Consumers ask for offsets that are gone (OFFSET_OUT_OF_RANGE), or a disk fails. Look at the node's log.",
     )
     def failed_fetches(self) -> Rows:
-        return [(labels, counts.failed_fetches) for labels, counts in self._topics]
+        return ((labels, counts.failed_fetches) for labels, counts in self._topics)
 
     @GaugeDefinition(
         name="penstock_storage_topics_without_series",
@@ -86,11 +92,22 @@ class TopicGauges(MetricSet):
 class PartitionGauges(MetricSet):
     """The partitions that this node leads at a scrape, for which it is made: `partitions_max` of them, those that came first."""
 
-    def __init__(self, here: Collection[Partition], partitions_max: int) -> None:
+    def __init__(self, here: Sequence[Partition], partitions_max: int) -> None:
         super().__init__()
+        self._here = here
+        self._max = partitions_max
+        self._led: list[tuple[Labels, Partition]] = []
+        self._left_out = 0
+
+    def families(self) -> Iterator[Family | None]:
+        yield from with_pauses(self._here, self._look)
+        yield from super().families()
+
+    def _look(self, here: Sequence[Partition]) -> None:
         led = [partition for partition in here if partition.leading]
-        self._led = [((partition.topic, str(partition.key[1])), partition) for partition in led[:partitions_max]]
-        self._left_out = len(led) - len(self._led)
+        shown = led[: self._max - len(self._led)]
+        self._led += [((partition.topic, str(partition.key[1])), partition) for partition in shown]
+        self._left_out += len(led) - len(shown)
 
     @GaugeDefinition(
         name="kafka_log_log_size",
@@ -100,7 +117,7 @@ class PartitionGauges(MetricSet):
         otherwise="Lower them, or spread the topic over more partitions. Compacted topics: look at the cleaner.",
     )
     def log_sizes(self) -> Rows:
-        return [(labels, partition.log.size) for labels, partition in self._led]
+        return ((labels, partition.log.size) for labels, partition in self._led)
 
     @GaugeDefinition(
         name="kafka_log_log_logstartoffset",
@@ -109,7 +126,7 @@ class PartitionGauges(MetricSet):
         healthy="rises as records expire",
     )
     def log_starts(self) -> Rows:
-        return [(labels, partition.log_start_offset) for labels, partition in self._led]
+        return ((labels, partition.log_start_offset) for labels, partition in self._led)
 
     @GaugeDefinition(
         name="kafka_log_log_logendoffset",
@@ -118,7 +135,7 @@ class PartitionGauges(MetricSet):
         healthy="follows the load",
     )
     def log_ends(self) -> Rows:
-        return [(labels, partition.log_end_offset) for labels, partition in self._led]
+        return ((labels, partition.log_end_offset) for labels, partition in self._led)
 
     @GaugeDefinition(
         name="kafka_cluster_partition_underreplicated",
@@ -128,7 +145,7 @@ class PartitionGauges(MetricSet):
         otherwise="As for `kafka_server_replicamanager_underreplicatedpartitions`.",
     )
     def under_replicated(self) -> Rows:
-        return [(labels, float(partition.replica.missing > 0)) for labels, partition in self._led]
+        return ((labels, float(partition.replica.missing > 0)) for labels, partition in self._led)
 
     @GaugeDefinition(
         name="penstock_storage_partitions_without_series",
@@ -141,14 +158,14 @@ class PartitionGauges(MetricSet):
         return self._left_out
 
 
-class PartitionMeters(Collector):
+class PartitionMeters(FamilySource):
     """The collector. Of the partitions that this node leads, it shows `partitions_max`."""
 
     def __init__(self, partitions: PartitionTable, partitions_max: int) -> None:
         self._partitions = partitions
         self._max = partitions_max
 
-    def collect(self) -> Iterator[Metric]:
-        here = self._partitions.by_key.values()
-        yield from TopicGauges(self._partitions.traffic, here).collect()
-        yield from PartitionGauges(here, self._max).collect()
+    def families(self) -> Iterator[Family | None]:
+        here = list(self._partitions.by_key.values())
+        yield from TopicGauges(self._partitions.traffic, here).families()
+        yield from PartitionGauges(here, self._max).families()

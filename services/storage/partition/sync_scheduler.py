@@ -23,11 +23,11 @@ from services.storage.core.sync_states import Fact, Round, SyncStates
 from services.storage.partition.disk_room import DiskRoom
 from services.storage.threads.offload import Offload
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 # Each round passes these. A name of the module is found ten times as fast as a member of an enum.
 SETTLED = Fact.SETTLED
-RUNNING, PAUSED = Round.RUNNING, Round.PAUSED
+RUNNING, PAUSED, HANGING = Round.RUNNING, Round.PAUSED, (Round.HANGING, Round.LAST_HANGING)
 
 
 class SyncedPartition(Protocol):
@@ -312,14 +312,18 @@ class SyncScheduler(Generic[P]):
     def broken_invariant(self) -> str:
         """The first invariant of the states and their timers that does not hold. Empty: all hold."""
         states = self.states
-        hanging = states.round in (Round.HANGING, Round.LAST_HANGING)
+        hanging = states.round in HANGING
         if self.stalled != hanging:
             return f"the rounds are {states.round}, and the directory is{'' if self.stalled else ' not'} stalled"
         if states.under_way and not hanging and Timer.HANG not in self._timers:
             return "nobody will notice that a round hangs"
         if states.round is PAUSED and Timer.PACE not in self._timers:
             return "a pause has no end"
-        if Timer.LEFT_OUT not in self._timers and (states.left_out.keys() - states.requested.keys() - states.dirty.keys()):
+        if (
+            states.left_out
+            and Timer.LEFT_OUT not in self._timers
+            and (states.left_out.keys() - states.requested.keys() - states.dirty.keys())
+        ):
             return "a log that was left out is not tried again"
         return states.broken_invariant()
 

@@ -25,7 +25,6 @@ from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.commitlog.model.errors import LogWriteError
 from libs.commitlog.partition_log.log import BatchMeta
 from libs.commitlog.producers.producer_state import Duplicate
-from libs.rpc.messages.envelope import EMPTY
 from libs.rpc.server.call import Call
 from libs.runtime.children import Children
 from libs.telemetry.logs import fields
@@ -43,22 +42,23 @@ from libs.wire.record_batches.batches import (
 )
 from libs.wire.record_batches.markers import Marker, read_marker
 from services.storage.core.produce.admission import Refusal, refuse_acks, refuse_caller_epoch
+from services.storage.core.produce.append_spans import WriteTimes
 from services.storage.core.produce.ownership import COORDINATOR_ONLY
 from services.storage.partition.append_answers import (
-    Answer,
     appended,
     partitions_of,
-    refused,
     refused_as,
-    refused_batch,
     revision_of,
     transaction_of,
 )
+from services.storage.partition.append_traces import AppendTraces
 from services.storage.partition.leader_checks import Confirm, LeaderChecks
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.pending_append import AppendCall, Staged
+from services.storage.produce.append_refusals import AppendRefusals
 from services.storage.produce.batch_validation import BatchValidation
+from services.storage.produce.client_contexts import ClientContexts
 from services.storage.produce.deferred_appends import DeferredAppend, DeferredAppends
 from services.storage.produce.internal_topic_ownership import Owners, is_owners
 from services.storage.produce.produce_timeouts import ProduceTimeouts
@@ -67,14 +67,12 @@ from services.storage.produce.transaction_verification import TransactionVerific
 from services.storage.produce.validation_job import PendingBatch
 from services.storage.storage_meters import StorageMeters
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
-TEMPORARY = frozenset((int(ErrorCode.NOT_ENOUGH_REPLICAS), KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT))
-"""Refusals of a leader that may take the next batch. For the others the gateway keeps the order, or no retry helps."""
 
 WaitedBatch = PendingBatch | VerifiedBatch
 
@@ -99,6 +97,7 @@ class Appends:
         readers_wait: Callable[[Key], bool],
         coordinators: TransactionCoordinators,
         on_committed: Callable[[Partition, float], None],
+        traces: AppendTraces,
     ) -> None:
         """`on_committed` is called with the longest wait of the produces that a high watermark has answered."""
         self._partitions = partitions
@@ -106,24 +105,28 @@ class Appends:
         self.owners = Owners(partitions, confirm)
         self._clock = clock
         self._meters = meters
-        self._checks = checks
         self._on_appended = on_appended
         self._readers_wait = readers_wait
         self._loop = asyncio.get_running_loop()
-        self._timeouts = ProduceTimeouts(self._loop, meters)
+        self._traces = traces
+        self._timeouts = ProduceTimeouts(self._loop, meters, traces)
         self.marker_numbers = MarkerNumbers()
         self._returning = ReturningBatches(self._loop.time)
-        self.verification = TransactionVerification(coordinators, self._stage_later, self._refuse_later, self._returning)
+        self._refusals = AppendRefusals(partitions, checks, self._returning, traces, self._loop.time)
+        self.verification = TransactionVerification(
+            coordinators, self._stage_later, self._refuse_later, self._returning, traces.question
+        )
         self._dirty: list[Partition] = []
         self._turn_ms = -1  # wall time of this turn, -1 between turns
         self._turn_time = 0.0
         self._stopping = False
-        self._deferred = DeferredAppends(self._loop, partitions, self._refuse)
+        self._deferred = DeferredAppends(self._loop, partitions, self._refusals.refuse)
         self._validation = BatchValidation(
             self._loop,
             children,
             children_max,
             meters,
+            ClientContexts(traces.recorder),
             on_validated=self._stage_later,
             on_timeout=self._validation_timed_out,
         )
@@ -161,8 +164,8 @@ class Appends:
                         refusal = admitted
                     else:  # there was no room for it to wait behind others
                         refusal = Refusal(NOT_LEADER_OR_FOLLOWER)
-                        self._comes_again(key, payload[start:end])
-                    self._refuse(key, request, slot, refusal, payload[start:end])
+                        self._refusals.comes_again(key, payload[start:end])
+                    self._refusals.refuse(key, request, slot, refusal, payload[start:end])
 
     def begin_request(self, call: Call, partitions: int, timeout_s: float) -> AppendCall:
         """Begins a request whose batches this node builds itself. All in-sync replicas acknowledge them."""
@@ -200,7 +203,7 @@ class Appends:
 
     def _settle_or_stage(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, epoch: int) -> None:
         if partition.topic in INTERNAL_TOPICS:
-            self._refuse(partition.key, request, slot, COORDINATOR_ONLY)
+            self._refusals.refuse(partition.key, request, slot, COORDINATOR_ONLY)
             return
         try:
             if partition.opens:
@@ -211,29 +214,7 @@ class Appends:
             else:
                 self._stage(partition, request, slot, view)
         except BatchError as error:
-            self._refuse_batch(partition, request, slot, view, error)
-
-    def _refuse(self, key: Key, request: AppendCall, slot: int, refusal: Refusal, batch: memoryview = EMPTY) -> None:
-        """Refuses a batch that is in no log. `batch`: its producer sends it again, before those that are on their way."""
-        self._partitions.traffic_of(key).failed_produces += 1
-        if refusal.error in TEMPORARY:
-            self._comes_again(key, batch)
-        request.settle(slot, refused_as(refusal))
-
-    def _refuse_batch(self, partition: Partition, request: AppendCall, slot: int, batch: memoryview, error: BatchError) -> None:
-        partition.traffic.failed_produces += 1
-        if error.code in TEMPORARY:
-            self._comes_again(partition.key, batch)
-        request.settle(slot, refused_batch(error, partition.log.log_start_offset))
-
-    def _overtakes(self, partition: Partition, header: BatchHeader) -> bool:
-        """Whether batches before this one are to come again. Sequences of a known producer show that themselves."""
-        return self._returning.precede(partition.key, header) and not partition.log.producers.knows(header.producer_id)
-
-    def _comes_again(self, key: Key, batch: memoryview) -> None:
-        partition = self._partitions.by_key.get(key)  # None: it is being opened
-        knows = partition.log.producers.knows if partition is not None else lambda _: False
-        self._returning.remember_batch(key, batch, knows=knows)
+            self._refusals.refuse_batch(partition, request, slot, view, error)
 
     def _stage(
         self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader | None = None
@@ -253,14 +234,14 @@ class Appends:
             if self.verification and self.verification.must_wait(partition, header):
                 self._verify(partition, request, slot, view, header)
                 return
-            if self._returning and self._overtakes(partition, header):
+            if self._returning and self._refusals.overtakes(partition, header):
                 overtakes = BatchError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "batches before it are to come again")
-                self._refuse_sequence(partition, request, slot, refused_batch(overtakes, partition.log_start_offset))
+                self._refusals.refuse_sequence(partition, request, slot, overtakes)
                 return
             try:
                 verdict = producers.check(header)
             except BatchError as error:
-                self._refuse_sequence(partition, request, slot, refused_batch(error, partition.log_start_offset))
+                self._refusals.refuse_sequence(partition, request, slot, error)
                 return
             if type(verdict) is Duplicate:
                 self._answer_duplicate(partition, request, slot, verdict)
@@ -340,14 +321,7 @@ class Appends:
     def _verify(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader) -> None:
         refusal = self.verification.take(partition, request, slot, view, header)
         if refusal is not None:
-            self._refuse(partition.key, request, slot, refusal)
-
-    def _refuse_sequence(self, partition: Partition, request: AppendCall, slot: int, answer: Answer) -> None:
-        partition.traffic.failed_produces += 1
-        request.written()
-        self._checks.check(
-            partition, lambda refusal: request.settle(slot, refused_as(refusal) if refusal is not None else answer)
-        )
+            self._refusals.refuse(partition.key, request, slot, refusal)
 
     def _answer_duplicate(self, partition: Partition, request: AppendCall, slot: int, original: Duplicate) -> None:
         """Answers a duplicate like its original and never before it: it waits for the same offset."""
@@ -358,7 +332,8 @@ class Appends:
         if duplicate.end_offset > partition.log.log_end_offset:
             partition.staged.append(duplicate)  # the original is staged in this turn, and its write may still fail
         else:
-            self._written(partition, duplicate, self._loop.time())
+            now = self._loop.time()
+            self._written(partition, duplicate, (self._turn_time, now, now))
 
     # -- the end of the turn --------------------------------------------------------------------------------------------
 
@@ -381,11 +356,12 @@ class Appends:
 
     def _write(self, partition: Partition) -> None:
         staged, buffers, batches = partition.take_staged()
+        began_at = self._loop.time()
         try:
             partition.log.append(buffers, batches)
         except LogWriteError as error:
             partition.sync.room.append_failed(error, partition)
-            self._write_failed(partition, staged, buffers)
+            self._refusals.write_failed(partition, staged, buffers)
             if error.fatal:
                 partition.sync.fail(error)
             return
@@ -393,7 +369,7 @@ class Appends:
             # A bug of ours. The log's content is unknown until the next start opens it again.
             log.exception("append failed", extra=fields(partition=partition))
             partition.offline = True
-            self._write_failed(partition, staged, buffers)
+            self._refusals.write_failed(partition, staged, buffers)
             return
         traffic = partition.traffic
         start = batches[0].base_offset
@@ -402,35 +378,32 @@ class Appends:
         now = self._loop.time()
         self._meters.appended.observe(now - self._turn_time, len(batches))
         partition.replica.appended(partition.next_offset)
+        write = self._turn_time, began_at, now
         for append in staged:
-            self._written(partition, append, now)
+            self._written(partition, append, write)
         partition.sync.appended(partition)
         if partition.replica.has_followers:
             self._on_appended(partition.key)
         if partition.parked or self._readers_wait(partition.key):
             partition.sync.mark_urgent()
 
-    def _write_failed(self, partition: Partition, staged: list[Staged], buffers: list[memoryview]) -> None:
-        """Refuses staged appends after a failed write. The log and the producers' state are as before, so a retry is no
-        duplicate."""
-        partition.next_offset = partition.log.log_end_offset
-        partition.traffic.failed_produces += len(staged)
-        answer = refused(KAFKA_STORAGE_ERROR, "the write to disk failed")
-        for batch in buffers:
-            self._comes_again(partition.key, batch)
-        for append in staged:
-            append.refuse(answer)
-
-    def _written(self, partition: Partition, append: Staged, now: float) -> None:
+    def _written(self, partition: Partition, append: Staged, write: WriteTimes) -> None:
+        append.write = write
         if append.request.acks != -1 or append.end_offset <= partition.replica.high_watermark:
             if append.end_offset > partition.acknowledged_end:
                 partition.acknowledged_end = append.end_offset
-            append.succeed()
+            self._answer(partition, append, write[2])
             return
         append.request.written()
-        append.appended_at = now
         partition.parked.park(append.end_offset, append.request.deadline, append)
         self._timeouts.watch(partition, append.request.deadline)
+
+    def _answer(self, partition: Partition, append: Staged, now: float) -> None:
+        """Answers an append that succeeded."""
+        request = append.request
+        if request.is_traced or now - request.received_at > self._traces.slow_s:
+            self._traces.answered(partition, append, now)
+        append.succeed()
 
     # -- what happens to those that wait --------------------------------------------------------------------------------
 
@@ -438,10 +411,10 @@ class Appends:
         """Answers, in order, the produces that the high watermark has reached."""
         now, longest_s = self._loop.time(), 0.0
         for append in partition.parked.committed(partition.replica.high_watermark):
-            waited_s = now - append.appended_at
+            waited_s = now - append.write[2]
             longest_s = max(longest_s, waited_s)
             self._meters.synced.observe(waited_s)
-            append.succeed()
+            self._answer(partition, append, now)
         if longest_s:
             self._on_committed(partition, longest_s)
 
@@ -452,8 +425,10 @@ class Appends:
         """
         self.answer_committed(partition)
         answer = refused_as(refusal, in_log=True)
+        now = self._loop.time()
         for append in partition.parked.drain():
             partition.traffic.failed_produces += 1
+            self._traces.answered(partition, append, now, refusal.error)
             append.refuse(answer)
         waited: list[WaitedBatch] = [*self._validation.drop(partition), *self.verification.drop(partition)]
         for batch in waited:
@@ -475,13 +450,13 @@ class Appends:
                 view, header = batch.result()
                 self._stage(admitted, batch.request, batch.slot, view, header)
             except BatchError as error:
-                self._refuse_batch(admitted, batch.request, batch.slot, batch.view, error)
+                self._refusals.refuse_batch(admitted, batch.request, batch.slot, batch.view, error)
             except Exception:
                 log.exception("append not answered", extra=fields(partition=admitted))
         self.end_turn()
 
     def _refuse_later(self, batch: WaitedBatch, refusal: Refusal) -> None:
-        self._refuse(batch.partition.key, batch.request, batch.slot, refusal, batch.view)
+        self._refusals.refuse(batch.partition.key, batch.request, batch.slot, refusal, batch.view)
 
     def _validation_timed_out(self, batch: PendingBatch) -> None:
         self._meters.expired_produces += 1
@@ -501,7 +476,7 @@ class Appends:
             if isinstance(admitted, Partition):
                 self._settle_or_stage(admitted, append.request, append.slot, append.view, append.leader_epoch)
             else:
-                self._refuse(append.key, append.request, append.slot, admitted, append.view)
+                self._refusals.refuse(append.key, append.request, append.slot, admitted, append.view)
         self.end_turn()
 
     def stop(self) -> None:

@@ -24,16 +24,19 @@ from libs.wire.record_batches.opened_batches import OpenedBatch, OpeningRules, P
 from libs.wire.record_batches.record_survey import TooManyHeaders
 from services.storage.partition.partition import Partition
 from services.storage.partition.pending_append import AppendCall
+from services.storage.produce.client_contexts import ClientContexts
 from services.storage.produce.validation_job import INLINE_HEADERS_MAX, Job, PendingBatch, header_limits, is_cheap
 from services.storage.storage_meters import StorageMeters
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 GROUP_BYTES = 256 << 10
 """The bytes of waiting batches that go to a child together: up to this, its cost per batch falls."""
 WAITING_BYTES_MAX = 256 << 20
 """The limit over all partitions. One connection has less than this outstanding, and is then not read from."""
 ATTEMPTS = 2
+VALIDATION = "validation of records"
+"""What a batch waits for, in its trace."""
 
 
 class BatchValidation:
@@ -46,6 +49,7 @@ class BatchValidation:
         children: Children,
         count: int,
         meters: StorageMeters,
+        contexts: ClientContexts,
         *,
         on_validated: Callable[[list[PendingBatch]], None],
         on_timeout: Callable[[PendingBatch], None],
@@ -54,6 +58,7 @@ class BatchValidation:
         self._children = children
         self._count = count
         self._meters = meters
+        self._contexts = contexts
         self._on_validated = on_validated
         self._on_timeout = on_timeout
         self._queues: dict[Partition, deque[PendingBatch]] = {}
@@ -114,6 +119,7 @@ class BatchValidation:
         if size <= COPIED_BYTES_MAX:
             batch.view = memoryview(bytearray(batch.view))
         batch.request.written()
+        batch.request.waits_for(batch.slot, VALIDATION)
         partition = batch.partition
         if queue is None:
             queue = self._queues[partition] = deque()
@@ -170,7 +176,11 @@ class BatchValidation:
             for batch in group:
                 batch.job = job
             self._running += 1
-            argument = [Produced(bytes(batch.view), batch.rules or OpeningRules(), batch.now_ms) for batch in group]
+            now = self._loop.time()
+            argument = [
+                Produced(bytes(batch.view), batch.rules or OpeningRules(), batch.now_ms, self._contexts.wanted(batch, now))
+                for batch in group
+            ]
             job.future = self._children.run(open_all, argument)
             job.future.add_done_callback(partial(self._answered, job))
 
@@ -205,6 +215,7 @@ class BatchValidation:
         else:
             for batch, outcome in zip(job.batches, future.result(), strict=True):
                 batch.outcome, batch.done = outcome, True
+                self._contexts.take(batch, outcome)
         for batch in job.batches:
             batch.job = None
         self._advance(dict.fromkeys(batch.partition for batch in job.batches))

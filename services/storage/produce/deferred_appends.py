@@ -67,6 +67,7 @@ class DeferredAppends:
         if not self._waiting.hold(key, append, size=size, deadline=deadline):
             return False
         request.written()
+        request.waits_for(append.slot, "leadership")
         if self._timer is None or deadline < self._timer.when():
             self._arm(deadline)
         return True

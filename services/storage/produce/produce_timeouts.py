@@ -4,6 +4,7 @@ import asyncio
 
 from libs.wire.errors import ErrorCode
 from services.storage.partition.append_answers import refused
+from services.storage.partition.append_traces import AppendTraces
 from services.storage.partition.partition import Partition
 from services.storage.storage_meters import StorageMeters
 
@@ -13,8 +14,9 @@ REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 class ProduceTimeouts:
     """One timer for all partitions: deadlines rarely differ, and appends that time out are rarer still."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, meters: StorageMeters) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, meters: StorageMeters, traces: AppendTraces) -> None:
         self._loop = loop
+        self._traces = traces
         self._meters = meters
         self._watched: dict[Partition, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -49,6 +51,7 @@ class ProduceTimeouts:
             for append in partition.parked.expired(now):
                 self._meters.expired_produces += 1
                 partition.traffic.failed_produces += 1
+                self._traces.answered(partition, append, now, REQUEST_TIMED_OUT)
                 append.refuse(refused(REQUEST_TIMED_OUT))
             deadline = partition.parked.next_deadline()
             if deadline is None:

@@ -15,6 +15,7 @@ from typing import Final
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.transactions import AddPartitions
 from libs.runtime.parked_queues import COPIED_BYTES_MAX
+from libs.telemetry.tracing.span import SpanContext
 from libs.transactions.question import Question
 from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.transactions.verification_errors import (
@@ -33,6 +34,8 @@ from services.storage.partition.pending_append import AppendCall
 from services.storage.produce.returning_batches import ReturningBatches
 
 WAITING_BYTES_MAX: Final = 64 << 20
+VERIFICATION: Final = "transaction coordinator"
+"""What a batch waits for, in its trace."""
 
 NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -78,8 +81,17 @@ class TransactionVerification:
     `returning` is told of those that are to come again.
     """
 
-    def __init__(self, coordinators: TransactionCoordinators, stage: Stage, refuse: Refuse, returning: ReturningBatches) -> None:
+    def __init__(
+        self,
+        coordinators: TransactionCoordinators,
+        stage: Stage,
+        refuse: Refuse,
+        returning: ReturningBatches,
+        context_of: Callable[[AppendCall, int], SpanContext],
+    ) -> None:
+        """`context_of`: of the wait of a batch."""
         self.coordinators = coordinators
+        self._context_of = context_of
         self._stage = stage
         self._refuse = refuse
         self._verifications: dict[tuple[Key, int], _Verification] = {}
@@ -114,6 +126,7 @@ class TransactionVerification:
         if size <= COPIED_BYTES_MAX:
             view = memoryview(bytearray(view))
         request.written()
+        request.waits_for(slot, VERIFICATION)
         batch = VerifiedBatch(partition, request, slot, view, header)
         verification = self._verifications.get(key)
         if verification is not None:
@@ -167,7 +180,9 @@ class TransactionVerification:
         verification = _Verification(partition, asked, client, batches)
         self._verifications[partition.key, header.producer_id] = verification
         self._bytes += sum(len(batch.view) for batch in batches)
-        verification.question = Question(self.coordinators, asked, lambda error: self._answered(verification, error))
+        context = self._context_of(request, first.slot)
+        request.waits_for(first.slot, VERIFICATION, context)
+        verification.question = Question(self.coordinators, asked, lambda error: self._answered(verification, error), context)
         verification.question.ask()
 
     # -- answers --------------------------------------------------------------------------------------------------------------

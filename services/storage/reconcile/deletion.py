@@ -10,7 +10,7 @@ from services.storage.disks.disks import Disk
 from services.storage.partition.partition import Partition
 from services.storage.threads.timers import Timers
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 
 class LogDeletion:

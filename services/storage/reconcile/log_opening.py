@@ -19,7 +19,7 @@ from services.storage.partition.log_files import LogFiles
 from services.storage.partition.partition import Key
 from services.storage.reconcile.recovery import Recovery
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 OPENINGS_MAX = 256
 READ_HERE_BYTES_MAX = 8 << 20

@@ -32,6 +32,7 @@ from services.storage.produce.appends import Appends
 from services.storage.reconcile.deletion import LogDeletion
 from services.storage.reconcile.frozen_partitions import FrozenPartitions
 from services.storage.reconcile.image_changes import changed_keys
+from services.storage.reconcile.lead_traces import LeadTraces
 from services.storage.reconcile.log_opening import LogOpening
 from services.storage.reconcile.replica_opening import ReplicaOpening
 from services.storage.reconcile.strays import set_aside_strays
@@ -39,7 +40,7 @@ from services.storage.replication.follower.fetcher_manager import FetcherManager
 from services.storage.replication.leader.waiting_readers import WaitingReaders
 from services.storage.threads.timers import Timers
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("elections")
 
 NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -70,7 +71,11 @@ class Reconciler:
         before_removal: Callable[[Disk], Awaitable[bool]],
         on_effects: Callable[[Partition], None],
         broker_configs: BrokerConfigs,
+        traces: LeadTraces,
     ) -> None:
+        self._traces = traces
+        self._image_at = 0.0
+        """When the newest image came, in loop time."""
         self._node_id = partitions.node_id
         self._incarnation = partitions.incarnation
         self._partitions = partitions
@@ -106,6 +111,7 @@ class Reconciler:
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Takes a new image. For the first one, `old` is the empty image."""
         self._partitions.image = new
+        self._image_at = self._loop.time()
         if changed := self._configs.follow(new):
             topics = {name for kind, name in changed if kind == "topic"}
             all_too = any(kind != "topic" for kind, _ in changed)
@@ -315,6 +321,8 @@ class Reconciler:
         partition.replica.become_leader(role)
         self._waiting_readers.wake(partition.key)
         partition.sync.start_round()
+        if begins:
+            self._traces.leads(partition, role.leader_epoch, self._image_at, self._loop.time())
 
     # -- opening and deleting -----------------------------------------------------------------------------------------------
 

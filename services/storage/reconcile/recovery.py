@@ -11,7 +11,7 @@ from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
 from services.storage.threads.quiet_times import quiet_s
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 PROGRESS_S = 2.0
 MIB = 1 << 20

@@ -25,7 +25,7 @@ from services.storage.partition.topic_settings import TopicConfigs, log_config
 from services.storage.reconcile.log_opening import TROUBLE, LogOpening
 from services.storage.threads.timers import Timers
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("elections")
 
 RETRY_S = 5.0
 DAMAGE = (LogDamaged, DirectoryDamaged)

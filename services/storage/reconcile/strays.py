@@ -11,7 +11,7 @@ from services.storage.disks.disks import Disk, Disks
 from services.storage.partition.partition import Key
 from services.storage.partition.partition_table import PartitionTable
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("log")
 
 WAY_OUT = "to have it back: docs/operate/restoring-metadata.md, Strays"
 

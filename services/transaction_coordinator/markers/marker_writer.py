@@ -32,13 +32,20 @@ from libs.rpc.messages.errors import ContractError, RpcFailure
 from libs.rpc.messages.schema import pack, unpack
 from libs.runtime.member_clients import MemberClients
 from libs.runtime.storage_nodes import StorageNodes
+from libs.telemetry.level_switches import Switches
 from libs.telemetry.limited_lines import LimitedLines
 from libs.telemetry.logs import fields
+from libs.telemetry.tracing.rpc_context import pack_contexts
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.core.states import State
 from services.transaction_coordinator.core.transaction import TRANSACTION_VERSION_2, TopicPartition, Transaction
+from services.transaction_coordinator.markers.ending_traces import MARKERS_MAX as MARKERS_TRACED_MAX
+from services.transaction_coordinator.markers.ending_traces import EndingTrace, EndingTraces, MarkerTimes
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("transactions")
+
+LOGGED: Final = Switches(log)
 
 MARKERS_MAX: Final = 1_000
 """Most markers of one request: some milliseconds of a leader's work."""
@@ -67,7 +74,8 @@ class _Ending:
     shard: int
     owner_epoch: int
     prepared: Transaction
-    missing: set[TopicPartition] = field(default_factory=set)
+    missing: set[TopicPartition]
+    trace: EndingTrace
     seen: set[TopicPartition] = field(default_factory=set)
     """Partitions that an image had since."""
 
@@ -90,11 +98,13 @@ class MarkerWriter:
         groups: MemberClients,
         owns: Callable[[int, int], bool],
         on_written: Callable[[int, int, Transaction], None],
+        traces: EndingTraces,
     ) -> None:
         self._nodes = nodes
         self._groups = groups
         self._owns = owns
         self._on_written = on_written
+        self._traces = traces
         self._loop = asyncio.get_running_loop()
         self._image = ClusterImage()
         self._endings: dict[tuple[int, str], _Ending] = {}
@@ -121,11 +131,18 @@ class MarkerWriter:
             former = self._endings.get(key)
             if former is not None and (former.owner_epoch, former.prepared) == (owner_epoch, prepared):
                 continue
-            ending = self._endings[key] = _Ending(shard, owner_epoch, prepared, set(prepared.partitions))
+            ending = self._endings[key] = _Ending(
+                shard, owner_epoch, prepared, set(prepared.partitions), self._traces.begin(prepared)
+            )
             if ending.missing:
                 self._route([(ending, partition) for partition in sorted(ending.missing)])
             else:
                 self._loop.call_soon(self._finish, ending)
+
+    def trace_of(self, shard: int, prepared: Transaction) -> EndingTrace | None:
+        """The times of a transaction that was not forgotten."""
+        ending = self._endings.get((shard, prepared.transactional_id))
+        return ending.trace if ending is not None and ending.prepared == prepared else None
 
     def forget(self, shard: int, owner_epoch: int, prepared: Transaction) -> None:
         """Forgets a transaction that is complete, or that another owner completes."""
@@ -248,9 +265,15 @@ class MarkerWriter:
                 markers.append(marker)
                 sent.append((ending, partition))
         client = self._client(destination)
-        errors = await self._answers(destination, client, markers, sent) if client is not None and markers else ()
+        contexts, sent_at = [self._traces.of_marker(ending.trace) for ending, _ in sent], self._loop.time()
+        errors = await self._answers(destination, client, markers, sent, contexts) if client is not None and markers else ()
+        answered_at, server = self._loop.time(), str(destination)
         for at, (ending, partition) in enumerate(sent):
             error = errors[at] if at < len(errors) else NETWORK_EXCEPTION
+            if len(ending.trace.markers) < MARKERS_TRACED_MAX:
+                span_id = context.span_id if (context := contexts[at]) is not None else 0
+                times = MarkerTimes(partition, server, sent_at, answered_at, error, span_id)
+                ending.trace.markers.append(times)
             if error in FINAL:
                 self._done(ending, partition)
             elif self._destination(partition) not in (destination, None):
@@ -261,14 +284,20 @@ class MarkerWriter:
             self._retry_later()
 
     async def _answers(
-        self, destination: Destination, client: RpcClient, markers: Sequence[Marker], sent: Sequence[Pair]
+        self,
+        destination: Destination,
+        client: RpcClient,
+        markers: Sequence[Marker],
+        sent: Sequence[Pair],
+        contexts: Sequence[SpanContext | None],
     ) -> Sequence[int]:
         """The error of each marker; nothing if its destination does not answer, or was replaced meanwhile."""
         method = WRITE_GROUP_MARKERS if isinstance(destination, Owner) else WRITE_MARKERS
         request = pack(WriteMarkers(next(self._numbers), int(TIMEOUT_S * 1000), tuple(markers)))
+        packed = pack_contexts([(at, context) for at, context in enumerate(contexts) if context is not None])
 
         async def ask() -> Response:
-            return await client.call(method, request, timeout_s=TIMEOUT_S + ANSWER_S)
+            return await client.call(method, request, timeout_s=TIMEOUT_S + ANSWER_S, trace=packed)
 
         call = self._loop.create_task(ask())
         self._calls[destination] = call, sent
@@ -285,6 +314,8 @@ class MarkerWriter:
             return ()
         finally:
             del self._calls[destination]
+        if LOGGED.debug:
+            log.debug("markers answered", extra=fields(to=destination, markers=len(markers)))
         refused = [answer.error for answer in answers if answer.error]
         if refused:
             details = fields(to=destination, markers=len(refused), first_error=refused[0])

@@ -13,10 +13,12 @@ from libs.coordinator.requests import client_requests
 from libs.coordinator.requests.client_requests import ClientRequests, Count
 from libs.coordinator.requests.deferred_requests import Write
 from libs.coordinator.shards.shard_set import ShardSet
+from libs.coordinator.tracing.call_spans import CallSpans
 from libs.rpc.contracts.coordinators import ASK_TRANSACTIONS
 from libs.rpc.server.call import Call
 from libs.runtime.producer_ids import ProducerIds
 from libs.telemetry.logs import fields
+from libs.telemetry.tracing.span import SpanContext
 from libs.wire.apis import TRANSACTION_APIS, Api
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -55,7 +57,7 @@ from services.transaction_coordinator.protocol.responses import (
     write_several,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("transactions")
 
 FIRST_WITH_NEW_EPOCHS = 5
 """The version of EndTxn from which on clients take a new epoch from the answer (KIP-890)."""
@@ -65,7 +67,8 @@ COORDINATOR_LOAD_IN_PROGRESS = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class TransactionRequests(ClientRequests[Request, Reply]):
-    """The RPC methods for clients. `image` gives the newest one."""
+    """The RPC methods for clients. `image` gives the newest one. `on_traced_end` is called with the transactional id and the span
+    of each EndTxn that has a trace, before it is decided, and `on_refused_end` if it is refused."""
 
     def __init__(
         self,
@@ -74,11 +77,16 @@ class TransactionRequests(ClientRequests[Request, Reply]):
         producer_ids: ProducerIds,
         completions: Completions,
         count: Count,
+        spans: CallSpans,
+        on_traced_end: Callable[[str, SpanContext], None],
+        on_refused_end: Callable[[str, SpanContext], None],
     ) -> None:
-        super().__init__(ASK_TRANSACTIONS, TRANSACTION_APIS, shards, count)
+        super().__init__(ASK_TRANSACTIONS, TRANSACTION_APIS, shards, count, spans)
         self._image = image
         self._producer_ids = producer_ids
         self._completions = completions
+        self._on_traced_end = on_traced_end
+        self._on_refused_end = on_refused_end
         self._taking_ids: set[asyncio.Task[None]] = set()
 
     def decode(self, api: Api, version: int, body: bytes, client_id: str, client_host: str) -> tuple[Request, Write]:
@@ -163,11 +171,14 @@ class TransactionRequests(ClientRequests[Request, Reply]):
                 answer = answer._replace(reply=SeveralReply(merged))
             self.answer(call, api, write, answer)
 
-        self._shards.submit(shard, AddToSeveral(tuple(asked)), decided)
+        self._shards.submit(shard, AddToSeveral(tuple(asked)), decided, self.spans.of_append(call))
 
     def _decide_on(self, call: Call, api: Api, write: Write, shard: int, event: Request, *, may_wait: bool) -> None:
         """`may_wait`: for the markers of the last transaction, once."""
-        self._shards.submit(shard, event, partial(self._decided, call, api, write, shard, event, may_wait))
+        if isinstance(event, EndTransaction) and (own := self.spans.of_decision(call)) is not None:
+            self._on_traced_end(event.transactional_id, own)
+        decided = partial(self._decided, call, api, write, shard, event, may_wait)
+        self._shards.submit(shard, event, decided, self.spans.of_append(call))
 
     def _decided(
         self, call: Call, api: Api, write: Write, shard: int, event: Request, may_wait: bool, answer: Answer[Reply, Any]
@@ -180,6 +191,8 @@ class TransactionRequests(ClientRequests[Request, Reply]):
             again = partial(self._once_more, call, api, write, shard, event)
             self._completions.wait(event.transactional_id, again)
         else:
+            if isinstance(event, EndTransaction) and _is_refused(answer) and (own := self.spans.of_decision(call)) is not None:
+                self._on_refused_end(event.transactional_id, own)
             self.answer(call, api, write, answer)
 
     def _once_more(self, call: Call, api: Api, write: Write, shard: int, event: Request) -> None:
@@ -198,6 +211,10 @@ class TransactionRequests(ClientRequests[Request, Reply]):
             return
         self.submit(call, api, write, shard, event._replace(fresh_producer_id=fresh_id))
         self._shards.end_turn()
+
+
+def _is_refused(answer: Answer[Reply, Any]) -> bool:
+    return bool(answer.error or (isinstance(answer.reply, ProducerReply) and answer.reply.error_code))
 
 
 def is_concurrent(reply: Reply | None) -> bool:

@@ -49,12 +49,14 @@ class TransactionMeters(MetricSet):
         "`/debug/transactions` has those that wait.",
     ).kept(lambda: Counter(dict.fromkeys(OUTCOMES.values(), 0)))
 
-    def answered(self, api: Api, error: int, reply: object) -> None:
+    def answered(self, api: Api, error: int, reply: object) -> int:
+        """Counts an answer. Returns its error, or the first one in the reply."""
         if not error and isinstance(reply, ProducerReply | PartitionsReply):
             error = reply.error_code
         elif not error and isinstance(reply, SeveralReply):
             error = next((result.error_code for result in reply.results if result.error_code), ErrorCode.NONE)
         self.requests[api.key.name.lower(), error] += 1
+        return int(error)
 
     def prepared(self, transactions: Iterable[Transaction]) -> None:
         for transaction in transactions:

@@ -1,5 +1,6 @@
 """Kafka's tools that show and change the cluster itself, with two gateways, two storage nodes and two controllers."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -66,21 +67,36 @@ def test_the_features_tool_refuses_features_that_the_software_does_not_have(pair
     assert "only supports versions 1-1" in lowered.text
 
 
-def test_the_configs_tool_changes_log_levels_of_one_gateway_at_run_time(pairs: LocalCluster) -> None:
+def levels_of(cluster: LocalCluster, role: str, number: int = 1) -> dict[str, str]:
+    return dict(json.loads(cluster.admin(f"{role}-{number}", "/debug/log-levels")))
+
+
+def test_the_configs_tool_changes_log_levels_of_one_broker_at_run_time(pairs: LocalCluster) -> None:
     def loggers(*arguments: str, broker: int = 1, check: bool = True) -> ToolResult:
         of_broker = ("--entity-type", "broker-loggers", "--entity-name", str(broker))
         return run_tool("kafka-configs", "--bootstrap-server", pairs.bootstrap, *of_broker, *arguments, check=check)
 
-    name = "services.gateway.net.connections"
+    name = "network"
     described = loggers("--describe").text
     assert described.startswith("Dynamic configs for broker-logger 1 are:\n")
-    for logger in ("root", "services.gateway", name):
+    for logger in ("root", "replication", "state.change.logger", name):
         assert f"  {logger}=INFO sensitive=false synonyms={{}}\n" in described
     assert loggers("--alter", "--add-config", f"{name}=DEBUG").text == "Completed updating config for broker-logger 1.\n"
     levels = [f"  {name}={level} " in loggers("--describe", broker=broker).text for broker, level in ((1, "DEBUG"), (2, "INFO"))]
     assert levels == [True, True]  # two gateways, and each serves one broker id
     assert loggers("--alter", "--delete-config", name).text == "Completed updating config for broker-logger 1.\n"
     assert f"  {name}=INFO " in loggers("--describe").text
+    shown = {role: levels_of(pairs, role) for role in ("storage", "controller", "group_coordinator")}
+    assert {levels["state.change.logger"] for levels in shown.values()} == {"INFO"}
+    loggers("--alter", "--add-config", "state.change.logger=DEBUG,kafka.cluster.Partition=DEBUG")
+    shown = {role: levels_of(pairs, role) for role in shown}
+    assert [levels["elections"] for levels in shown.values()] == ["DEBUG", "DEBUG", "INFO"]
+    assert [levels["replication"] for levels in shown.values()] == ["DEBUG", "INFO", "INFO"]
+    assert levels_of(pairs, "storage", 2)["replication"] == "INFO"
+    assert "  replication=DEBUG " in loggers("--describe").text
+    assert "  elections=DEBUG " in loggers("--describe", broker=2).text, "the controllers log so, whichever broker is named"
+    loggers("--alter", "--delete-config", "state.change.logger,replication")
+    assert levels_of(pairs, "controller")["elections"] == "INFO"
     refused = loggers("--alter", "--add-config", f"{name}=LOUD", check=False)
     assert refused.returncode == 1
     assert "is not a supported log level" in refused.text + refused.stderr.decode()

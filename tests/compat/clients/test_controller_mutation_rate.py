@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.clients.admin import REQUEST_S, Admin
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED, run_tool
+from tests.compat.kafka.tools import TOOL, run_tool
 from tests.support.requirements import ROOT, require
 
 PROGRAM = Path(__file__).parent / "programs" / "JavaMutations.java"
@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).parent / "programs" / "JavaMutations.java"
 
 def test_javas_admin_client_tries_again_when_its_debt_is_paid(bootstrap: str, admin: Admin, topic: str) -> None:
     require("java", "kafka")
-    command = KafkaJars(ROOT).command(str(PROGRAM), bootstrap, topic, options=SHORT_LIVED)
+    command = KafkaJars(ROOT).command(str(PROGRAM), bootstrap, topic, options=TOOL)
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stderr
     throttle_ms, created_after_ms = map(int, done.stdout.split())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED, TOOLS
+from tests.compat.kafka.tools import TOOL, TOOLS
 from tests.support.printed_pages import parse_page, run_page
 from tests.support.requirements import ROOT, require
 
@@ -23,7 +23,7 @@ def kafka_tools(tmp_path: Path) -> Path:
     for tool, main_class in TOOLS.items():
         script = tmp_path / "bin" / f"{tool}.sh"
         script.parent.mkdir(exist_ok=True)
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(jars.command(main_class, options=SHORT_LIVED))} "$@"\n', encoding="utf-8")
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(jars.command(main_class, options=TOOL))} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
     return tmp_path / "bin"
 

@@ -15,7 +15,7 @@ from tests.compat.clients.admin import Admin
 from tests.compat.clients.five_clients import CLIENTS, Record, consume
 from tests.compat.clients.kafka_python import KafkaProducer
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED, TOOLS
+from tests.compat.kafka.tools import TOOL, TOOLS
 from tests.support.polling import eventually, rounds
 from tests.support.requirements import ROOT, require
 
@@ -136,7 +136,7 @@ def java_producer(bootstrap: str, topic: str, tmp_path: Path) -> "Iterator[Itera
         encoding="utf-8",
     )
     asked = ("--bootstrap-server", bootstrap, "--topic", topic, "--throughput", "200", "--command-config", str(config))
-    command = KafkaJars(ROOT).command(TOOLS["kafka-verifiable-producer"], *asked, options=SHORT_LIVED)
+    command = KafkaJars(ROOT).command(TOOLS["kafka-verifiable-producer"], *asked, options=TOOL)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         try:

@@ -8,17 +8,13 @@ from typing import Any, TypeVar
 from libs.coordinator.core.shard_hashing import shard_of
 from tests.compat.differential.comparison import Path, differences, normalise
 from tests.compat.differential.scenario import Fields, Scenario, Step, World
-from tests.compat.differential.scenarios.config_bounds import GROUP
-from tests.compat.differential.scenarios.configs import BROKER, BROKER_LOGGER, CHANGE, DESCRIBE, REMOVE, REPLACE, SET, TOPIC
+from tests.compat.differential.shown_changes import wait_until_shown
 from tests.compat.differential.systems import KAFKA, TIMEOUT_S, PendingResponse, System
 from tests.support.polling import eventually
 
 TOPICS_AT_ONCE = 50
 READY_WITHIN_S = 120.0
 OFFSETS_VERSION = 7
-SOURCES_OF_CHANGES = {TOPIC: 1, BROKER: 2, BROKER_LOGGER: 6, GROUP: 8}
-"""Of DescribeConfigs, by kind of resource."""
-SOURCE_OF_ALL_BROKERS = 3
 A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number in range(1000)}.values())
 
 TRANSACTIONAL_ID_NOT_FOUND = 105
@@ -64,6 +60,20 @@ class BothSystems:
         self._both.shutdown()
 
 
+def check(both: BothSystems, scenario: Scenario) -> None:
+    """Fails unless the two differ in what the scenario lists, and in all of that."""
+    unseen = list(scenario.differs)
+    unlisted = []
+    for version, (path, kafka, penstock) in both.compare(scenario):
+        row = next((row for row in scenario.differs if row.covers(version, path, kafka, penstock)), None)
+        if row is None:
+            unlisted.append(f"version {version} {'.'.join(path)}\n    Kafka:    {kafka!r}\n    Penstock: {penstock!r}")
+        elif row in unseen:
+            unseen.remove(row)
+    assert not unlisted, "differs, and is not listed:\n" + "\n".join(unlisted)
+    assert not unseen, f"is listed, and does not differ: {unseen}"
+
+
 def _answer(system: System, scenario: Scenario, version: int) -> Any:
     world = World(system, version, scenario.topic(version), scenario.client_id(version))
     system.member_ids.clear()
@@ -82,7 +92,7 @@ def _take(system: System, world: World, step: Step) -> None:
     if not step.parked_in:
         response = _answer_of(world, step, fields)
         world.responses.append(PendingResponse(step.api, step.version, response=response))
-        _wait_for_configs(system, step.api, fields, response)
+        wait_until_shown(system, step.api, fields, response)
         return
     world.responses.append(system.park(step.api, step.version, fields))
     group = fields["group_id"]
@@ -100,29 +110,6 @@ def _answer_of(world: World, step: Step, fields: Fields) -> Fields | str:
     return responses[-1]
 
 
-def _wait_for_configs(system: System, api: str, asked: Fields, response: Any) -> None:
-    """Kafka answers a change of configs when its controller has it; brokers follow, and validate with what they have."""
-    if api not in (CHANGE, REPLACE) or not isinstance(response, dict) or asked.get("validate_only"):
-        return
-    outcomes = zip(asked["resources"], response["responses"], strict=True)
-    changed = [resource for resource, outcome in outcomes if not outcome["error_code"]]
-    eventually(lambda: all(_shows_configs(system, resource) for resource in changed), TIMEOUT_S)
-
-
-def _shows_configs(system: System, resource: Fields) -> bool:
-    """Whether the broker shows as set what was set, and no longer what was removed."""
-    named: dict[int, set[str]] = {SET: set(), REMOVE: set()}
-    for each in resource["configs"]:
-        named.setdefault(each.get("config_operation", SET), set()).add(each["name"])
-    kind, name = resource["resource_type"], resource["resource_name"]
-    asked = {"resource_type": kind, "resource_name": name, "configuration_keys": [*named[SET], *named[REMOVE]]}
-    described = system.ask(DESCRIBE, 1, {"resources": [asked], "include_synonyms": False})
-    assert isinstance(described, dict), f"{system.name}: {described}"
-    source = SOURCES_OF_CHANGES[kind] if name else SOURCE_OF_ALL_BROKERS
-    shown = {each["name"] for each in described["results"][0]["configs"] if each["config_source"] == source}
-    return named[SET] <= shown and shown.isdisjoint(named[REMOVE])
-
-
 def _state_of(system: System, group_id: str) -> str:
     described = system.ask("describe_groups", 5, {"groups": [group_id]})
     assert isinstance(described, dict), f"{system.name}: {described}"
@@ -138,7 +125,7 @@ def _results(system: System, scenario: Scenario, world: World, left: list[bool])
         answer: Any = system.ask_raw(scenario.api, answered_in, asked, timeout_s=timeout_s)
     else:
         answer = system.ask(scenario.api, version, asked, timeout_s=timeout_s, client_id=world.client_id)
-        _wait_for_configs(system, scenario.api, asked, answer)
+        wait_until_shown(system, scenario.api, asked, answer)
     results = {f"before {i}": normalise(each.answer(), system) for i, each in enumerate(world.responses) if not left[i]}
     answer = normalise(answer, system)
     if not results:

@@ -25,7 +25,9 @@ IDENTITIES = (
     "group_id",
     "entity_type",
     "key",
+    "mechanism",
 )
+OF_ACLS = ("resource_type", "resource_name", "pattern_type", "principal", "operation", "permission_type")
 MADE_BY_COORDINATORS = re.compile(r"(?<![^-])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^[\w-]{22}$")
 NO_ID = bytes(16)
 ID_OF = "(id of "
@@ -110,6 +112,8 @@ def _identity(item: Any) -> str | None:
         return None
     if isinstance(parts := item.get("entity"), dict):  # a quota entity, whose parts have their types as names
         return ", ".join(f"{kind} {part['entity_name']!r}" for kind, part in sorted(parts.items()))
+    if "principal" in item or "pattern_type" in item:
+        return " ".join(str(item[name]) for name in OF_ACLS if name in item)
     for name in IDENTITIES:
         if item.get(name) not in (None, "", "0" * 32):
             return str(item[name]).removeprefix(ID_OF).removesuffix(")")

@@ -46,6 +46,7 @@ class System:
         probe = encode_request("api_versions", 0, {}, correlation_id=PROBED)
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout_s) as connection:
             try:
+                self.begin(connection)
                 connection.sendall(frame + probe)
                 first = read_frame(connection)
                 if first is None:
@@ -61,6 +62,9 @@ class System:
                 return CLOSED
             except TimeoutError:
                 return STUCK
+
+    def begin(self, connection: socket.socket) -> None:
+        """What a client does first on a connection: nothing."""
 
     def park(self, api: str, version: int, fields: dict[str, Any]) -> "PendingResponse":
         """Sends, on a connection of its own, what is not answered at once."""

@@ -8,6 +8,7 @@ import pytest
 from libs.wire.errors import ErrorCode
 from tests.compat.differential.systems import KAFKA, System
 from tests.compat.differential.three_nodes import Side, Story, differing, run_story
+from tests.compat.kafka.broker import QUICK
 from tests.compat.kafka.trio import KafkaTrio
 from tests.support.cluster_harness import LocalCluster
 from tests.support.requirements import require
@@ -27,7 +28,7 @@ class Threes:
 def threes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Threes]:
     require("java", "kafka", "etcd")
     with (
-        KafkaTrio(tmp_path_factory.mktemp("kafka")) as trio,
+        KafkaTrio(tmp_path_factory.mktemp("kafka"), options=QUICK) as trio,
         LocalCluster(storage=3) as cluster,
     ):
         port = int(trio.bootstrap.split(",")[0].split(":")[1])

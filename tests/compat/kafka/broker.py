@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.compat.kafka.jars import KafkaJars
+from tests.compat.kafka.archives import C1_ONLY
+from tests.compat.kafka.jars import SHARED, KafkaJars
 from tests.support.ports import reserve_ports
 from tests.support.requirements import ROOT
 
 CLUSTER_ID = "cGVuc3RvY2stdGVzdHMtMQ"  # any 16 bytes in base64url
+STORAGE_TOOL = "kafka.tools.StorageTool"
 READY_WITHIN_S = 120.0
 LOG_TAIL_BYTES = 6000
-QUICK = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
+QUICK = (C1_ONLY, SHARED)
 """Options for a broker that nobody measures: it starts in half the time."""
 API_VERSIONS_V0 = bytes.fromhex("0012 0000 00000001 ffff")  # api 18, version 0, correlation 1, no client id
 
@@ -65,9 +67,7 @@ class KafkaBroker:
         config.write_text("".join(f"{name}={value}\n" for name, value in self.all_properties().items()), encoding="utf-8")
         if not (self.log_directory / "meta.properties").exists():
             quick = (*QUICK, "-XX:+UseSerialGC")
-            format_it = self._jars.command(
-                "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), options=quick
-            )
+            format_it = self._jars.command(STORAGE_TOOL, "format", "-t", CLUSTER_ID, "-c", str(config), options=quick)
             subprocess.run(format_it, check=True, capture_output=True, timeout=120)
         with open(self.directory / "broker.log", "ab") as log:
             command = self._jars.command("kafka.Kafka", str(config), heap=self._heap, options=("-XX:+UseG1GC", *self._options))

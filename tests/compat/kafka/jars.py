@@ -5,12 +5,16 @@ import hashlib
 import subprocess
 from pathlib import Path
 
+from tests.compat.kafka.archives import archive_options
+
 HERE = Path(__file__).parent
 BROKER = HERE / "pom.xml"
 CONNECT = HERE / "connect.xml"
 COMPACTION_TESTER = HERE / "compaction-tester.xml"
 MIRROR = HERE / "mirror.xml"
 STREAMS = HERE / "streams.xml"
+SHARED = "-Xshare:auto"
+"""The option of a JVM that takes classes from archives."""
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
@@ -40,12 +44,15 @@ class KafkaJars:
         return self.directory
 
     def command(self, main_class: str, *arguments: str, heap: str = "256m", options: tuple[str, ...] = ()) -> list[str]:
-        """A command line for one of Kafka's main classes; log4j2 says no more than warnings."""
+        """A command line for one of Kafka's main classes; log4j2 says no more than warnings. With SHARED among the options,
+        brokers and tools have an archive of their classes."""
         jars = self.ensure()
+        archive = archive_options(self) if SHARED in options and self._pom == BROKER else ()
         return [
             "java",
             f"-Xmx{heap}",
             *options,
+            *archive,
             f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}",
             "-cp",
             f"{jars}/*",

@@ -4,12 +4,13 @@ import os
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Timer
 
-from tests.compat.kafka.archives import archived
-from tests.compat.kafka.jars import COMPACTION_TESTER, KafkaJars
+from tests.compat.kafka.archives import C1_ONLY
+from tests.compat.kafka.jars import COMPACTION_TESTER, SHARED, KafkaJars
+from tests.compat.kafka.tool_server import PROGRAM as SERVER
+from tests.compat.kafka.tool_server import tool_servers
 from tests.support.requirements import ROOT, require
 
 TOOLS = {
@@ -50,21 +51,30 @@ TOOLS = {
     "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
 }
 
-# Leaving an archive takes a second or two: too long for what runs once or twice.
-OFTEN = {
-    "kafka-configs",
-    "kafka-console-consumer",
-    "kafka-console-producer",
-    "kafka-consumer-groups",
-    "kafka-dump-log",
-    "kafka-features",
-    "kafka-get-offsets",
-    "kafka-topics",
-    "kafka-transactions",
-}
-
 # A tool lives for a second: C1 only and the serial collector start quicker on two cores. Measurements pass options=().
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+SHORT_LIVED = (C1_ONLY, "-XX:+UseSerialGC", SHARED)
+
+# The logger that needs no configuration: the other one takes more of a tool's start than all else.
+SIMPLE_LOGS = (
+    "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
+    "-Dorg.apache.logging.log4j.simplelog.level=WARN",
+    "-Dorg.apache.logging.log4j.simplelog.showdatetime=true",
+)
+TOOL = (*SHORT_LIVED, *SIMPLE_LOGS)
+HEAP = "256m"
+
+OWN_JVM = {
+    "kafka-dump-log",
+    *("kafka-console-consumer", "kafka-console-share-consumer", "kafka-server-start"),
+    *(
+        "kafka-verifiable-consumer",
+        "kafka-verifiable-producer",
+        "kafka-verifiable-share-consumer",
+        "transactional-message-copier",
+    ),
+}
+"""They count in static variables, do not end by themselves, or map files while their JVM lives: a disk that has the files cannot
+be unmounted then. The others run in JVMs that they share (tool_server.py)."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +94,19 @@ def run_tool(
     stdin: bytes = b"",
     timeout_s: float = 120.0,
     check: bool = True,
-    heap: str = "256m",
-    options: tuple[str, ...] = SHORT_LIVED,
+    heap: str = HEAP,
+    options: tuple[str, ...] = TOOL,
 ) -> ToolResult:
     """Runs one of TOOLS, or a main class, to its end. With `check`, any exit code but 0 fails the test and shows why."""
     require("java", "kafka")
     jars, main_class = KafkaJars(ROOT), TOOLS.get(tool, tool)
-    often = tool in OFTEN and options == SHORT_LIVED
-    with archived(jars, main_class) if often else nullcontext(()) as archive:
-        command = jars.command(main_class, *arguments, heap=heap, options=(*options, *archive))
+    if tool not in OWN_JVM and heap == HEAP and options == TOOL:
+        servers = tool_servers(tuple(jars.command(str(SERVER), heap=heap, options=options)))
+        result = ToolResult(*servers.run([main_class, *arguments], stdin, timeout_s))
+    else:
+        command = jars.command(main_class, *arguments, heap=heap, options=options)
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s)
-    result = ToolResult(done.returncode, done.stdout, done.stderr)
+        result = ToolResult(done.returncode, done.stdout, done.stderr)
     if check:
         shown = f"{result.stdout[-2000:].decode(errors='replace')}\n{result.stderr[-4000:].decode(errors='replace')}"
         assert result.returncode == 0, f"{tool} {' '.join(arguments)} ended with {result.returncode}:\n{shown}"
@@ -104,7 +116,7 @@ def run_tool(
 def run_endless_tool(tool: str, *arguments: str, until: Sequence[str], timeout_s: float = 120.0) -> None:
     """Runs a tool that never ends until it has said all of `until`, each in a line."""
     require("java", "kafka")
-    command = KafkaJars(ROOT).command(TOOLS[tool], *arguments, heap="256m", options=SHORT_LIVED)
+    command = KafkaJars(ROOT).command(TOOLS[tool], *arguments, heap="256m", options=TOOL)
     unsaid, said = set(until), ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8") as running:
         assert running.stdout is not None

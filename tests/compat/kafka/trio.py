@@ -15,7 +15,9 @@ NODES = (1, 2, 3)
 class KafkaTrio:
     """Use as a context manager. Kafka's defaults but for the factors of its internal topics, which would be 1."""
 
-    def __init__(self, directory: Path, *, properties: Mapping[str, str] | None = None, heap: str = "512m") -> None:
+    def __init__(
+        self, directory: Path, *, properties: Mapping[str, str] | None = None, heap: str = "512m", options: tuple[str, ...] = ()
+    ) -> None:
         self._reservation = reserve_ports(2 * len(NODES))
         ports = {node: self._reservation.first + 2 * (node - 1) for node in NODES}
         voters = ",".join(f"{node}@127.0.0.1:{port + 1}" for node, port in ports.items())
@@ -34,6 +36,7 @@ class KafkaTrio:
                     **(properties or {}),
                 },
                 heap=heap,
+                options=options,
             )
             for node, port in ports.items()
         }

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from libs.runtime.config import ConfigError, load
+from libs.runtime.tracing.trace_settings import trace_settings
 from tests.deploy.chart.rendering import Object, refusal
 from tests.docs.chart_page import CHOICES
 from tests.docs.settings_page import configs
@@ -13,6 +14,8 @@ from tests.docs.settings_page import configs
 PLAIN = {"name": "PLAINTEXT", "type": "ClusterIP", "portBase": 9092}
 NODES = {"name": "NODES", "type": "NodePort", "portBase": 9192, "nodePortBase": 30092, "advertisedHost": "node.example.net"}
 BALANCED = {"name": "EXTERNAL", "type": "LoadBalancer", "portBase": 9092, "advertisedHost": "kafka.example.net"}
+
+SASL = {"name": "SASL", "type": "ClusterIP", "protocol": "SASL_PLAINTEXT", "portBase": 9092}
 
 CONTRADICTIONS: dict[str, tuple[Object, str]] = {
     "more storage nodes than ports": (
@@ -32,6 +35,22 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
         "metrics.podMonitor.enabled and metrics.serviceMonitor.enabled are true: choose one",
     ),
     "no etcd": ({"etcd": {"enabled": False}}, "etcd.external.endpoints is empty: give host:port of each member"),
+    "mechanisms without authentication": (
+        {"listeners": [{**PLAIN, "saslMechanisms": ["PLAIN"]}]},
+        "listeners[0] (PLAINTEXT): saslMechanisms is for a protocol with SASL; the protocol is PLAINTEXT",
+    ),
+    "two listeners with SASL": (
+        {"listeners": [PLAIN, SASL, {**SASL, "name": "OTHER"}]},
+        "listeners[2] (OTHER): SASL has protocol SASL_PLAINTEXT too",
+    ),
+    "PLAIN without TLS": (
+        {"listeners": [PLAIN, {**SASL, "saslMechanisms": ["PLAIN"]}]},
+        "listeners[1] (SASL): PLAIN without TLS shows passwords to anyone on the network; saslPlainWithoutTls=true allows it",
+    ),
+    "no listener for the jobs": (
+        {"listeners": [SASL]},
+        "no listener has protocol PLAINTEXT, and the chart's jobs and tests come over one, since they have no password",
+    ),
     "two listeners of one name": (
         {"listeners": [PLAIN, {**PLAIN, "portBase": 9192}]},
         "listeners[1] (PLAINTEXT): there is another listener of that name; expected names that differ",
@@ -94,10 +113,13 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
         {"gateway": {"config": {"connections_max": 1.5}}},
         "gateway.config.connections_max is 1.5; expected a whole number",
     ),
-    "a number for a text": ({"config": {"log_level": 3}}, "config.log_level is 3; expected one of debug, info, warning, error"),
+    "a number for a text": (
+        {"config": {"log_level": 3}},
+        "config.log_level is 3; expected one of trace, debug, info, warning, error",
+    ),
     "a text that is none of a few": (
         {"gateway": {"config": {"log_level": "loud"}}},
-        "gateway.config.log_level is loud; expected one of debug, info, warning, error",
+        "gateway.config.log_level is loud; expected one of trace, debug, info, warning, error",
     ),
     "a number below zero": (
         {"gateway": {"config": {"frame_bytes_max": -1}}},
@@ -156,6 +178,8 @@ OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
     "a text for a count": ({"gateway": {"replicas": "two"}}, "gateway.replicas"),
     "a size without a unit": ({"storage": {"persistence": {"size": "100"}}}, "storage.persistence.size"),
     "an unknown type of listener": ({"listeners": [{**PLAIN, "type": "Ingress"}]}, "listeners.0.type"),
+    "a listener with TLS": ({"listeners": [PLAIN, {**SASL, "protocol": "SASL_SSL"}]}, "listeners.1.protocol"),
+    "a mechanism that is not served": ({"listeners": [PLAIN, {**SASL, "saslMechanisms": ["GSSAPI"]}]}, "saslMechanisms.0"),
     "a listener's name in small letters": ({"listeners": [{**PLAIN, "name": "plain"}]}, "listeners.0.name"),
     "no listener": ({"listeners": []}, "listeners"),
     "an advertised address with a port": (
@@ -217,8 +241,10 @@ def test_the_chart_allows_the_texts_that_a_service_takes(service: str, setting: 
     def problem(text: str) -> str | None:
         environment = {f"PENSTOCK_{name}": value for name, value in {**needed, setting.upper(): text}.items()}
         try:
-            found: str | None = load(configs()[service], env=environment).problem()
-        except ConfigError as error:
+            config = load(configs()[service], env=environment)
+            found: str | None = config.problem()
+            trace_settings(config, {})
+        except (ConfigError, ValueError) as error:
             return str(error)
         return found
 

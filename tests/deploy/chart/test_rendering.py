@@ -8,6 +8,8 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
+from libs.runtime.config import load
+from services.gateway.config import GatewayConfig
 from tests.deploy.chart.rendering import (
     CHART,
     FULL_NAME,
@@ -151,12 +153,53 @@ def test_a_listener_has_a_port_for_each_broker_at_the_advertised_place(name: str
         seen += 1
         service = services[where.removeprefix("StatefulSet ").removesuffix("-gateway")]
         given = environment(spec["containers"][0])
-        advertised, base = int(given["PENSTOCK_ADVERTISED_PORT_BASE"]), int(given["PENSTOCK_PORT_BASE"])
+        if "PENSTOCK_SASL_LISTENER" in given:
+            addresses = (given["PENSTOCK_SASL_ADVERTISED_LISTENER"], given["PENSTOCK_SASL_LISTENER"])
+            advertised, base = [int(address.rpartition(":")[2]) for address in addresses]
+        else:
+            advertised, base = int(given["PENSTOCK_ADVERTISED_PORT_BASE"]), int(given["PENSTOCK_PORT_BASE"])
         is_node_port = service["spec"]["type"] == "NodePort"
         for id, port in enumerate(service["spec"]["ports"]):
             assert port["targetPort"] == base + id
             assert port["nodePort" if is_node_port else "port"] == advertised + id
     assert seen >= 1
+
+
+@everywhere
+def test_each_gateway_takes_the_settings_of_its_listener(name: str) -> None:
+    for where, _, spec in pod_specs(rendered(name)):
+        if where.startswith("StatefulSet") and where.endswith("-gateway"):
+            given = environment(spec["containers"][0])
+            given = {variable: value for variable, value in given.items() if variable != "PENSTOCK_CONFIG"}
+            config = load(GatewayConfig, env={**given, "PENSTOCK_NODE_ID": "1", "PENSTOCK_RPC_ADVERTISED_HOST": "10.0.0.1"})
+            assert config.problem() is None, where
+
+
+def test_only_the_pod_itself_reaches_a_gateway_whose_clients_authenticate_without_it() -> None:
+    gateway = of_kind(rendered("sasl"), "StatefulSet")[f"{FULL_NAME}-external-gateway"]
+    given = environment(gateway["spec"]["template"]["spec"]["containers"][0])
+    assert (given["PENSTOCK_LISTEN_HOST"], given["PENSTOCK_ADVERTISED_HOST"]) == ("127.0.0.1", "127.0.0.1")
+    assert given["PENSTOCK_LISTENER_NAME"] == "POD_OF_EXTERNAL", "gateways of one name tell clients each other's addresses"
+    assert given["PENSTOCK_SASL_LISTENER"] == "SASL_PLAINTEXT://0.0.0.0:9092"
+    assert given["PENSTOCK_SASL_ADVERTISED_LISTENER"] == "SASL_PLAINTEXT://kafka.example.net:9092"
+    assert given["PENSTOCK_SASL_ENABLED_MECHANISMS"] == "SCRAM-SHA-512,PLAIN"
+
+
+def test_controllers_read_the_first_users_from_a_secret_that_may_be_removed() -> None:
+    controllers = of_kind(rendered("sasl"), "StatefulSet")[f"{FULL_NAME}-controller"]["spec"]["template"]["spec"]
+    [controller] = controllers["containers"]
+    path = environment(controller)["PENSTOCK_ADD_SCRAM_FILE"]
+    [mount] = [each for each in controller["volumeMounts"] if path.startswith(each["mountPath"] + "/")]
+    [volume] = [each for each in controllers["volumes"] if each["name"] == mount["name"]]
+    assert volume["secret"] == {"secretName": "kafka-users", "defaultMode": 0o440, "optional": True}
+    assert "PENSTOCK_ADD_SCRAM_FILE" not in str(rendered("default"))
+
+
+def test_jobs_come_over_a_listener_that_asks_for_no_password(tmp_path: Path) -> None:
+    [smoke] = [spec for where, _, spec in pod_specs(rendered("sasl")) if where == f"Pod {FULL_NAME}-smoke"]
+    assert f"{FULL_NAME}-plaintext.streams.svc.cluster.local:9092" in smoke["containers"][0]["command"]
+    said = notes(value_sets()["sasl"], tmp_path)
+    assert "EXTERNAL: bootstrap.servers=kafka.example.net:9092 security.protocol=SASL_PLAINTEXT" in said
 
 
 @pytest.mark.parametrize("state", ["new", "existing"])
@@ -227,6 +270,14 @@ def test_a_common_setting_reaches_the_services_that_know_it() -> None:
     assert all(file["log_level"] == "debug" for file in files.values())
     assert "hand_over_s" in files[f"{FULL_NAME}-storage"]
     assert "hand_over_s" not in files[f"{FULL_NAME}-plaintext-gateway"]
+
+
+def test_traces_of_all_services_go_where_the_values_say() -> None:
+    values = "config.trace_endpoint=http://jaeger:4318,config.trace_sample_ratio=0.25,config.trace_slow_ms={50,Fetch=500}"
+    configs = of_kind(render(["--set", values]), "ConfigMap")
+    files = [tomllib.loads(each["data"]["settings.toml"]) for each in configs.values()]
+    expected = {"trace_endpoint": "http://jaeger:4318", "trace_sample_ratio": 0.25, "trace_slow_ms": ["50", "Fetch=500"]}
+    assert [{name: file[name] for name in expected} for file in files] == [expected] * len(files)
 
 
 def test_jobs_empty_nodes_before_they_go() -> None:

@@ -12,7 +12,8 @@ from tests.support.polling import eventually
 from tests.system.faults.produce_run import ProduceRun, Tail
 
 PARTITIONS = 3
-WITHIN_S = 180.0
+WITHIN_S = 400.0
+"""Far beyond what it takes: at a load of 39 a cluster was not yet in sync after 180 s."""
 UPGRADE_ORDER = (
     *("controller-1", "controller-2", "storage-1", "storage-2", "storage-3"),
     *("group-coordinator", "transaction-coordinator", "quota-manager", "gateway-internal", "gateway"),
@@ -54,6 +55,7 @@ def until_in_sync(project: ComposeProject) -> None:
         raise AssertionError("\n".join([str(error), *said])) from None
 
 
+@pytest.mark.timeout(1500)
 def test_nothing_acknowledged_is_lost_when_containers_die(healed: ComposeProject, topic: str) -> None:
     Admin(healed.bootstrap).create(topic, PARTITIONS)
     with (
@@ -78,6 +80,7 @@ def next_tag(project: ComposeProject, images: list[str]) -> str:
     return NEXT_VERSION
 
 
+@pytest.mark.timeout(1500)
 def test_containers_are_upgraded_one_by_one_under_load(
     healed: ComposeProject, next_tag: str, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

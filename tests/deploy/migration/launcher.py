@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.compat.kafka.broker import KafkaBroker
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED
+from tests.compat.kafka.tools import TOOL
 from tests.support.launcher import run_launcher
 from tests.support.ports import reserve_ports
 from tests.support.requirements import ROOT, require
@@ -40,6 +40,6 @@ def format_beside(directory: Path, cluster_id: str, properties: dict[str, str], 
         "".join(f"{name}={value}\n" for name, value in {**broker.all_properties(), **properties}.items()), encoding="utf-8"
     )
     arguments = ("format", "--ignore-formatted", "--cluster-id", cluster_id, "--config", str(config))
-    command = KafkaJars(ROOT).command("kafka.tools.StorageTool", *arguments, options=SHORT_LIVED)
+    command = KafkaJars(ROOT).command("kafka.tools.StorageTool", *arguments, options=TOOL)
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

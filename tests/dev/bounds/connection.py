@@ -26,6 +26,11 @@ class Connection:
         self._file = self._socket.makefile("rb")
         self._sent = 0
 
+    @property
+    def socket(self) -> socket.socket:
+        """For bytes that are no request. The caller closes it."""
+        return self._socket
+
     def close(self) -> None:
         self._file.close()
         self._socket.close()

@@ -236,6 +236,14 @@ _BY_API: Final[dict[ApiKey, dict[str, Any]]] = {
     ApiKey.CREATE_TOPICS: {"CreatableTopic.name": _unique("made"), "num_partitions": 1, "replication_factor": 1, "configs": []},
     ApiKey.DELETE_TOPICS: {"topic_names": ["gone"], "DeleteTopicState.name": "gone", "topic_id": bytes(16)},
     ApiKey.DELETE_RECORDS: {"name": DELETED_FROM},
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
+        "ScramCredentialDeletion.name": "gone",
+        "ScramCredentialUpsertion.name": "made",
+        "mechanism": 1,
+        "iterations": 4_096,
+        "salt": bytes(16),
+        "salted_password": bytes(32),
+    },
     ApiKey.DESCRIBE_CLIENT_QUOTAS: {"entity_type": "user", "match_type": 2, "match": None},
     ApiKey.CREATE_PARTITIONS: {"name": TOPIC, "count": 3, "assignments": None, "validate_only": True},
     ApiKey.INIT_PRODUCER_ID: {

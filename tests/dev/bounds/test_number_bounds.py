@@ -40,6 +40,7 @@ CLOSES: Final = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
 EXPECTED: Final[dict[ApiKey, tuple[ErrorCode, ...]]] = {
     **dict.fromkeys(CLOSES, (ErrorCode.SECURITY_DISABLED,)),
     ApiKey.ALTER_REPLICA_LOG_DIRS: (ErrorCode.LOG_DIR_NOT_FOUND,),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ErrorCode.RESOURCE_NOT_FOUND,),
     ApiKey.DELETE_TOPICS: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,),
     ApiKey.ELECT_LEADERS: (ErrorCode.ELECTION_NOT_NEEDED,),
     ApiKey.JOIN_GROUP: (ErrorCode.MEMBER_ID_REQUIRED,),  # in version 4, which has no static members

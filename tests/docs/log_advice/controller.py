@@ -55,6 +55,10 @@ CONTROLLER: Final = {
         "A process has been silent, and others confirm it. Its partitions or shards move.",
         "Start it again; its own log tells why it ended.",
     ),
+    "the first users cannot be set (PENSTOCK_ADD_SCRAM_FILE)": Advice(
+        "There is no cluster yet, and the file of its first users is missing or wrong. `reason` names the line only.",
+        "Mend the file, and start again ([first users](../security.md#the-first-users)).",
+    ),
     "the active controller is dead": Advice(
         "A standby removes the dead controller and takes over.", "Start the controller again."
     ),

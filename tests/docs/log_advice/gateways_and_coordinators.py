@@ -15,9 +15,20 @@ GATEWAY: Final = {
         "A process on another host listens on a Unix socket only.", "Give that process `PENSTOCK_RPC_TCP`."
     ),
     "a …'s answer cannot be read": Advice("Gateway and coordinator have different versions.", "Upgrade both to one version."),
+    "authentication failed unexpectedly": Advice(
+        "A fault of the gateway. The client's connection was closed.", "Report it, with the client's name and version."
+    ),
     "broker port not opened": Advice(
         "The port of one broker id is taken. Clients of that broker cannot connect.",
         "Free the port, or choose another `PENSTOCK_PORT_BASE`.",
+    ),
+    "new certificate of this gateway not used": Advice(
+        "Files of a listener with TLS have changed and cannot be used; the former ones stay in force. `reason` has the fault.",
+        "Put the files right before the former certificate expires: [security](../security.md#a-listener-with-tls).",
+    ),
+    "TLS cannot be served: …": Advice(
+        "The gateway does not start: the key or certificate of a listener cannot be used. The text has the fault.",
+        "Make them as in [a certificate](../security.md#a-certificate).",
     ),
     "client connection closed": Advice(
         "A client's connection was ended. `reason` and `detail` tell why.",
@@ -37,6 +48,10 @@ GATEWAY: Final = {
         "Raise the limit, or find the client that connects again and again.",
     ),
     "fetch failed": Advice("A storage node's answer cannot be read.", "Upgrade both to one version."),
+    "signing keys not read": Advice(
+        "The key set for tokens of OAUTHBEARER cannot be read. The last keys stay. Without any, tokens are denied.",
+        "`reason` tells why: look at the endpoint or the file of `PENSTOCK_SASL_OAUTHBEARER_JWKS_ENDPOINT_URL`.",
+    ),
     "gateway has ended": Advice("Another gateway is gone. Clients are no longer sent to it.", "Start it again."),
 }
 

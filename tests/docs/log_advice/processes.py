@@ -8,6 +8,14 @@ STARTS_AND_STOPS: Final = {
     "aborting": Advice(
         "A second signal came while the process drained, and ended it at once.", "Give a stop ten seconds or more."
     ),
+    "admin port refuses what is no HTTP": Advice(
+        "Something sent bytes to the admin port that are no HTTP, or too long a URL. `reason` tells which.",
+        "Look what on that host asks: a scanner, a client of TLS, a wrong port.",
+    ),
+    "a variable of OpenTelemetry is not heeded": Advice(
+        "An `OTEL_…` variable has a value that Penstock cannot obey. `reason` names it, and `instead` tells what happens.",
+        "None if it is meant for other programs. Otherwise correct it by [traces](tracing.md#send-them-to-a-collector).",
+    ),
     "another process has taken this member's place": Advice(
         "A newer process with the same role and id has registered. This one ends.",
         "None after a restart. Otherwise give each process its own `PENSTOCK_NODE_ID`.",
@@ -34,6 +42,14 @@ STARTS_AND_STOPS: Final = {
     "this version of Penstock, …, does not support the level that the cluster was raised to: …. "
     "Start the version that raised it, or a later one": Advice(
         "The cluster's feature level is above what this version knows.", "Start the version that raised it, or a later one."
+    ),
+    "no TLS with these files (PENSTOCK_RPC_TLS_CERTIFICATE, _KEY, _CA)": Advice(
+        "The process does not start: its certificate, key or authorities cannot be used. `reason` has the fault.",
+        "Make them as in [between hosts](../security.md#between-hosts).",
+    ),
+    "the certificate of this process is another's (PENSTOCK_RPC_TLS_CERTIFICATE)": Advice(
+        "The process does not start: `names` is what its certificate names, and `expected` what it should.",
+        "Give it its own certificate: [between hosts](../security.md#between-hosts).",
     ),
     "there is no such setting": Advice(
         "A `PENSTOCK_…` variable has no effect. `did_you_mean` names one alike.", "Correct it by [settings](../settings.md)."
@@ -64,6 +80,10 @@ METADATA: Final = {
     "metadata store went back in time: it was restored from a backup": Advice(
         "etcd has less than the process has seen. The process starts anew.",
         "None after a restoration. Otherwise find out who changed etcd.",
+    ),
+    "SCRAM credential unreadable": Advice(
+        "A gateway cannot read the credential of one user in etcd. That user cannot log in; all others can.",
+        "Set the user's password again with `kafka-configs`.",
     ),
     "metadata unreadable": Advice(
         "A key in etcd cannot be read. The process stays with the last metadata that it could read.",
@@ -99,12 +119,20 @@ CONNECTIONS: Final = {
         "A peer sent an internal request that cannot be read.",
         "Check that versions match; keep other programs off the RPC ports.",
     ),
+    "new certificate of this process not used": Advice(
+        "The files of PENSTOCK_RPC_TLS_… have changed and cannot be used; the former ones stay in force. `reason` has the fault.",
+        "Put the files right before the former certificate expires: [between hosts](../security.md#between-hosts).",
+    ),
+    "call denied": Advice(
+        "A process called what its role may not call, or spoke for another process. `reason` has which; `count` tells how often.",
+        "Look at the process at `peer`: [who may call what](../security.md#between-processes). Keep strangers off the RPC ports.",
+    ),
     "cannot accept": Advice(
         "No descriptor or memory was left for a new connection. It waits and is accepted later.",
         "Raise `ulimit -n`, or add a process.",
     ),
     "connection closed": Advice(
-        "An RPC connection sent what is no RPC, or named another node. `reason` has which.",
+        "An RPC connection sent what is no RPC, or named another node, role or cluster. `reason` has which.",
         "Keep other programs off the RPC ports; correct ids and addresses.",
     ),
     "connection refused": Advice(
@@ -124,7 +152,7 @@ OWN_FILES: Final = {
     "lines of the log were lost": Advice(
         "`count` lines could not be written, since the volume was full.", "Make room on the volume of `file`."
     ),
-    "log level changed": Advice("An administrator changed a logger. `asked_by` names the client.", "None."),
+    "log level changed": Advice("Somebody changed the level of the logger `changed`. `asked_by` names the client.", "None."),
     "the file of unused producer ids cannot be read": Advice(
         "A block of producer ids is skipped. None is given twice.", "Check the disk of `path`."
     ),
@@ -139,4 +167,11 @@ OWN_FILES: Final = {
     ),
 }
 
-PROCESSES: Final = STARTS_AND_STOPS | METADATA | CONNECTIONS | OWN_FILES
+TRACES: Final = {
+    "traces are not exported": Advice(
+        "The collector at `endpoint` did not take spans, and `reason` tells why. `spans_dropped` counts all that it lacks.",
+        "Bring the collector back, or mend the endpoint ([traces](tracing.md#when-nothing-arrives)). Nothing else waits for it.",
+    ),
+}
+
+PROCESSES: Final = STARTS_AND_STOPS | METADATA | CONNECTIONS | OWN_FILES | TRACES

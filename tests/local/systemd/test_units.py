@@ -81,10 +81,11 @@ def test_gateways_and_storage_nodes_know_the_rack_of_their_host(written: Path) -
 
 def test_hosts_stop_in_the_order_in_which_make_down_stops(written: Path) -> None:
     found = units(written)
-    for place, role in enumerate(STOP_ORDER):
+    order = [role for role in STOP_ORDER if role != "zipkin"]  # a trace UI is for one machine
+    for place, role in enumerate(order):
         after = found[role].values("Unit", "After")
-        stopped_later = [other for other in STOP_ORDER[place + 1 :] if unit_name(other) in " ".join(after)]
-        needed = [other for other in STOP_ORDER if unit_name(other) in " ".join(after)]
+        stopped_later = [other for other in order[place + 1 :] if unit_name(other) in " ".join(after)]
+        needed = [other for other in order if unit_name(other) in " ".join(after)]
         assert stopped_later == needed, f"{role} starts after {needed}"
     last = found["controller"].values("Unit", "After")
     assert unit_name("etcd") in " ".join(last)

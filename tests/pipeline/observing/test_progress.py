@@ -112,12 +112,18 @@ def test_a_stream_is_seen_in_kafka_s_tool_in_metrics_in_spans_and_in_its_status(
         assert scraped(server)[f'penstock_pipeline_freshness_seconds{{job="orders",topic="{topic}"}}'] == 0
     server.close()
     spans.flush()
-    first, second = exporter.get_finished_spans()
+    finished = exporter.get_finished_spans()
+    first, second = [span for span in finished if span.name.endswith("micro-batch")]
     assert (first.attributes or {})["penstock.rows"] == 40
     assert 1 <= len(first.links) <= CONTEXTS_MAX
     linked = {link.context.trace_id for link in first.links}
     assert linked <= {number + 1 for number in range(40)}
     assert len(second.links) <= 7
+    of_first = [span for span in finished if span.name == "process orders" and span.links[0].context == first.context]
+    assert {span.context.trace_id for span in of_first} == linked, "each of these traces leads to the lake"
+    for span in of_first:
+        assert span.parent is not None
+        assert span.parent.span_id == span.context.trace_id, "both ids are the record's number"
     spans.close()
 
 

@@ -28,7 +28,10 @@ class HostClock:
         """Set while a process runs, and set right before the next one starts: that one would believe it."""
 
     def wall_ms(self) -> WallMs:
-        return WallMs(EPOCH_MS + int(self._loop.time() * 1000) + self.off_ms + self.ahead_ms)
+        return WallMs(self.wall_ns() // 1_000_000)
+
+    def wall_ns(self) -> int:
+        return (EPOCH_MS + self.off_ms + self.ahead_ms) * 1_000_000 + int(self._loop.time() * 1e9)
 
     def monotonic(self) -> Monotonic:
         return Monotonic(self._loop.time())

@@ -15,7 +15,7 @@ import sys
 import warnings
 from array import array
 from collections.abc import Callable, Coroutine, Iterator
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any, TypeVar
 
@@ -56,16 +56,37 @@ class Spinning(AssertionError):
     """Steps without end, and time stands still."""
 
 
-class _Handle(asyncio.Handle):
-    __slots__ = ("life", "number")
-    life: Life | None
-    number: int
+class _Handle(asyncio.TimerHandle):
+    """A callback and the moment from which on it is due. It is made for each step: its fields are set here, without the calls
+    and the questions about debugging of the classes that it inherits."""
 
-
-class _Timer(asyncio.TimerHandle):
     __slots__ = ("life", "number")
-    life: Life | None
-    number: int
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+        number: int,
+    ) -> None:
+        if context is None:
+            context = copy_context()
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+        self.life = context.get(LIFE)
+        self.number = number
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            self._callback = self._args = None  # type: ignore[assignment]
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -74,8 +95,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def __init__(self, random: Random, *, start: float = 1000.0) -> None:
         self._random = random
         self._now = start
-        self._ready: list[_Handle | _Timer] = []
-        self._heap: list[tuple[float, int, _Timer]] = []
+        self._ready: list[_Handle] = []
+        self._heap: list[tuple[float, int, _Handle]] = []
         self._numbers = 0
         self._running = False
         self._closed = False
@@ -102,8 +123,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._closed
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
-        handle = _Handle(callback, args, self, context)
-        self._enter(handle)
+        self._numbers = number = self._numbers + 1
+        handle = _Handle(self._now, callback, args, self, context, number)
         if not self._closed:
             self._ready.append(handle)
         return handle
@@ -113,25 +134,20 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        return self._timer(self._now + delay, callback, args, context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = _Timer(when, callback, args, self, context)
-        self._enter(timer)
-        timer._scheduled = True  # type: ignore[attr-defined]
+        return self._timer(when, callback, args, context)
+
+    def _timer(self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> _Handle:
+        self._numbers = number = self._numbers + 1
+        timer = _Handle(when, callback, args, self, context, number)
+        timer._scheduled = True
         if not self._closed:
-            heapq.heappush(self._heap, (when, timer.number, timer))
+            heapq.heappush(self._heap, (when, number, timer))
         return timer
-
-    def _enter(self, handle: _Handle | _Timer) -> None:
-        self._numbers += 1
-        handle.number = self._numbers
-        handle.life = handle._context.get(LIFE)  # type: ignore[union-attr]
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        pass
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
@@ -230,11 +246,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if life is not None and (life.dead or life.paused):
                 (self._abandoned if life.dead else life.held).append(handle)
                 continue
-            if handle.cancelled():
+            if handle._cancelled:
                 continue
             steps += 1
             trace.append(handle.number)
-            handle._run()
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self._failed(handle, error)
             if life is not None and life.after_turn is not None and not life.dead:
                 life.after_turn()
             if task.done():
@@ -248,7 +269,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             del trace[:]
         if task.done():
             return
-        while heap and heap[0][2].cancelled():
+        while heap and heap[0][2]._cancelled:
             heapq.heappop(heap)
         if not heap:
             raise Deadlock(f"at {self._now:.6f} nothing is left to do")
@@ -258,9 +279,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             gc.collect(0)
         while heap and heap[0][0] <= self._now:
             timer = heapq.heappop(heap)[2]
-            timer._scheduled = False  # type: ignore[attr-defined]
-            if not timer.cancelled():
+            timer._scheduled = False
+            if not timer._cancelled:
                 ready.append(timer)
+
+    def _failed(self, handle: _Handle, error: BaseException) -> None:
+        self.call_exception_handler({"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle})
 
     def traced(self, data: bytes | bytearray) -> None:
         """A message: its bytes belong to what a replay must repeat."""

@@ -297,7 +297,7 @@ MUTANTS: dict[str, Bug] = {
         range(1, 4),
     ),
     "one partition gets no marker": Bug(
-        line(MarkerWriter.write, "set(prepared.partitions))", "set(sorted(prepared.partitions)[1:]))"),
+        line(MarkerWriter.write, "set(prepared.partitions)", "set(sorted(prepared.partitions)[1:])"),
         range(1, 4),
     ),
     "a new owner writes no markers": Bug(new_owners_write_no_markers, range(1, 11)),

@@ -14,6 +14,7 @@ from contextvars import copy_context
 from random import Random
 
 from libs.rpc.files.passed_files import PassedFiles
+from libs.rpc.transport.tls_server import TlsServer
 from libs.rpc.transport.transport import KERNELS_CHOICE, SILENCE_S, Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
 from tests.simulation.cluster.passed_files import SimulatedPassedFiles
@@ -131,6 +132,8 @@ class SimulatedTransport:
         assert self._passed is not None, "nobody passes files to this process"
         return self._passed
 
+    peer_tls = None
+
     def has_socket(self, path: str) -> bool:
         host = _host_of(path)
         return (host, path) in self._network.listeners and self._network.kernel_of(host) == self._network.kernel_of(self._host)
@@ -164,8 +167,14 @@ class SimulatedTransport:
         return here
 
     async def listen(
-        self, address: str, on_stream: Callable[[Stream], Receiver], *, send_buffer_bytes: int = KERNELS_CHOICE
+        self,
+        address: str,
+        on_stream: Callable[[Stream], Receiver],
+        *,
+        send_buffer_bytes: int = KERNELS_CHOICE,
+        tls: TlsServer | None = None,
     ) -> "SimulatedListener":
+        assert tls is None, "the simulated network has no TLS"
         host, port = _parsed(address)
         key = (self._host, port)
         if isinstance(port, str) and host != self._host:

@@ -63,6 +63,7 @@ class SimulatedStream:
     """One end of a connection; `other` is the other. See `libs.rpc.transport.transport.Stream`."""
 
     is_unix = False
+    tls = None
     peer_uid: int | None = None
     sends_passed_files = False
     """Whether all files that it sends were passed, and what is sent of them is committed. So they are never cut before it."""
@@ -89,7 +90,10 @@ class SimulatedStream:
         self.life = context.get(LIFE)
         self.other: SimulatedStream | None = None
         self.pending_bytes = self.pending_file_bytes = self.bytes_sent = 0
+        self.disk_wait_s = 0.0  # simulated reads cost no time
         self.closing = self.lost = False
+        self.on_flushed: Callable[[], None] | None = None
+        self.on_secured: Callable[[], None] | None = None
         self._receiver: Receiver | None = None
         self._queue: list[Buffer | _FileRange | _Files] = []
         self._inbox = bytearray()
@@ -284,6 +288,8 @@ class SimulatedStream:
         self._send_bytes(out, riding)
         for on_sent in sent:
             on_sent(True)
+        if self.on_flushed is not None:
+            self.on_flushed()
         if not self._queue and self.closing:
             self._end(None)
         elif self._above_low_water and self.pending_bytes <= LOW_WATER:

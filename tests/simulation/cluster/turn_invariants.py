@@ -23,7 +23,10 @@ class TurnInvariants:
 
 def broken_in_gateway(world: World, life: Life) -> str:
     """Each client connection that was touched in this turn is read, waits and ends as its phase says."""
-    touched, world.network.touched = world.network.touched, {}
+    touched = world.network.touched
+    if not touched:
+        return ""
+    world.network.touched = {}
     for stream in touched:
         connection = stream.settled_receiver
         if stream.life is life and isinstance(connection, Connection) and (what := connection.broken_invariant()):
@@ -39,8 +42,9 @@ def broken_in_storage(node: StorageNode) -> str:
         if what := disk.sync.broken_invariant():
             return f"{disk.path}: {what}"
     for partition in node.partitions.by_key.values():
-        log, sync = partition.log, partition.sync
-        owing = log.durable_offset < log.log_end_offset and not (partition.offline or sync.failed)
-        if owing and not sync.states.owes_sync(partition):
-            return f"{partition} is durable up to {log.durable_offset}, ends at {log.log_end_offset}, and owes no sync"
+        log = partition.log
+        if log.durable_offset < log.log_end_offset and not partition.offline:
+            sync = partition.sync
+            if not sync.failed and not sync.states.owes_sync(partition):
+                return f"{partition} is durable up to {log.durable_offset}, ends at {log.log_end_offset}, and owes no sync"
     return ""

@@ -9,7 +9,7 @@ from tests.simulation.groups.mutants import BUGS
 from tests.simulation.groups.run import run_one
 from tests.simulation.small_runs import digests_of
 
-SEEDS = 200
+SEEDS = 80
 
 
 def test_groups_keep_their_promises_through_faults() -> None:

@@ -78,7 +78,12 @@ def violation_of(kind: str, seed: int) -> str:
     except properties.TestsDoNotRun:
         raise
     except Exception as error:
-        return f"the run raised {type(error).__name__}: {error}"
+        return raised(error)
+
+
+def raised(error: Exception) -> str:
+    """The violation of a run that raised."""
+    return f"the run raised {type(error).__name__}: {error}"
 
 
 def _cpu_s() -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.cluster.seed_reports import PROVE_ALL, print_paths
 from tests.simulation.failed_seeds import REMEMBERED, failed_seeds, remember
 from tests.simulation.hunt import page, properties, seed_runs
 from tests.simulation.hunt.progress import Progress
@@ -150,6 +151,14 @@ def test_a_seed_that_fails_again_fails_the_replay(capsys: pytest.CaptureFixture[
     told = capsys.readouterr().out
     assert "component seed 3: sound; once: a hole" in told
     assert told.endswith("  replay: make simulate KIND=no such kind SEED=7\n")
+
+
+def test_enough_clusters_are_replayed_to_prove_that_rare_paths_were_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    """CI has no other sample of whole clusters."""
+    clusters = len(failed_seeds()["cluster"])
+    assert clusters >= PROVE_ALL
+    assert print_paths({"taken": 1, "not taken": 0}, clusters) == ["not taken"]
+    assert "! never: not taken" in capsys.readouterr().out
 
 
 def test_a_property_that_fails_with_other_examples_is_named(tmp_path: Path) -> None:

@@ -23,10 +23,13 @@ from tests.simulation.cluster.kafka_client import (
 from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.processes import KAFKA_PORT
 from tests.simulation.cluster.world import World
-from tests.simulation.quotas.processes import TOPIC
+from tests.simulation.quotas.processes import TOPIC, WORK_US
+from tests.simulation.quotas.promise import Admitted
 
 ANSWER_S_MAX: Final = 60.0
 RETRY_S: Final = 0.1
+METADATA_VERSION: Final = 3
+NO_TOPICS: Final = bytes(4)
 FRAME_BYTES: Final = 200
 """More than what a request has around its batch."""
 
@@ -43,11 +46,14 @@ class Crowd:
     answers: int = 0
     throttled: int = 0
     stopping: bool = False
+    worked: Admitted = field(default_factory=Admitted)
+    """The work of requests that do nothing else, in microseconds."""
 
 
 class Client:
     """`window`: requests that it has in flight. `reconnects`: for each request anew, and then it waits as long as it was told.
-    `hangs_up_every_s`: it does not wait for an answer, and sends so often only."""
+    `works`: its requests are Metadata of no topic. `hangs_up_every_s`: it does not wait for an answer, and sends so often only.
+    """
 
     def __init__(
         self,
@@ -58,15 +64,17 @@ class Client:
         *,
         window: int = 1,
         fetches: bool = False,
+        works: bool = False,
         reconnects: bool = False,
         hangs_up_every_s: float = 0.0,
     ) -> None:
         self.place = 0
         """The gateway that it uses, by its number."""
         self.name, self.crowd, self._places = name, crowd, places
+        self._world = world
         self._random = world.stream(name)
         self._transport = SimulatedTransport(world.network, name, None)
-        self._window, self._fetches, self._reconnects = window, fetches, reconnects
+        self._window, self._fetches, self._works, self._reconnects = window, fetches, works, reconnects
         self._hangs_up_every_s = hangs_up_every_s
         self._link: Link | None = None
         self._linked_to = -1
@@ -74,8 +82,8 @@ class Client:
 
     @property
     def in_flight(self) -> int:
-        """The most bytes that it has sent and was not answered for."""
-        return self._window * (self.crowd.sizes[1] + FRAME_BYTES)
+        """The most bytes, or microseconds of work, that it has sent and was not answered for."""
+        return self._window * (WORK_US if self._works else self.crowd.sizes[1] + FRAME_BYTES)
 
     async def run(self) -> None:
         await asyncio.sleep(self._random.uniform(0.0, 0.1))
@@ -129,6 +137,8 @@ class Client:
 
     def _begin(self, link: Link) -> tuple[SentRequest, bytes]:
         crowd = self.crowd
+        if self._works:
+            return link.begin(ApiKey.METADATA, METADATA_VERSION, NO_TOPICS), b""
         size = self._random.randint(*crowd.sizes)
         if self._fetches:
             body = fetch_body(
@@ -142,8 +152,11 @@ class Client:
     async def _end(self, sent: tuple[SentRequest, bytes]) -> None:
         asked, checksum = sent
         reader = await asked.answer(ANSWER_S_MAX)
-        if self._fetches:
+        if self._fetches or self._works:
             throttle_time_ms = Reader(reader.view[reader.position :]).int32()
+            if self._works:
+                crowd = self.crowd
+                crowd.worked.note(self._world.seconds, WORK_US, self._linked_to + 1)
         else:
             throttle_time_ms = Reader(reader.view[len(reader.view) - 5 :]).int32()
             if not read_produced(reader, PRODUCE_VERSION)[0][0].error:

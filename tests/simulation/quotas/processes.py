@@ -1,6 +1,7 @@
 """The processes of these runs: gateways and quota managers as their services build them, and a stand-in for a storage node."""
 
 from functools import partial
+from typing import Final
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
@@ -52,6 +53,22 @@ class QuotaManagerProcess(Process):
         await quota_manager_process.serve(config, self.environment(self.own_random), lifecycle, built)
 
 
+LOOK_US: Final = 500
+WORK_US: Final = 3 * LOOK_US
+"""The work of a Metadata request: a step of the gate, and two of its handler."""
+
+
+class WorkClock:
+    """The time of an event loop's work: each look at it comes `LOOK_US` after the last, whatever is done between."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def __call__(self) -> float:
+        self._looks += 1
+        return self._looks * LOOK_US / 1e6
+
+
 class LimitingGateway(GatewayProcess):
     """Its mutes are watched in each turn, beside the invariants of its connections."""
 
@@ -60,6 +77,7 @@ class LimitingGateway(GatewayProcess):
         gateway, life = self.what, self.life
         assert isinstance(gateway, Gateway)
         assert life is not None
+        gateway.connections.quotas.busy_now = WorkClock()
         mutes, connections = MuteChecks(self.world, life, gateway), partial(broken_in_gateway, self.world, life)
         life.after_turn = TurnInvariants(self.world, life, lambda: mutes.broken() or connections()).check
 

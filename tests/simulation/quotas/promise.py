@@ -73,6 +73,8 @@ class Promise:
     cuts: list[Cut] = field(default_factory=list)
     troubled: list[tuple[float, float]] = field(default_factory=list)
     """When a fault, or what follows from it, may keep some of the limit unused."""
+    forgiven: float = 0.0
+    """What its clients get in a second whatever they owe: a mute for work is 1 s at most."""
     lost_debts: int = 0
     """Gateways that were killed: what was owed there is forgotten, no more than what was in flight."""
 
@@ -86,7 +88,7 @@ class Promise:
         """Over any time T: limit x T, the burst, what gateways have in hand, and requests received already."""
         found = []
         for each in self.limited:
-            excess = self.admitted.excess(each.rate, each.start, each.end)
+            excess = self.admitted.excess(each.rate + self.forgiven, each.start, each.end)
             allowed = each.rate * (BURST_S + self.gateways * IN_HAND_S) + self.in_flight * (1 + self.lost_debts)
             if excess > allowed:
                 found.append(
@@ -101,7 +103,7 @@ class Promise:
         for cut in self.cuts:
             for each in self.limited:
                 start, end = max(cut.start + GRANT_S, each.start), min(cut.end, each.end)
-                rate = each.rate / self.gateways
+                rate = each.rate / self.gateways + self.forgiven
                 excess = self.admitted.excess(rate, start, end, cut.gateway)
                 allowed = each.rate * IN_HAND_S + self.in_flight
                 if excess > allowed:

@@ -2,9 +2,7 @@
 
 import asyncio
 import traceback
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from tests.simulation.cluster.processes import Process
@@ -13,12 +11,17 @@ from tests.simulation.cluster.service_logs import ServiceLogs
 from tests.simulation.cluster.world import World
 from tests.simulation.quotas.clients import Client, Crowd
 from tests.simulation.quotas.faults import Faults
+from tests.simulation.quotas.mutations import MutationsRun
 from tests.simulation.quotas.processes import LimitingGateway, QuotaManagerProcess, StorageStandIn, set_quota
 from tests.simulation.quotas.promise import Limited, Promise
+from tests.simulation.quotas.report import Report, report_of
 
-PRODUCER, CONSUMER = "producer", "consumer"
-QUOTA_OF: Final = {PRODUCER: "producer_byte_rate", CONSUMER: "consumer_byte_rate"}
+PRODUCER, CONSUMER, WORKER = "producer", "consumer", "worker"
+QUOTA_OF: Final = {PRODUCER: "producer_byte_rate", CONSUMER: "consumer_byte_rate", WORKER: "request_percentage"}
 RATES = 200_000, 600_000
+PERCENTS = 5, 15
+US_IN_PERCENT: Final = 10_000
+"""Microseconds of work a second."""
 BIRTH_S = 20.0
 SETTLED_S = 1.5
 """After a change of quotas or the birth: gateways have heard of it, and have asked."""
@@ -29,22 +32,8 @@ WINDOW_S = 2.0
 PAID_S = 30.0
 """All debts are paid in this time, once nobody sends any more."""
 SERVED_S = 12.0
+MUTATIONS_EVERY: Final = 8
 FAULTLESS, FAULTY, CHANGED = "faultless", "faulty", "changed"
-
-
-@dataclass(slots=True)
-class Report:
-    seed: int
-    digest: str = ""
-    seconds: float = 0.0
-    steps: int = 0
-    kind: str = ""
-    answers: int = 0
-    throttled: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    sometimes: Counter[str] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
-    story: list[str] = field(default_factory=list)
 
 
 class QuotasRun(RunPhases):
@@ -61,9 +50,9 @@ class QuotasRun(RunPhases):
         self.logs = ServiceLogs(world, verbose=verbose)
         sizes = (1_000, 2_000) if random.random() < 0.2 else (3_000, 8_000)
         self.storage = StorageStandIn(world, [PRODUCER, CONSUMER], sizes)
-        self.crowds = {name: Crowd(name, index, sizes) for index, name in enumerate((PRODUCER, CONSUMER))}
+        self.crowds = {name: Crowd(name, index, sizes) for index, name in enumerate(QUOTA_OF)}
         self.clients = self._clients(crowded=sizes[1] <= 2_000)
-        self.rates = {name: float(random.randint(*RATES)) for name in QUOTA_OF}
+        self.rates = {name: float(random.randint(*(PERCENTS if name == WORKER else RATES))) for name in QUOTA_OF}
         self.moves_every_s = random.choice((0.7, 1.5, 4.0))
         self.together = random.random() < 0.4
         """All clients move to the same gateway."""
@@ -87,26 +76,15 @@ class QuotasRun(RunPhases):
             *(client(number, producer, reconnects=True) for number in range(5, 7)),
             *(client(number, producer, hangs_up_every_s=pause_s) for number in range(7, 12)),
             *(client(number, consumer, fetches=True) for number in range(4)),
+            *(client(number, crowds[WORKER], works=True, window=number % 2 + 1) for number in range(4)),
         ]
 
     def run(self, *, until_caught: bool = False) -> Report:
         """`until_caught`: it ends with the first violation."""
         self.play(until_caught=until_caught)
-        world = self.world
         crowds = self.crowds.values()
-        return Report(
-            world.seed,
-            world.loop.digest(),
-            world.seconds,
-            world.loop.steps,
-            self.kind,
-            sum(crowd.answers for crowd in crowds),
-            sum(crowd.throttled for crowd in crowds),
-            self.faults.kinds,
-            world.sometimes.counts,
-            [*world.violations, *world.loop.failures, *self.logs.failures],
-            world.story,
-        )
+        answers, throttled = sum(crowd.answers for crowd in crowds), sum(crowd.throttled for crowd in crowds)
+        return report_of(self.world, self.logs, self.kind, answers, throttled, self.faults.kinds)
 
     # --- the phases
 
@@ -165,21 +143,33 @@ class QuotasRun(RunPhases):
         self.known_at[name] = self.world.seconds + SETTLED_S
 
     def _limit_ends(self, name: str) -> None:
-        self.limited[name].append(Limited(self.known_at[name], self.world.seconds, self.rates[name]))
+        self.limited[name].append(self._limited(name))
+
+    def _limited(self, name: str) -> Limited:
+        """The time of the present limit, until now."""
+        rate = self.rates[name] * (US_IN_PERCENT if name == WORKER else 1)
+        return Limited(self.known_at[name], self.world.seconds, rate)
 
     # --- judgement
 
     def _promises(self) -> list[Promise]:
         """One for each entity that has clients, up to now."""
-        found, world = [], self.world
-        admitted = {PRODUCER: self.storage.produced[PRODUCER], CONSUMER: self.storage.fetched[CONSUMER]}
+        found = []
+        admitted = {
+            PRODUCER: self.storage.produced[PRODUCER],
+            CONSUMER: self.storage.fetched[CONSUMER],
+            WORKER: self.crowds[WORKER].worked,
+        }
         for name, crowd in self.crowds.items():
             in_flight = sum(client.in_flight for client in self.clients if client.crowd is crowd)
             if in_flight:
-                limited = [*self.limited[name], Limited(self.known_at[name], world.seconds, self.rates[name])]
+                limited = [*self.limited[name], self._limited(name)]
                 gateways, faults = len(self.gateways), self.faults
-                killed = faults.killed_gateways
-                found.append(Promise(name, admitted[name], gateways, in_flight, limited, faults.cuts, faults.troubled, killed))
+                killed, forgiven = faults.killed_gateways, in_flight if name == WORKER else 0.0
+                promise = Promise(
+                    name, admitted[name], gateways, in_flight, limited, faults.cuts, faults.troubled, forgiven, killed
+                )
+                found.append(promise)
         return found
 
     async def _watch(self) -> None:
@@ -249,8 +239,12 @@ class QuotasRun(RunPhases):
 
 
 def run_one(seed: int, *, verbose: bool = False, until_caught: bool = False) -> Report:
-    """`verbose`: the story has also what the services log of their normal work. `until_caught`: the first violation ends it."""
-    run = QuotasRun(seed, verbose=verbose)
+    """`verbose`: the story has also what the services log of their normal work. `until_caught`: the first violation ends it.
+
+    Every eighth seed is one of changes of topics.
+    """
+    is_of_topics = seed % MUTATIONS_EVERY == MUTATIONS_EVERY - 1
+    run = MutationsRun(seed, verbose=verbose) if is_of_topics else QuotasRun(seed, verbose=verbose)
     try:
         return run.run(until_caught=until_caught)
     finally:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from tests.simulation.quotas.run import Report, run_one
+from tests.simulation.quotas.report import Report
+from tests.simulation.quotas.run import run_one
 from tests.simulation.small_runs import SmallRuns, conclude
 
 LEAST_THROTTLED = 300

@@ -18,6 +18,7 @@ from services.storage.config import BrokerConfigs
 from services.storage.core.effects import EffectHandlers
 from services.storage.core.replication.leader.replica import Replica, recovered_high_watermark
 from services.storage.disks.disk_reads import DiskReads
+from services.storage.partition.append_traces import AppendTraces
 from services.storage.partition.effects import EffectQueue
 from services.storage.partition.open_logs import OpenLogs
 from services.storage.partition.partition import Key, Partition
@@ -25,10 +26,12 @@ from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.topic_traffic import TopicTraffic
 from services.storage.produce.appends import Appends
 from services.storage.reconcile.frozen_partitions import FrozenPartitions
+from services.storage.reconcile.lead_traces import LeadTraces
 from services.storage.reconcile.reconciler import Reconciler
 from services.storage.replication.follower.fetcher_manager import FetcherManager
 from services.storage.replication.follower.truncation import Truncation
 from services.storage.replication.leader.leadership import LeaderReplication
+from tests.simulation.append_traces import checked_recorder
 from tests.simulation.cluster.loop import Life
 from tests.simulation.replication.memory_log import MemoryLog, Sync
 from tests.simulation.replication.network import Call, Connection, ControllerClient, Network
@@ -52,6 +55,9 @@ class _Number(int):
     """Counts, and takes observations, for nobody."""
 
     def observe(self, *_: object) -> None:
+        pass
+
+    def setdefault(self, *_: object) -> None:
         pass
 
 
@@ -85,6 +91,7 @@ class _Roles(Reconciler):
         wake: Callable[[Key], None],
         fetchers: FetcherManager,
         home: tuple[Partition, Any],
+        traces: LeadTraces,
     ) -> None:
         self._node_id = partitions.node_id
         self._incarnation = partitions.incarnation
@@ -96,10 +103,12 @@ class _Roles(Reconciler):
         self._configs: Any = _Configs()
         self._open_logs: Any = OpenLogs(partitions)
         self._open_logs.put(*home)
+        self._traces = traces
         self._tasks = {}
         self._rework = set()
         self._to_configure = {}
         self._loop = asyncio.get_running_loop()
+        self._image_at = self._loop.time()
         self._leading_lines = LogBurst(logging.getLogger(__name__), "leading", self._loop)
         self._fetchers = fetchers
         self.frozen = FrozenPartitions(partitions, self._tasks.keys(), fetchers.stop_fetching, self._reconcile_again)
@@ -208,7 +217,9 @@ class StorageMember:
         )
         disk: Any = _Disk(self, sync, log)
         sync.request_round(partition)
-        clock: Any = SimpleNamespace(wall_ms=lambda: 1_000_000)
+        clock: Any = SimpleNamespace(wall_ms=lambda: 1_000_000, wall_ns=lambda: 1_000_000_000_000)
+        recorder = checked_recorder(self.node_id, self.incarnation, clock)
+        traces = AppendTraces(recorder)
         nothing: Any = None
         self.appends = Appends(
             *(partitions, clock, meters, nothing),
@@ -219,11 +230,12 @@ class StorageMember:
             readers_wait=lambda key: False,
             coordinators=nothing,
             on_committed=lambda one, waited_s: None,
+            traces=traces,
         )
         controller_client: Any = ControllerClient(self.simulator, self.network, self, self._ask, self._loses)
         broker_configs = BrokerConfigs(lambda: partitions.image, self.node_id, STATIC)
         self.leading = LeaderReplication(
-            *(partitions, meters, controller_client, broker_configs, nothing, DiskReads(lambda path: None)),
+            *(partitions, meters, controller_client, broker_configs, nothing, DiskReads(lambda path: None), traces.trail),
             on_slow_followers=lambda nodes: None,
         )
         self.effects = EffectQueue(
@@ -248,7 +260,9 @@ class StorageMember:
             unregistered,
             broker_configs,
         )
-        self.roles = _Roles(partitions, self.appends, self.leading.pulls.wake, self.following, (partition, disk))
+        self.roles = _Roles(
+            partitions, self.appends, self.leading.pulls.wake, self.following, (partition, disk), LeadTraces(recorder)
+        )
         self._begun = False
         self.leading.start()
         self._write_checkpoints(disk)

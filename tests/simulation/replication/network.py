@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from libs.roles import STORAGE
 from libs.rpc.client.client_connection import Response
 from libs.rpc.contracts.controller import ALTER_PARTITIONS
 from libs.rpc.messages.errors import Disconnected, RpcError
 from libs.rpc.messages.schema import pack
+from libs.rpc.server.call import Peer
 from tests.simulation.replication.simulator import NO_PROCESS, Simulator
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 NO_BYTES = memoryview(b"")
 OnReply = Callable[[Response | Exception], None]
+
+NOBODY = Peer("gateway", 1, 1, "", 1, "", None, "a gateway", 1)
 
 
 class Network:
@@ -42,11 +46,18 @@ class Network:
 class Call:
     """The receiver's end: the part of `libs.rpc.server.call.Call` that services use."""
 
-    __slots__ = ("_answer", "_on_cancel", "body", "cancelled", "payload")
+    __slots__ = ("_answer", "_on_cancel", "body", "cancelled", "payload", "peer", "request_id", "trace")
 
-    def __init__(self, body: object, payload: memoryview, answer: Callable[[object, bytes, Exception | None], None]) -> None:
+    def __init__(
+        self,
+        body: object,
+        payload: memoryview,
+        answer: Callable[[object, bytes, Exception | None], None],
+        peer: Peer = NOBODY,
+    ) -> None:
         self.body = body
         self.payload = payload
+        self.peer, self.request_id, self.trace = peer, 0, None
         self.cancelled = False
         self._answer: Callable[[object, bytes, Exception | None], None] | None = answer
         self._on_cancel: list[Callable[[], None]] = []
@@ -84,6 +95,7 @@ class Connection:
         self._simulator, self._network = simulator, network
         self.sender, self.receiver = sender, receiver
         self._context = sender.context
+        self._peer = Peer(STORAGE, sender.node_id, sender.incarnation, "", 1, "", None, f"node {sender.node_id}", 1)
         self._generation = self._last_id = 0
         self._sent_at = self._answered_at = 0.0
         self._waiting: dict[int, OnReply] = {}
@@ -133,7 +145,7 @@ class Connection:
     def _arrive(self, generation: int, method: str, body: object, request_id: int) -> None:
         if generation != self._generation:
             return
-        call = Call(body, NO_BYTES, lambda *answer: self._answer(generation, request_id, *answer))
+        call = Call(body, NO_BYTES, lambda *answer: self._answer(generation, request_id, *answer), self._peer)
         if request_id in self._waiting:
             self._calls[request_id] = call
         self._network.arrived(self.sender.node_id, self.receiver.node_id, (method, body))

@@ -11,7 +11,7 @@ from tests.simulation.replication.mutants import BUGS, CAUGHT_WITHIN, RARE
 from tests.simulation.replication.run import FAULTY_S, ReplicationRun, run_one
 from tests.simulation.small_runs import digests_of
 
-SEEDS = 300
+SEEDS = 100
 
 
 def test_replicas_keep_their_promises_through_faults() -> None:

@@ -7,10 +7,14 @@ from typing import Any
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GROUP_COORDINATOR, STORAGE, TRANSACTION_COORDINATOR
+from libs.coordinator.tracing.call_spans import CallSpans
+from libs.telemetry.tracing.recorder import SpanRecorder, Tracing
+from libs.telemetry.tracing.sampling import TraceRules
 from libs.wire.errors import ErrorCode
 from services.transaction_coordinator.coordinator import TransactionCoordinator
 from services.transaction_coordinator.protocol.leader_requests import LeaderRequests
 from services.transaction_coordinator.protocol.transaction_requests import TransactionRequests
+from tests.simulation.append_traces import CheckedSpans
 from tests.simulation.transactions.network import Call, Clients, Connection, Server
 from tests.simulation.transactions.world import World
 
@@ -38,14 +42,26 @@ class CoordinatorProcess(Server):
         self.nodes = Clients(network, self, STORAGE, find)
         nodes: Any = self.nodes
         groups: Any = Clients(network, self, GROUP_COORDINATOR, find)
-        clock: Any = SimpleNamespace(wall_ms=lambda: self.world.wall_ms + self._skew_ms)
+        clock: Any = SimpleNamespace(
+            wall_ms=lambda: self.world.wall_ms + self._skew_ms, wall_ns=lambda: self.world.wall_ms * 1_000_000
+        )
+        now = self.world.simulator.loop.time
+        recorder = SpanRecorder(Tracing(TraceRules(), CheckedSpans()), str(self.owner), clock, now)
+        spans = CallSpans(recorder, now)
         producer_ids: Any = _ProducerIds(self.world.producer_ids)
-        self.coordinator = coordinator = TransactionCoordinator(self.owner, nodes, groups, clock)
+        self.coordinator = coordinator = TransactionCoordinator(self.owner, nodes, groups, clock, recorder)
         shards, completions = coordinator.shards, coordinator.completions
         self._requests = TransactionRequests(
-            shards, lambda: coordinator.image, producer_ids, completions, coordinator.meters.answered
+            shards,
+            lambda: coordinator.image,
+            producer_ids,
+            completions,
+            coordinator.meters.answered,
+            spans,
+            coordinator.traces.asked,
+            coordinator.traces.refused,
         )
-        leaders = LeaderRequests(shards, lambda: coordinator.image, completions)
+        leaders = LeaderRequests(shards, lambda: coordinator.image, completions, spans)
         self._methods: dict[str, Callable[[Any], None]] = {**self._requests.methods, **leaders.methods}
 
     def serve(self, method: str, call: Call) -> None:

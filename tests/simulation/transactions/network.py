@@ -7,7 +7,6 @@ its sockets when it goes on.
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from types import SimpleNamespace
 from typing import Any
 
 import msgpack
@@ -28,7 +27,6 @@ Wanted = Callable[[], bool]
 LOST = ("request lost", "request late", "answer lost")
 """The caller hears soon that the connection is lost."""
 FATES = (*LOST, "answer late")
-NOBODY = SimpleNamespace(address="a gateway")
 
 
 class Process:
@@ -110,13 +108,13 @@ class Network:
 
 
 class Call(replication.Call):
-    """As in runs of one partition, with a caller, and with answers as they are on the wire."""
+    """As in runs of one partition, with answers as they are on the wire."""
 
-    __slots__ = ("peer",)
+    __slots__ = ("method", "received_at")
 
     def __init__(self, body: Any, payload: memoryview, answer: Callable[[Any, bytes, Exception | None], None]) -> None:
         super().__init__(body, payload, answer)
-        self.peer = NOBODY
+        self.method, self.received_at = "any", asyncio.get_running_loop().time()
 
     def reply(self, body: Any, payload: Sequence[Any] = ()) -> None:
         super().reply(msgpack.unpackb(pack_any(body)), payload)
@@ -135,6 +133,11 @@ class Connection:
         self._waiting: dict[int, OnReply] = {}
         self._calls: dict[int, Call] = {}
 
+    @property
+    def peer(self) -> Server | None:
+        """It has of a hello what names a process."""
+        return self._receiver if isinstance(self._receiver, Server) else None
+
     def send(
         self,
         method: str,
@@ -143,6 +146,7 @@ class Connection:
         on_reply: OnReply,
         *,
         timeout_s: float,
+        trace: bytes | None = None,
         wanted: Wanted = lambda: True,
         silent: bool = False,
     ) -> int:
@@ -171,6 +175,7 @@ class Connection:
         payload: Sequence[Any] = (),
         *,
         timeout_s: float,
+        trace: bytes | None = None,
         wanted: Wanted = lambda: True,
         silent: bool = False,
     ) -> Response:

@@ -18,12 +18,14 @@ from services.storage.core.effects import EffectHandlers
 from services.storage.core.produce.admission import Refusal
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.core.replication.leadership import Follow, Lead, decide_role
+from services.storage.partition.append_traces import AppendTraces
 from services.storage.partition.effects import EffectQueue
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.topic_traffic import TopicTraffic
 from services.storage.produce.appends import Appends
 from services.storage.produce.transaction_markers import TransactionMarkers
+from tests.simulation.append_traces import checked_recorder
 from tests.simulation.transactions.network import Call, Clients, Connection, Server
 from tests.simulation.transactions.partition_history import PartitionHistory
 from tests.simulation.transactions.record_log import RecordLog
@@ -105,7 +107,7 @@ class StorageNode(Server):
         self._booted = True
         nothing: Any = None
         meters: Any = _Meters()
-        clock: Any = SimpleNamespace(wall_ms=lambda: self.world.wall_ms)
+        clock: Any = SimpleNamespace(wall_ms=lambda: self.world.wall_ms, wall_ns=lambda: self.world.wall_ms * 1_000_000)
         checks: Any = SimpleNamespace(check=self._check)
         find = self.world.process_of
         self.clients = Clients(self.world.network, self, TRANSACTION_COORDINATOR, find)
@@ -119,6 +121,7 @@ class StorageNode(Server):
             readers_wait=lambda key: False,
             coordinators=self._coordinators,
             on_committed=lambda one, waited_s: None,
+            traces=AppendTraces(checked_recorder(self.node_id, self.incarnation, clock)),
         )
         markers = TransactionMarkers(self.appends)
         self.effects = EffectQueue(

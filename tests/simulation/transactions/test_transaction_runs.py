@@ -8,7 +8,7 @@ from tests.simulation.small_runs import digests_of
 from tests.simulation.transactions.mutants import BUGS
 from tests.simulation.transactions.run import run_one
 
-SEEDS = 120
+SEEDS = 50
 
 
 def test_transactions_keep_their_promises_through_faults() -> None:

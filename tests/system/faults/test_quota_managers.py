@@ -1,22 +1,17 @@
 """Quota managers of a real cluster: one is elected, the others stand by, and clients go on without any."""
 
-import asyncio
 import json
 import signal
 from collections.abc import Iterator
 
 import pytest
 
-from libs.cluster import keys
-from libs.cluster.codec import encode
-from libs.cluster.etcd.etcd_store import EtcdStore
-from libs.cluster.records import ClientQuotas, QuotaEntity
-from libs.cluster.store import Delete, Outcome, Put
 from services.local.probe import ask
 from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 from tests.system.faults.produce_run import ProduceRun
+from tests.system.faults.stored_records import set_quota
 
 BOTH = ("quota_manager-1", "quota_manager-2")
 ACTIVE = "the active quota manager"
@@ -94,21 +89,6 @@ def test_the_cluster_is_degraded_without_one_where_quotas_are_set(cluster: Local
         eventually(lambda: sentence() == "healthy")
     finally:
         set_quota(cluster, None)
-
-
-def set_quota(cluster: LocalCluster, values: dict[str, float] | None) -> None:
-    """Of the client id `tenant`, as the active controller does. None: none."""
-
-    async def write() -> None:
-        key = keys.client_quotas(QuotaEntity(client_id="tenant"))
-        store = EtcdStore([cluster.etcd_endpoint])
-        try:
-            done = await store.txn([], [Delete(key) if values is None else Put(key, encode(ClientQuotas(values)))])
-            assert done.outcome is Outcome.OK
-        finally:
-            await store.close()
-
-    asyncio.run(write())
 
 
 def test_clients_go_on_while_all_quota_managers_are_away(cluster: LocalCluster, topic: str) -> None:

@@ -115,6 +115,8 @@ def _check_value(key: str, value: float) -> None:
         raise _refused(f"Proposed value for {key} is too large for a {kind}.")
     if key not in _DOUBLES and value % 1 > _FRACTION_MAX:
         raise _refused(f"{key} cannot be a fractional value.")
+    if key == IP_KEY and value < 1:
+        raise _refused(f"{key} cannot be below 1: an address could hardly connect to change it back.")
 
 
 def _refused(message: str) -> Refused:

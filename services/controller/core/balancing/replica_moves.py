@@ -115,11 +115,5 @@ def holders(image: ClusterImage) -> set[int]:
     return {replica.node_id for _, _, state in image.states() for replica in state.replicas}
 
 
-def replicas_on(image: ClusterImage, nodes: Set[int]) -> int:
-    if not nodes:
-        return 0
-    return sum(replica.node_id in nodes for _, _, state in image.states() for replica in state.replicas)
-
-
 def _never(_: bytes) -> bool:
     return False

@@ -19,9 +19,11 @@ from libs.cluster.saved_metadata import SavedMetadata
 from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS, TRANSACTION_TOPIC
 from libs.lean_dataclass import dataclass
+from services.controller.core.administration.first_users import Users
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
 from services.controller.core.migration.errors import CannotAdopt
 from services.controller.core.migration.kafka_quotas import adopted_quotas
+from services.controller.core.migration.kafka_security import adopted_acls, adopted_users
 from services.controller.core.migration.kraft_metadata import KraftMetadata
 from services.controller.core.migration.kraft_partitions import PartitionAdded
 from services.controller.core.migration.static_configs import cluster_defaults, gateway_notes, start_notes, unknown_note
@@ -48,9 +50,10 @@ class StaticConfigs:
 
 @dataclass(slots=True)
 class Adopted:
-    """The metadata, and what of Kafka's is not in it."""
+    """The metadata, the users, whom no image shows, and what of Kafka's is in neither."""
 
     saved: SavedMetadata
+    users: Users
     notes: list[str] = field(default_factory=list)
 
 
@@ -77,12 +80,15 @@ def adopted(kafka: KraftMetadata, cluster_id: str, static: StaticConfigs, *, fea
     values |= dict(_configs(configs, notes))
     notes += gateway_notes(configs[CLUSTER_WIDE])
     values |= adopted_quotas(kafka.quotas, max(1, len(kafka.brokers)), notes)
-    notes += [f"{kind}: what the cluster has of them {_NOT_CARRIED_OVER}" for kind in sorted(kafka.security)]
+    values |= adopted_acls(kafka.acls.values(), notes)
+    users = adopted_users(kafka.credentials, notes)
+    if kafka.has_tokens:
+        notes.append(f"delegation tokens: what the cluster has of them {_NOT_CARRIED_OVER}")
     items = tuple([KeyValue(key, value, 1, 1, 0) for key, value in sorted(values.items())])
     image = ClusterImage.from_range(RangeResult(items, 1))
     if static.unknown:
         notes.append(unknown_note(image, static.unknown))
-    return Adopted(SavedMetadata(items, image, saved_ms), notes)
+    return Adopted(SavedMetadata(items, image, saved_ms), users, notes)
 
 
 def _topics(kafka: KraftMetadata) -> Iterator[tuple[str, bytes]]:

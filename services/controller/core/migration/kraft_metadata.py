@@ -5,8 +5,9 @@ from dataclasses import field, replace
 from typing import assert_never
 
 from libs.cluster.configs.definitions import TOPIC
+from libs.cluster.scram_credentials import ScramCredential
 from libs.lean_dataclass import dataclass
-from libs.rpc.contracts.controller import QuotaEntityParts
+from libs.rpc.contracts.controller import Acl, QuotaEntityParts
 from services.controller.core.migration.kraft_partitions import PartitionAdded, PartitionChanged
 from services.controller.core.migration.kraft_records import (
     BrokerChanged,
@@ -17,13 +18,13 @@ from services.controller.core.migration.kraft_records import (
     KraftRecord,
     ProducerIdsTaken,
     QuotaSet,
-    SecurityChanged,
     TopicAdded,
     TopicRemoved,
     TransactionBegun,
     TransactionEnded,
     UnreadableRecord,
 )
+from services.controller.core.migration.kraft_security import AclAdded, AclRemoved, ScramRemoved, ScramSet, TokenChanged
 
 
 @dataclass(slots=True)
@@ -36,8 +37,11 @@ class KraftMetadata:
     brokers: dict[int, BrokerRegistered] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
-    security: set[str] = field(default_factory=set)
-    """The kinds of ACLs, users and tokens that some record named."""
+    acls: dict[bytes, Acl] = field(default_factory=dict)
+    credentials: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
+    """By user and Kafka's number of the SCRAM mechanism."""
+    has_tokens: bool = False
+    """Whether some record was about delegation tokens."""
     quotas: dict[QuotaEntityParts, dict[str, float]] = field(default_factory=dict)
     """The client quotas of each entity by name."""
 
@@ -85,8 +89,16 @@ class KraftMetadata:
                 self.next_producer_id = next_producer_id
             case QuotaSet():
                 self._set_quota(record)
-            case SecurityChanged(kind):
-                self.security.add(kind)
+            case AclAdded(acl_id, acl):
+                self.acls[acl_id] = acl
+            case AclRemoved(acl_id):
+                self.acls.pop(acl_id, None)
+            case ScramSet(user, mechanism, credential):
+                self.credentials[user, mechanism] = credential
+            case ScramRemoved(user, mechanism):
+                self.credentials.pop((user, mechanism), None)
+            case TokenChanged():
+                self.has_tokens = True
             case TransactionBegun() | TransactionEnded():
                 raise AssertionError("replay takes these")
             case _:

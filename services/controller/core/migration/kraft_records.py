@@ -18,6 +18,17 @@ from services.controller.core.migration.kraft_partitions import (
     read_changed,
     write_added,
 )
+from services.controller.core.migration.kraft_security import (
+    AclAdded,
+    AclRemoved,
+    ScramRemoved,
+    ScramSet,
+    TokenChanged,
+    read_acl,
+    read_scram,
+    read_scram_removal,
+    write_acl,
+)
 
 FRAME_VERSION: Final = 1
 
@@ -91,13 +102,6 @@ class QuotaSet:
 
 
 @dataclass(frozen=True, slots=True)
-class SecurityChanged:
-    """A record of ACLs, users' passwords or delegation tokens, of which only the kind is kept."""
-
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
 class TransactionBegun:
     """Records up to `TransactionEnded` count only then."""
 
@@ -119,14 +123,18 @@ KraftRecord = (
     | FeatureLevelSet
     | ProducerIdsTaken
     | QuotaSet
-    | SecurityChanged
+    | AclAdded
+    | AclRemoved
+    | ScramSet
+    | ScramRemoved
+    | TokenChanged
     | TransactionBegun
     | TransactionEnded
 )
 
-_BROKER, _TOPIC, _PARTITION, _CONFIG, _FEATURE_LEVEL, _PRODUCER_IDS = 0, 2, 3, 4, 12, 15
+_BROKER, _TOPIC, _PARTITION, _CONFIG, _FEATURE_LEVEL, _PRODUCER_IDS, _ACL = 0, 2, 3, 4, 12, 15, 18
 _LOG_DIRS_TAG = 0
-_WITHOUT_MEANING_HERE: Final = {7: 0, 8: 0, 19: 0, 20: 0, 21: 0, 22: 0, 26: 0, 27: 0, 28: 0}
+_WITHOUT_MEANING_HERE: Final = {7: 0, 8: 0, 20: 0, 21: 0, 26: 0, 27: 0, 28: 0}
 """The last versions of fences, removals of what is not taken over, no-ops, controllers and such."""
 
 
@@ -149,7 +157,7 @@ def decode(value: bytes) -> KraftRecord | None:
         raise UnreadableRecord(f"a record that ends too early or has a broken field: {error}") from error
 
 
-def encode(record: BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken) -> bytes:
+def encode(record: BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken | AclAdded) -> bytes:
     """The value of a record."""
     writer = Writer()
     writer.uvarint(FRAME_VERSION)
@@ -176,6 +184,9 @@ def encode(record: BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | 
             writer.int32(-1)
             writer.int64(-1)
             writer.int64(next_producer_id)
+        case AclAdded():
+            _begin(writer, _ACL, 0)
+            write_acl(writer, record)
     writer.no_tagged_fields()
     return bytes(writer.buffer)
 
@@ -275,13 +286,15 @@ _READERS: Final[dict[int, tuple[int, Callable[[Reader, int], KraftRecord]]]] = {
     _CONFIG: (0, _read_config),
     5: (2, read_changed),
     9: (0, lambda reader, version: TopicRemoved(reader.uuid())),
-    10: (0, lambda reader, version: SecurityChanged("delegation tokens")),
-    11: (0, lambda reader, version: SecurityChanged("users' SCRAM credentials")),
+    10: (0, lambda reader, version: TokenChanged()),
+    11: (0, read_scram),
     _FEATURE_LEVEL: (0, lambda reader, version: FeatureLevelSet(reader.string(True), reader.int16())),
     14: (0, _read_quota),
     _PRODUCER_IDS: (0, _read_producer_ids),
     17: (2, _read_registration_change),
-    18: (0, lambda reader, version: SecurityChanged("ACLs")),
+    _ACL: (0, read_acl),
+    19: (0, lambda reader, version: AclRemoved(reader.uuid())),
+    22: (0, read_scram_removal),
     23: (0, lambda reader, version: TransactionBegun()),
     24: (0, lambda reader, version: TransactionEnded(True)),
     25: (0, lambda reader, version: TransactionEnded(False)),

@@ -14,8 +14,10 @@ from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.lean_dataclass import dataclass
 from libs.wire.primitives import NO_UUID
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
+from services.controller.core.migration.kafka_security import returned_acls
 from services.controller.core.migration.kraft_partitions import PartitionAdded
 from services.controller.core.migration.kraft_records import BrokerRegistered, ConfigSet, ProducerIdsTaken, TopicAdded
+from services.controller.core.migration.kraft_security import AclAdded
 from services.controller.core.topics.internal_topic_configs import DURABILITY
 
 OWN_CONFIGS: Final = (
@@ -35,7 +37,7 @@ takes a broker out of the ISR when the two differ."""
 STATIC_CONFIGS_NOTE: Final = (
     "what PENSTOCK_BROKER_CONFIGS gave to storage nodes is in no metadata: put it into Kafka's server.properties first"
 )
-InitialRecord = BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken
+InitialRecord = BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken | AclAdded
 
 
 class CannotGiveBack(Exception):
@@ -59,7 +61,10 @@ def given_back(image: ClusterImage) -> GivenBack:
         *_configs(image, notes),
         *_least_in_sync(image),
         ProducerIdsTaken(image.next_producer_id),
+        *returned_acls(image.acls),
     ]
+    if image.acls:
+        notes.append(f"{len(image.acls)} ACLs: Kafka obeys them if its server.properties name StandardAuthorizer")
     if image.client_quotas:
         notes.append(
             f"client quotas of {len(image.client_quotas)} entities: Kafka's hold for each broker, so it does not get them"

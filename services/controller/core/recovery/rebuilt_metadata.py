@@ -93,7 +93,7 @@ def _problems(nodes: Sequence[NodeHoldings], image: ClusterImage, base: Source |
     if base is None:
         yield (
             "no saved metadata was found: configs of topics, brokers and groups, racks, and levels of features are the defaults, "
-            "and there are no client quotas"
+            "and there are no client quotas and no ACLs"
         )
     for node in nodes:
         for problem in node.problems:

@@ -134,5 +134,6 @@ class MutationQuota:
             raise Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
 
     def throttle_ms(self, now: float) -> int:
-        """How long the client is told to wait, as of now. 0: not at all."""
-        return round(min(max(0.0, self._in_debt_until - now) * 1000, THROTTLE_MS_MAX))
+        """How long the client is told to wait, as of now: a millisecond at least while it owes. 0: not at all."""
+        wait_ms = min((self._in_debt_until - now) * 1000, THROTTLE_MS_MAX)
+        return max(1, round(wait_ms)) if wait_ms > 0 else 0

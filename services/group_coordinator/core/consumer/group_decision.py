@@ -1,6 +1,6 @@
 """A decision about one consumer group in the making: its records, tried on a working copy, and its timers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from libs.coordinator.core.decisions import Decision
@@ -67,6 +67,8 @@ class GroupDecision:
         self.configs = configs
         self.topics = topics
         self.hashes = hashes
+        self.describes: Callable[[str], bool] | None = None
+        """Whether the client that asks may describe a topic. None: there is no authorizer, or no client."""
         self.records: list[Recorded] = []
         self.timers: dict[TimerKey, int | None] = {}
         self.events: list[GroupEvent] = []

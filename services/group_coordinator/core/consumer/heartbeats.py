@@ -106,7 +106,7 @@ def _is_unchanged(member: Member, event: RequestEvent, request: ConsumerGroupHea
 
 
 def decide_heartbeat(group_decision: GroupDecision, event: RequestEvent, request: ConsumerGroupHeartbeatRequest) -> Decided:
-    group = group_decision.group
+    group, group_decision.describes = group_decision.group, event.describes
     member_id = request.member_id or event.fresh_id
     if member_id not in group.members and len(group.members) >= group_decision.settings.size_max:
         return Refused(

@@ -96,7 +96,10 @@ def without(group_decision: GroupDecision, gone: Member) -> None:
 
 
 def _resolve(group_decision: GroupDecision, pattern: str) -> None:
-    matches = matching_topics(pattern, group_decision.topics.by_name)
+    """As in Kafka (KAFKA-19147), a topic does not match that the member whose request resolves the pattern may not describe."""
+    matches, describes = matching_topics(pattern, group_decision.topics.by_name), group_decision.describes
+    if describes is not None:
+        matches = tuple([name for name in matches if describes(name)])
     known = group_decision.group.regexes.get(pattern)
     if known is None or known.topics != matches:
         group_decision.put(

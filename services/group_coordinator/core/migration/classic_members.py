@@ -79,6 +79,7 @@ def supports(group: Group, protocol_type: str, protocols: tuple[str, ...]) -> bo
 def join(group_decision: GroupDecision, joining: Join) -> Member:
     """The member after a JoinGroup. Raises RefusedJoin; `group_decision` must not be used then."""
     request, event, group = joining.request, joining.event, group_decision.group
+    group_decision.describes = event.describes
     member_id = request.member_id or event.fresh_id
     if member_id not in group.members and len(group.members) >= group_decision.settings.size_max:
         raise RefusedJoin(ErrorCode.GROUP_MAX_SIZE_REACHED, "")

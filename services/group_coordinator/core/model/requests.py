@@ -1,6 +1,6 @@
 """A client's request, as an event for the coordinator of its group."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from libs.wire.errors import ErrorCode
@@ -97,3 +97,5 @@ class RequestEvent(NamedTuple):
     """A new UUID as text, for the id of a new member. "" for APIs that need none."""
     names: Sequence[str] | None = None
     """The groups at which ListGroups looks. None: at all of the shard."""
+    describes: Callable[[str], bool] | None = None
+    """Whether the client may describe a topic that its regular expression matches. None: there is no authorizer."""

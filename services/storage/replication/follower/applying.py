@@ -41,7 +41,7 @@ from services.storage.replication.follower.followed_partition import FollowedPar
 from services.storage.replication.follower.log_starts import FollowedLogStarts
 from services.storage.replication.follower.throttle import FollowerThrottle
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 PIECE_BYTES, PIECE_BATCHES = 1 << 20, 500
 """The piece that is appended at once, about two milliseconds of work. The first limit counts."""

@@ -27,7 +27,7 @@ from services.storage.replication.follower.leader_files import LeaderFiles
 from services.storage.replication.follower.pull_limits import PullLimits
 from services.storage.threads.turns import STRETCH_S
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 ANSWER_S = 10.0
 """The timeout of an answer, beyond the wait."""

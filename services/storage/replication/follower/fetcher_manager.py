@@ -29,7 +29,7 @@ from services.storage.replication.follower.pull_limits import ConfiguredLimits
 from services.storage.replication.follower.throttle import FollowerThrottle
 from services.storage.replication.follower.truncation import Truncation
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 NOBODY = -1
 

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import Metric
-
-from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, MetricSet, Rows
+from libs.telemetry.definitions import CounterDefinition, Family, GaugeDefinition, MetricSet, Rows
 from libs.telemetry.metrics import Metrics
 from services.storage.core.replication.follower.following import State
 
@@ -55,9 +53,9 @@ class FollowerMeters(MetricSet):
     def bytes_in_of_all(self) -> int:
         return sum(self.bytes_in.values())
 
-    def collect(self) -> Iterator[Metric]:
-        yield from super().collect()
-        yield from FollowerGauges(list(self._fetchers())).collect()
+    def families(self) -> Iterator[Family | None]:
+        yield from super().families()
+        yield from FollowerGauges(list(self._fetchers())).families()
 
 
 class FollowerGauges(MetricSet):

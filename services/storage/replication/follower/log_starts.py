@@ -8,7 +8,7 @@ from services.storage.disks.disks import Disk
 from services.storage.logs.log_start_offsets import LogStartOffsets
 from services.storage.partition.partition import Partition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 RETRY_S = 1.0
 

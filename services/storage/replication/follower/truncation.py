@@ -17,7 +17,7 @@ from services.storage.partition.partition import Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.replication.follower.followed_partition import FollowedPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 ROUNDS_MAX = 3
 """Sync rounds to wait for: the running one may have begun before."""

@@ -11,7 +11,7 @@ the proposal was made on is final: the proposal was never applied, and never wil
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from libs.cluster.records import STORAGE, InSync
@@ -30,7 +30,7 @@ from services.storage.storage_meters import StorageMeters
 from services.storage.threads.timers import Timers
 from services.storage.threads.turns import Turns
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 CHECK_S = 1.0
 """The interval of checks. A follower that may join does not wait for it."""
@@ -86,8 +86,32 @@ class IsrChanges:
             return
         proposal = partition.replica.decide(now, self._lag, self._is_eligible, partition.log_start_offset)
         if proposal is not None:
+            self._log_proposal(partition, proposal, now)
             self._unsent[partition] = proposal
             self._proposed.set()
+
+    def _log_proposal(self, partition: Partition, proposal: Proposal, now: float) -> None:
+        if not log.isEnabledFor(logging.DEBUG):
+            return
+        replica = partition.replica
+        committed, wanted = replica.isr.committed, {member.node_id: member.incarnation for member in proposal.isr}
+        shown = replica.followers_shown(now)
+        reasons = [
+            f"node {node} " + ("has caught up" if node not in committed else "has restarted, and caught up")
+            for node, incarnation in wanted.items()
+            if committed.get(node) != incarnation
+        ]
+        reasons += [f"node {node} {_lag_of(shown[str(node)])}" for node in committed if node not in wanted]
+        log.debug(
+            "ISR change proposed",
+            extra=fields(
+                partition=partition,
+                why="; ".join(reasons) or "its records are durable before they are acknowledged",
+                isr=list(wanted),
+                was=list(committed),
+                lag_s_max=self._lag.time_s,
+            ),
+        )
 
     def _is_eligible(self, node_id: int, incarnation: int) -> bool:
         member = self._partitions.image.members(STORAGE).get(node_id)
@@ -100,10 +124,14 @@ class IsrChanges:
             now = self._loop.time()
             self._lag = self._limits()
             self._refused_until = {partition: until for partition, until in self._refused_until.items() if until > now}
-            for partition in list(self._partitions.by_key.values()):
-                if partition.replica.has_followers or partition.replica.lax:
-                    self.consider(partition)
-                    await turns.taken()
+            await self._consider_all(turns)
+
+    async def _consider_all(self, turns: Turns) -> None:
+        """A function of its own: the frame of `_check` would keep the last partition, and so the files of a deleted one."""
+        for partition in list(self._partitions.by_key.values()):
+            if partition.replica.has_followers or partition.replica.lax:
+                self.consider(partition)
+                await turns.taken()
 
     async def _send(self) -> None:
         delay_s = RETRY_FIRST_S
@@ -112,7 +140,7 @@ class IsrChanges:
             self._proposed.clear()
             while batch := self._batch():
                 try:
-                    unsettled = await self._request(batch)
+                    await self._settle(batch)
                 except (RpcFailure, ContractError) as error:
                     log.info("ISR changes wait", extra=fields(reason=error, partitions=len(batch)))
                     await asyncio.sleep(delay_s)
@@ -120,8 +148,10 @@ class IsrChanges:
                     self._resend(batch)
                     continue
                 delay_s = RETRY_FIRST_S
-                if unsettled:
-                    self._timers.later(RETRY_MAX_S, partial(self._resend, unsettled))
+
+    async def _settle(self, batch: list[tuple[Partition, Proposal]]) -> None:
+        if unsettled := await self._request(batch):
+            self._timers.later(RETRY_MAX_S, partial(self._resend, unsettled))
 
     def _resend(self, batch: list[tuple[Partition, Proposal]]) -> None:
         for partition, proposal in batch:
@@ -184,6 +214,14 @@ class IsrChanges:
         self._meters.isr_shrinks += bool(before.keys() - isr.keys())
         self._meters.isr_expands += bool(isr.keys() - before.keys())
         self._changed_lines.write(partition=partition, isr=list(isr), was=list(before))
+
+
+def _lag_of(follower: Mapping[str, object]) -> str:
+    """Why a follower leaves, as the leader sees it."""
+    if not follower["reported"]:
+        return "has not reported in this epoch"
+    lacks, lacks_durable = follower["lacks"], follower["lacks_durable"]
+    return f"lacks {lacks} records ({lacks_durable} durable ones), and had all {follower['caught_up_ago_s']} s ago"
 
 
 def _new_isr(partition: Partition, proposal: Proposal) -> NewIsr:

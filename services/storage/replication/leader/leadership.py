@@ -7,6 +7,7 @@ from libs.rpc.contracts.storage import DESCRIBE_PRODUCERS, END_OF_EPOCH, LOG_END
 from libs.rpc.server.rpc_server import Accept
 from libs.runtime.controllers import Controllers
 from services.storage.config import BrokerConfigs
+from services.storage.core.produce.progress_trail import ProgressTrail
 from services.storage.core.replication.leader.follower_progress import LagLimits
 from services.storage.disks.disk_reads import DiskReads
 from services.storage.partition.leader_checks import LeaderChecks
@@ -35,6 +36,7 @@ class LeaderReplication:
         broker_configs: BrokerConfigs,
         checks: LeaderChecks,
         disk_reads: DiskReads,
+        trail: ProgressTrail,
         on_slow_followers: Changed,
     ) -> None:
         self.slow_followers = SlowFollowers(meters, on_slow_followers)
@@ -42,7 +44,9 @@ class LeaderReplication:
         self._broker_configs = broker_configs
         self.isr_changes = IsrChanges(partitions, controller, meters, limits=self._limits)
         throttle = LeaderThrottle(partitions, broker_configs)
-        self.pulls = Pulls(partitions, meters, throttle, disk_reads, on_round=lambda session: self.confirmations.heard(session))
+        self.pulls = Pulls(
+            partitions, meters, throttle, disk_reads, trail, on_round=lambda session: self.confirmations.heard(session)
+        )
         self.confirmations = LeadershipConfirmations(self.pulls, checks)
 
     @property

@@ -27,6 +27,7 @@ from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from services.storage.core.fetch.fetch_rules import Divergence, diverges, refuse_offset
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch
+from services.storage.core.produce.progress_trail import ProgressTrail
 from services.storage.core.replication.leader.pull_sessions import Key, Position, PullSession, PullSessions
 from services.storage.disks.disk_reads import DiskReads, TooManyReads
 from services.storage.partition.partition import Partition
@@ -74,12 +75,14 @@ class Pulls:
         meters: StorageMeters,
         throttle: LeaderThrottle,
         disk_reads: DiskReads,
+        trail: ProgressTrail,
         on_round: Callable[[PullSession], None],
     ) -> None:
         self._partitions = partitions
         self._disk_reads = disk_reads
         self._meters = meters
         self._throttle = throttle
+        self._trail = trail
         self._on_round = on_round
         self._round = 0
         self._timers = Timers()
@@ -104,6 +107,7 @@ class Pulls:
         except ContractError as error:
             call.fail(INVALID_REQUEST, str(error))
             return
+        call.peer.require_sender(request.node_id, request.incarnation)
         if request.inline and request.max_bytes > INLINE_BYTES_MAX:
             call.fail(INVALID_REQUEST, f"an inline pull asks for at most {INLINE_BYTES_MAX} bytes")
             return
@@ -138,11 +142,12 @@ class Pulls:
         call.on_cancel(partial(self._forget, session, call))
 
     def progress(self, call: Call) -> None:
-        """Takes progress. It is one-way, so errors are ignored."""
+        """Takes progress. It is one-way, so its sender hears of no error."""
         try:
             report = unpack(Progress, call.body)
         except ContractError:
             return
+        call.peer.require_sender(report.node_id, report.incarnation)
         if not self._is_registered(report.node_id, report.incarnation):
             return
         now = self._loop.time()
@@ -153,6 +158,8 @@ class Pulls:
                 continue
             starts = {"log_start": made.log_start_offset, "own_start": partition.log_start_offset}
             partition.replica.made_durable(report.node_id, report.incarnation, made.durable_offset, now, **starts)
+            if partition.parked:
+                self._trail.note(partition.key, report.node_id, made.durable_offset, now)
 
     def _is_registered(self, node_id: int, incarnation: int) -> bool:
         # KAFKA-15221: a call of an earlier incarnation must not speak for the present one.
@@ -172,6 +179,7 @@ class Pulls:
         if request.sequence == 0:
             session.asked = self._round  # a round may await the session before
             self._abandon_unregistered()
+            self._meters.held_up_by.setdefault(request.node_id, 0)  # Prometheus sees no increase in a series that begins at 1
         elif session in self._parked:  # its follower gave up on the parked pull, or it would not send another
             self._forget(session, self._parked[session].call)
         return session
@@ -283,6 +291,9 @@ class Pulls:
         ends = {"log_end": offset, "durable": position.durable}
         starts = {"log_start": position.log_start, "own_start": partition.log_start_offset}
         partition.replica.reported(session.node_id, session.incarnation, **ends, **starts, now=now, contact=session)
+        if partition.parked:
+            reached = position.durable if partition.replica.synced else offset
+            self._trail.note(key, session.node_id, reached, now)
 
     # -- answering --------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from libs.telemetry.limited_lines import LimitedLines
 from services.storage.partition.partition import Partition
 from services.storage.storage_meters import StorageMeters
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("replication")
 
 HELD_UP_S: Final = 0.5
 """A Produce that waited so long was held up."""

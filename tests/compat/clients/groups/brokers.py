@@ -27,9 +27,9 @@ GROUPS = {
 LOGS = {
     "log.segment.bytes": "1048576",
     "log.cleaner.min.cleanable.ratio": "0.01",
-    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.backoff.ms": "500",
 }
-"""A cleaner that is always at it."""
+"""A cleaner that looks often. Ten times a second, it takes four times the CPU of all else in a node that is idle."""
 
 
 @dataclass(frozen=True)

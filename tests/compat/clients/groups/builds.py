@@ -1,10 +1,11 @@
-"""Sets up the programs that are not Python: once for each content of their sources, in .tools/clients/."""
+"""Sets up the programs that this environment cannot run: once for each content of their sources, in .tools/clients/."""
 
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,6 +43,19 @@ def go_program(source: Path) -> Path:
         _run(command, source)
 
     return _once(f"go-{source.name}", sorted(source.iterdir()), build) / "program"
+
+
+def instrumented_python() -> Path:
+    """The Python of an environment with OpenTelemetry's instrumentation of confluent-kafka, whose versions contradict ours."""
+    requirements = PROGRAMS / "instrumented_python" / "requirements.txt"
+
+    def install(directory: Path) -> None:
+        _run([sys.executable, "-m", "venv", str(directory)], directory)
+        _run(
+            [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--requirement", str(requirements)], directory
+        )
+
+    return _once("instrumented-python", [requirements], install) / "bin" / "python"
 
 
 def _once(name: str, sources: list[Path], make: Callable[[Path], None]) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.compat.clients.groups.builds import PROGRAMS, franz_go_member, node_modules
 from tests.compat.clients.groups.member import Member
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED, TOOLS
+from tests.compat.kafka.tools import TOOL, TOOLS
 from tests.support.requirements import ROOT, require
 
 SESSION_MS = 4_000
@@ -59,7 +59,7 @@ def _of_java(kind: Kind, directory: Path, arguments: list[str], session_ms: int)
     )
     ways += ["--command-config", str(directory / "consumer.properties")]
     tool = TOOLS["kafka-verifiable-consumer"]
-    return Member(KafkaJars(ROOT).command(tool, *arguments, *ways, options=SHORT_LIVED), log=directory / "stderr")
+    return Member(KafkaJars(ROOT).command(tool, *arguments, *ways, options=TOOL), log=directory / "stderr")
 
 
 def _ways(kind: Kind, session_ms: int) -> list[str]:

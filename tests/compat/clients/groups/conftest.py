@@ -12,9 +12,9 @@ from tests.support.shortcut_halves import file_has_shortcuts, started_once
 
 
 @pytest.fixture(scope="package")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[bool], Brokers]]:
+def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[bool], Brokers]]:
     """Brokers with the gateways' shortcuts and brokers without. Each are started when they are first asked for."""
-    with started_once(lambda: running(tmp_path_factory.mktemp("groups"))) as found:
+    with started_once(request, lambda: running(tmp_path_factory.mktemp("groups"))) as found:
         yield found
 
 

@@ -11,7 +11,7 @@ from typing import IO
 
 from tests.compat.clients.groups.builds import PROGRAMS
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED
+from tests.compat.kafka.tools import TOOL
 from tests.support.requirements import ROOT, require
 
 STEERED = PROGRAMS / "steered"
@@ -76,6 +76,6 @@ def _command(client: str) -> list[str]:
             return [sys.executable, str(STEERED / "librdkafka_members.py")]
         case "java":
             require("java", "kafka")
-            return KafkaJars(ROOT).command(str(STEERED / "JavaMembers.java"), options=SHORT_LIVED)
+            return KafkaJars(ROOT).command(str(STEERED / "JavaMembers.java"), options=TOOL)
         case _:
             raise AssertionError(client)

@@ -10,7 +10,7 @@ import pytest
 from tests.compat.clients.admin import Admin
 from tests.compat.clients.transactions.transactional import read
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED, run_tool
+from tests.compat.kafka.tools import TOOL, run_tool
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT, require
@@ -33,7 +33,7 @@ class JavaTransactions:
     def __init__(self, bootstrap: str, output: Path) -> None:
         require("java", "kafka")
         self._output = output
-        command = KafkaJars(ROOT).command(str(PROGRAM), bootstrap, TOPIC, options=SHORT_LIVED)
+        command = KafkaJars(ROOT).command(str(PROGRAM), bootstrap, TOPIC, options=TOOL)
         with open(output, "wb") as stdout:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout)
 

@@ -13,7 +13,7 @@ from tests.compat.clients.groups.offsets import GroupAdmin
 from tests.compat.clients.transactions.program import Program
 from tests.compat.clients.transactions.topic_reader import Record, TopicReader
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED, TOOLS
+from tests.compat.kafka.tools import TOOL, TOOLS
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT, require
 
@@ -58,7 +58,7 @@ def copier(bootstrap: str, source: str, copy: str, partition: int, mode: Sequenc
     }
     arguments = [part for name, value in named.items() for part in (f"--{name}", str(value))]
     tool = TOOLS["transactional-message-copier"]
-    return Program(KafkaJars(ROOT).command(tool, "--enable-random-aborts", *arguments, *mode, options=SHORT_LIVED), directory)
+    return Program(KafkaJars(ROOT).command(tool, "--enable-random-aborts", *arguments, *mode, options=TOOL), directory)
 
 
 def copied(program: Program) -> tuple[int, int]:

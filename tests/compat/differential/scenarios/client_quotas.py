@@ -135,13 +135,22 @@ def quotas_in(answer: Fields) -> Quotas:
 
 
 NOT_FINITE = (Differs("quotas-finite", "entries.*.error_code", 0, 42),)
+NEVER_AGAIN = (Differs("quotas-connections", "entries.*.error_code", 0, 42),)
 NOT_AN_ADDRESS = (Differs("quotas-addresses", "entries.*.error_code", 0, 42),)
 VALUES = [0.0, -1.0, 0.5, 1.0, 1.5, 0.9999999, 1.0000001, 1e-9, 2.0**53, 2.0**63, 1e19, 1e300, -inf, 2.0**31 - 1, 2.0**31]
 KEYS = [(key, "user") for key in (PRODUCER, CONSUMER, PERCENTAGE, MUTATIONS)] + [(CONNECTIONS, "ip")]
 NAMES = {"user": "u", "ip": "10.0.0.1", "client-id": "c", "group": "g", "": "e"}
 
 ALTERING = [
-    *[validated(f"{key} of {value}", entry({kind: NAMES[kind]}, {key: value})) for key, kind in KEYS for value in VALUES],
+    *[
+        validated(
+            f"{key} of {value}",
+            entry({kind: NAMES[kind]}, {key: value}),
+            differs=NEVER_AGAIN if (key, value) == (CONNECTIONS, 1e-9) else (),
+        )
+        for key, kind in KEYS
+        for value in VALUES
+    ],
     *[validated(f"{key} of NaN", entry({kind: NAMES[kind]}, {key: nan}), differs=NOT_FINITE) for key, kind in KEYS],
     *[
         validated(f"{key} of infinity", entry({kind: NAMES[kind]}, {key: inf}))

@@ -155,6 +155,7 @@ SCENARIOS = (
         differs=(
             Differs("fetch-as-replica", f"{ANSWER}.error_code", 6, 29),
             Differs("fetch-as-replica", f"{ANSWER}.current_leader.*"),
+            Differs("fetch-as-replica", f"{ANSWER}.aborted_transactions", None, []),
         ),
     ),
     Scenario("as a replica that debugs", API, at(0, replica_id=-2, replica_state={"replica_id": -2, "replica_epoch": -1}), **ONE),

@@ -66,9 +66,9 @@ def closes(difference: str) -> tuple[Differs, ...]:
 FRAMES = (
     Scenario(
         "an API that is not built yet",
-        "describe_user_scram_credentials",
-        frame(raw(50, 0, b"\0\0", tags=b"\0")),
-        versions=[0],
+        "describe_delegation_token",
+        frame(raw(41, 2, b"\0\0", tags=b"\0")),
+        versions=[2],
         differs=closes("not-built-yet"),
     ),
     Scenario("length -1", "metadata", frame(struct.pack(">i", -1) + b"abcdefgh"), versions=[1]),

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.compat.clients.transactions.program import Program
 from tests.compat.kafka.jars import KafkaJars
-from tests.compat.kafka.tools import SHORT_LIVED
+from tests.compat.kafka.tools import TOOL
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT
 from tests.system.chaos.transactions.committed_reads import CommittedRead
@@ -49,7 +49,7 @@ class JavaClients:
         life = len(self._programs)
         numbers = map(str, (PARTITIONS, TELLERS, COPIERS, self._seed, life))
         arguments = (self._bootstrap, TOPIC, COPY, self._protocol, *numbers)
-        command = KafkaJars(ROOT).command(str(PROGRAM), *arguments, options=SHORT_LIVED)
+        command = KafkaJars(ROOT).command(str(PROGRAM), *arguments, options=TOOL)
         self._programs.append(Program(command, self._directory / str(life)))
         self._program.start()
 

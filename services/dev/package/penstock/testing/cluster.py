@@ -27,7 +27,7 @@ class Cluster:
 
     `data`: a folder whose content stays; a later cluster goes on with it. `port`: the bootstrap port; the broker has the next
     one. 0: any that are free. It has the same ports each time that it is started. `broker_configs`: Kafka's broker configs by
-    name. `log_level`: what it logs to the stderr of this process: debug, info, warning or error.
+    name. `log_level`: what it logs to the stderr of this process: trace, debug, info, warning or error.
     """
 
     def __init__(

@@ -265,6 +265,11 @@ class Replica:
         return shown
 
     @property
+    def followers(self) -> tuple[int, ...]:
+        """The other replicas, in or out of the ISR."""
+        return tuple([node for node in self._replicas if node != self.node_id])
+
+    @property
     def maximal_followers(self) -> list[int]:
         """The other members of the maximal ISR: only they can be elected. Empty if this node is alone in it."""
         if self._only_member:

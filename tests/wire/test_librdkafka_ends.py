@@ -1,7 +1,9 @@
-"""One deviation of librdkafka from the protocol, which Kafka answers."""
+"""Deviations of librdkafka from the protocol, which Kafka answers."""
 
 import pytest
 
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.messages.metadata import read_request
 from libs.wire.primitives import ProtocolError, Reader
 
@@ -27,3 +29,17 @@ def test_other_bytes_after_the_end_are_refused(body: bytes) -> None:
     read_request(reader, 13)
     with pytest.raises(ProtocolError, match="after the end"):
         reader.expect_end()
+
+
+# Without a deletion or a change, and with its tagged fields twice, as librdkafka 2.16 writes them.
+NO_CREDENTIALS = bytes.fromhex("01 01 00 00")
+
+
+def test_the_tagged_fields_that_librdkafka_writes_twice_are_accepted() -> None:
+    assert not APIS[ApiKey.ALTER_USER_SCRAM_CREDENTIALS].read(memoryview(NO_CREDENTIALS), 0).upsertions
+
+
+@pytest.mark.parametrize("more", [pytest.param(b"\0\0", id="two bytes"), pytest.param(b"\1", id="another byte")])
+def test_other_bytes_after_changed_credentials_are_refused(more: bytes) -> None:
+    with pytest.raises(ProtocolError, match="after the end"):
+        APIS[ApiKey.ALTER_USER_SCRAM_CREDENTIALS].read(memoryview(NO_CREDENTIALS[:-1] + more), 0)

@@ -1,0 +1,162 @@
+"""Users' SCRAM credentials (RFC 5802): their record in the metadata store, and what of them may be shown.
+
+A record has StoredKey and ServerKey. Neither gives the password away, but who has them can pretend to be the server. So they
+stand outside of what images hold, and nothing that shows a record shows them.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import stringprep
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from libs.cluster import keys
+from libs.cluster.codec import RecordError, decode, encode
+from libs.cluster.store import KeyValue
+from libs.lean_dataclass import dataclass
+
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+
+MECHANISMS: Final[Mapping[int, str]] = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
+"""Kafka's mechanisms, by their number in requests."""
+HASHES: Final[Mapping[str, Callable[..., Any]]] = {SCRAM_SHA_256: hashlib.sha256, SCRAM_SHA_512: hashlib.sha512}
+
+ITERATIONS_MIN: Final = 4096
+ITERATIONS_MAX: Final = 16_384
+SALT_BYTES_MIN: Final = 12
+"""The package `scramp`, which carries out exchanges, refuses a shorter salt."""
+
+SALT_BITS: Final = 130
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server needs of one user's password for one mechanism."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations}, [hidden])"
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """The JSON form of a credential. Bytes are in base64."""
+
+    salt: str
+    stored_key: str
+    server_key: str
+    iterations: int
+
+
+def derived(mechanism: str, salted_password: bytes) -> tuple[bytes, bytes]:
+    """StoredKey and ServerKey of a password that PBKDF2 has salted."""
+    made_hash = HASHES[mechanism]
+    client_key = hmac.digest(salted_password, b"Client Key", made_hash)
+    return made_hash(client_key).digest(), hmac.digest(salted_password, b"Server Key", made_hash)
+
+
+def salt_of(number: int) -> bytes:
+    """A salt as Kafka's tools make it of a random number of `SALT_BITS`."""
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return digits.rjust(SALT_BYTES_MIN, "0").encode()
+
+
+def encoded(credential: ScramCredential) -> bytes:
+    parts = (credential.salt, credential.stored_key, credential.server_key)
+    salt, stored_key, server_key = [base64.b64encode(part).decode() for part in parts]
+    return encode(_Record(salt, stored_key, server_key, credential.iterations))
+
+
+def contents_of(users: Mapping[tuple[str, str], ScramCredential], secret: bytes) -> dict[str, bytes]:
+    """What a store holds that has these users, by (mechanism, user), and no others."""
+    credentials = {keys.scram_credential(mechanism, user): encoded(each) for (mechanism, user), each in users.items()}
+    return {keys.SCRAM_SECRET: secret, **credentials} if users else {}
+
+
+def decoded(value: bytes) -> ScramCredential:
+    """Raises RecordError, which shows nothing of the record."""
+    try:
+        record = decode(_Record, value)
+        texts = (record.salt, record.stored_key, record.server_key)
+        salt, stored_key, server_key = [base64.b64decode(text, validate=True) for text in texts]
+    except (RecordError, binascii.Error, ValueError):
+        raise RecordError("a SCRAM credential cannot be read") from None
+    return ScramCredential(salt, stored_key, server_key, record.iterations)
+
+
+class ScramCredentials:
+    """All credentials of the cluster at one revision of the store, and the secret for salts of unknown users."""
+
+    def __init__(self, secret: bytes) -> None:
+        """`secret` serves until the store has one: it has one as soon as there is a user."""
+        self._secret = secret
+        self._of: dict[tuple[str, str], ScramCredential] = {}
+
+    def take(self, item: KeyValue) -> None:
+        """Raises RecordError."""
+        if item.key == keys.SCRAM_SECRET:
+            self._secret = item.value
+        elif item.key.startswith(keys.SCRAM_CREDENTIALS):
+            self._of[keys.scram_user_of(item.key)] = decoded(item.value)
+
+    def remove(self, key: str) -> None:
+        if key.startswith(keys.SCRAM_CREDENTIALS):
+            self._of.pop(keys.scram_user_of(key), None)
+
+    def get(self, mechanism: str, user: str) -> ScramCredential | None:
+        return self._of.get((mechanism, user))
+
+    def invented(self, mechanism: str, user: str) -> ScramCredential:
+        """A credential for an unknown user, which no password fits. It is the same at every gateway and every time, and its salt
+        looks as Kafka's tools make salts: whoever asks does not learn that there is no such user."""
+        seed = hmac.digest(self._secret, f"{mechanism}/{user}".encode(), hashlib.sha512)
+        salt = salt_of(int.from_bytes(seed) >> (8 * len(seed) - SALT_BITS))
+        size = HASHES[mechanism]().digest_size
+        return ScramCredential(salt, bytes(size), bytes(size), ITERATIONS_MIN)
+
+    @property
+    def users(self) -> Mapping[str, Mapping[str, int]]:
+        """Each user's mechanisms, with their iterations."""
+        users: dict[str, dict[str, int]] = {}
+        for (mechanism, user), credential in sorted(self._of.items()):
+            users.setdefault(user, {})[mechanism] = credential.iterations
+        return users
+
+
+def is_prepared(name: str) -> bool:
+    """Whether SASLprep (RFC 4013) allows a name and leaves it as it is. Clients differ in whether they apply it."""
+    if unicodedata.normalize("NFKC", name) != name:
+        return False
+    if any(forbidden(each) for each in name for forbidden in _FORBIDDEN):
+        return False
+    if not any(map(stringprep.in_table_d1, name)):
+        return True
+    return not any(map(stringprep.in_table_d2, name)) and all(map(stringprep.in_table_d1, (name[0], name[-1])))
+
+
+_FORBIDDEN: Final = (
+    stringprep.in_table_a1,
+    stringprep.in_table_b1,
+    stringprep.in_table_c12,
+    stringprep.in_table_c21_c22,
+    stringprep.in_table_c3,
+    stringprep.in_table_c4,
+    stringprep.in_table_c5,
+    stringprep.in_table_c6,
+    stringprep.in_table_c7,
+    stringprep.in_table_c8,
+    stringprep.in_table_c9,
+)
+"""What SASLprep forbids, removes or replaces, as tables of characters. A.1, unassigned ones, is forbidden in stored names."""

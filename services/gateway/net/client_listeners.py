@@ -1,0 +1,146 @@
+"""The listeners of a gateway: without authentication, with TLS (SSL), with SASL (SASL_PLAINTEXT or SASL_SSL)."""
+
+from collections.abc import Callable
+from functools import partial
+
+from libs.clock import Clock
+from libs.cluster.records import Listener
+from libs.host_port import without_brackets
+from libs.rpc.transport.tls_server import ClientAuth, TlsServer, TlsSettings, Unusable
+from libs.rpc.transport.transport import Transport
+from libs.runtime.lifecycle import CannotRun
+from services.gateway.config import GatewayConfig
+from services.gateway.core.distinguished_name import subject_name
+from services.gateway.core.listener_settings import CLIENT_AUTH, DEFAULT_MAPPING, PLAINTEXT, SSL, WITH_TLS, Address
+from services.gateway.gateway_meters import GatewayMeters
+from services.gateway.net.certificates import Certificates
+from services.gateway.net.client_listener import ClientListener
+from services.gateway.net.connections import Connections
+from services.gateway.net.listeners import Listeners
+from services.gateway.peers.scram_credentials import CredentialFollower
+from services.gateway.requests.authentication import SaslListener
+
+
+class ClientListeners:
+    """Call `start`, then `close`, and `closed` once the connections have ended. The constructor raises CannotRun."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        transport: Transport,
+        connections: Connections,
+        credentials: CredentialFollower,
+        meters: GatewayMeters,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._transport = transport
+        self._connections = connections
+        self._credentials = credentials
+        self._meters = meters
+        self.certificates: Certificates | None = None
+        """None: no listener has TLS."""
+        self._sasl: SaslListener | None = None
+        own: list[Listener] = []
+        self._all: list[Listeners] = []
+        listens = Address(PLAINTEXT, config.listen_host, config.port_base)
+        self._all.append(self._listeners(listens, ClientListener(config.listener_name)))
+        port_base = config.advertised_port_base or config.port_base
+        own.append(Listener(config.listener_name, without_brackets(config.advertised_host), port_base, PLAINTEXT))
+        if config.ssl_listener:
+            self._all.append(self._listeners(config.ssl_address, self._ssl_listener()))
+            own.append(_record(config.ssl_advertised_address))
+        if config.sasl_listener:
+            self._sasl = SaslListener(
+                config.sasl_enabled_mechanisms,
+                credentials,
+                meters,
+                denial_delay_s=config.failed_authentication_delay_ms / 1000,
+                clock=clock,
+                session_s_max=config.reauthentication_s_max,
+                oauthbearer=config.oauthbearer,
+            )
+            listener = ClientListener(config.sasl_address.protocol, self._sasl)
+            self._all.append(self._listeners(config.sasl_address, listener))
+            own.append(_record(config.sasl_advertised_address))
+        self.own = tuple(own)
+        """The addresses for clients, as other gateways announce them."""
+
+    def named(self, name: str) -> Listener:
+        return next(listener for listener in self.own if listener.name == name)
+
+    @property
+    def broker_ids(self) -> set[int]:
+        """Those whose ports are open."""
+        return self._all[0].broker_ids
+
+    async def start(self, broker_ids: set[int]) -> None:
+        """Opens all ports. Raises OSError when a bootstrap port is taken."""
+        if self.certificates is not None:
+            self.certificates.start()
+        if self._sasl is not None:
+            self._sasl.start()
+            await self._credentials.start()
+        for listeners in self._all:
+            await listeners.start(broker_ids)
+            listeners.follow(broker_ids)
+
+    def follow(self, broker_ids: set[int]) -> None:
+        """Opens the ports of new broker ids, and closes those of broker ids that were unregistered."""
+        for listeners in self._all:
+            listeners.follow(broker_ids)
+
+    def close(self) -> None:
+        """Takes no more connections."""
+        for listeners in self._all:
+            listeners.close()
+
+    async def closed(self) -> None:
+        if self.certificates is not None:
+            self.certificates.close()
+        if self._sasl is not None:
+            self._sasl.close()
+            await self._credentials.close()
+
+    def _ssl_listener(self) -> ClientListener:
+        config = self._config
+        user_of: Callable[[bytes], str] | None = None
+        if config.ssl_client_auth != CLIENT_AUTH[0]:
+            user_of = subject_name
+            if config.ssl_principal_mapping_rules != DEFAULT_MAPPING:
+                from services.gateway.core.principal_mapping import PrincipalMapping  # RE2 is dear to import
+
+                mapping = PrincipalMapping(config.ssl_principal_mapping_rules)
+                user_of = lambda certificate: mapping.name_of(subject_name(certificate))  # noqa: E731
+        return ClientListener(config.ssl_address.protocol, user_of=user_of)
+
+    def _listeners(self, address: Address, listener: ClientListener) -> Listeners:
+        return Listeners(
+            self._transport,
+            address.host,
+            address.port_base,
+            partial(self._connections.accept, listener=listener),
+            self._connections.accept_wait_s,
+            send_buffer_bytes=self._config.socket_send_buffer_bytes,
+            tls=self._tls(address.protocol) if address.protocol in WITH_TLS else None,
+        )
+
+    def _tls(self, protocol: str) -> TlsServer:
+        config = self._config
+        client_auth = config.ssl_client_auth if protocol == SSL else config.sasl_ssl_client_auth
+        settings = TlsSettings(
+            config.ssl_keystore_location,
+            config.ssl_key_password_file,
+            config.ssl_truststore_location,
+            ClientAuth[client_auth.upper()],
+            config.ssl_enabled_protocols,
+        )
+        self.certificates = self.certificates or Certificates(self._meters, config.tls_handshake_s_max)
+        try:
+            return self.certificates.serve(settings)
+        except Unusable as error:
+            raise CannotRun(f"TLS cannot be served: {error}") from error
+
+
+def _record(address: Address) -> Listener:
+    return Listener(address.protocol, address.host, address.port_base, address.protocol)

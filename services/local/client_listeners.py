@@ -1,0 +1,71 @@
+"""The listeners of gateways beside the first one, on a machine with several gateways: each gateway has ports of its own.
+
+A port has one owner. So the ports of a listener move by as much as those of the first one do: by a hundred for each gateway.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from services.local.cluster_shape import PORTS_PER_GATEWAY, Shape
+from services.local.errors import LauncherError
+
+AUTHORIZER: Final = ("PENSTOCK_AUTHORIZER", "PENSTOCK_SUPER_USERS", "PENSTOCK_ALLOW_EVERYONE_IF_NO_ACL_FOUND")
+"""The settings that say who decides what clients may do. A cluster that forgot them would serve everybody."""
+BOUNDS: Final = (
+    "PENSTOCK_REAUTHENTICATION_S_MAX",
+    "PENSTOCK_AUTHENTICATION_S_MAX",
+    "PENSTOCK_FAILED_AUTHENTICATION_DELAY_MS",
+    "PENSTOCK_TLS_HANDSHAKE_S_MAX",
+)
+"""What bounds clients of these listeners. Without the first one, a user who was deleted would stay in after a restart."""
+PREFIXES: Final = ("PENSTOCK_SASL_", "PENSTOCK_SSL_", *AUTHORIZER, *BOUNDS)
+"""How the settings begin that are remembered, and that every gateway has: of these listeners, and of the authorizer."""
+_ADDRESS: Final = re.compile(r"(?P<before>\w+://.+:)(?P<port>\d{1,5})")
+
+
+def of_gateway(number: int, settings: Mapping[str, str]) -> dict[str, str]:
+    """The addresses of one gateway's listeners. `settings`: the first gateway's. What is no address stays for the gateway to
+    refuse."""
+    own = {}
+    for variable, value in settings.items():
+        if _is_address(variable) and (address := _ADDRESS.fullmatch(value)) is not None:
+            own[variable] = f"{address['before']}{int(address['port']) + PORTS_PER_GATEWAY * (number - 1)}"
+    return own
+
+
+def bootstrap_servers(gateways: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """By protocol, as clients reach the listeners. `gateways`: the settings of each."""
+    servers: dict[str, list[str]] = {}
+    for settings in gateways:
+        for variable in _listening(settings):
+            told = settings.get(variable.replace("_LISTENER", "_ADVERTISED_LISTENER")) or settings[variable]
+            protocol, _, address = told.partition("://")
+            servers.setdefault(protocol, []).append(address)
+    return {protocol: ",".join(addresses) for protocol, addresses in servers.items()}
+
+
+def refuse_ports_of_others(shape: Shape, gateways: Mapping[str, Mapping[str, str]]) -> None:
+    """Raises LauncherError where a listener would take a port that the cluster takes itself, or that another listener takes.
+    `gateways`: the settings of each, by its name."""
+    taken = dict.fromkeys(shape.ports, f"the cluster with PORT={shape.port} GATEWAYS={shape.gateways}")
+    for name, settings in gateways.items():
+        for variable in _listening(settings):
+            first = int(settings[variable].rpartition(":")[2])
+            ports = range(first, first + shape.storage + 1)
+            if (port := next((port for port in ports if port in taken), None)) is not None:
+                raise LauncherError(
+                    f"{name} would take the ports {ports.start} to {ports.stop - 1} for {variable}, and {taken[port]} takes "
+                    f"port {port}; choose others, such as from {shape.ports.stop} on"
+                )
+            taken |= dict.fromkeys(ports, f"{variable} of {name}")
+
+
+def _is_address(variable: str) -> bool:
+    return variable.startswith(PREFIXES) and variable.endswith("_LISTENER")
+
+
+def _listening(settings: Mapping[str, str]) -> list[str]:
+    """The settings that name where a listener listens."""
+    addresses = [variable for variable, value in settings.items() if _is_address(variable) and _ADDRESS.fullmatch(value)]
+    return sorted(variable for variable in addresses if not variable.endswith("_ADVERTISED_LISTENER"))

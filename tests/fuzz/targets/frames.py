@@ -1,0 +1,81 @@
+"""The frame reader, fed in pieces, beside a model that has the whole stream at once.
+
+Byte 0: the greatest frame, the chunk size, and whether views are kept. Byte 1: the pieces in which the stream arrives. The rest
+is the stream.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from libs.wire.frames import TRUSTED_CLAIM, BadFrame, ChunkPool, FrameError, FrameReader, FrameTooLarge
+
+_FRAMES_MAX = (16, 300, 1 << 20, 0x7FFF_FFFF)
+_CHUNK_SIZES = (4_096, 16_384, 65_536, 524_288)
+_PIECES = ((1,), (4, 1), (7, 3, 64), (4_096,), (1, 16_384), (65_536,), (3, 5, 2_000), (100_000,))
+_SMALL_PIECES = 24
+"""Turns after which the rest of the stream comes at once, so that an input takes no longer than others."""
+
+
+def check(data: bytes) -> None:
+    if len(data) < 2:
+        return
+    frame_max, chunk_size = _FRAMES_MAX[data[0] & 3], _CHUNK_SIZES[data[0] >> 2 & 3]
+    are_kept, stream = bool(data[0] & 16), data[2:]
+    reader = FrameReader(frame_max, chunk_size=chunk_size, pool=ChunkPool())
+    bodies, error = _frames_of(stream, frame_max)
+    found: list[bytes] = []
+    kept: list[memoryview] = []
+    refused: type[FrameError] | None = None
+    at = turn = 0
+    pieces = _PIECES[data[1] & 7]
+    while at < len(stream) and refused is None:
+        buffer = reader.buffer()
+        assert len(buffer) > 0
+        size = pieces[turn % len(pieces)] if turn < _SMALL_PIECES else len(stream)
+        piece = stream[at : at + min(len(buffer), size)]
+        buffer[: len(piece)] = piece
+        reader.advance(len(piece))
+        at, turn = at + len(piece), turn + 1
+        del buffer
+        try:
+            for body in reader.frames():
+                found.append(bytes(body))
+                if are_kept:
+                    kept.append(body)
+                del body
+        except FrameError as raised:
+            refused = type(raised)
+        assert reader.held <= max(chunk_size, TRUSTED_CLAIM, 2 * at) + 4_096, (reader.held, at)
+        if data[1] & 8 and turn % 5 == 0:
+            reader.rest()
+    assert found == bodies, (len(found), len(bodies))
+    assert refused is error, (refused, error)
+    if are_kept:
+        assert kept == bodies, "a view changed after it was handed out"
+    if refused is None:
+        assert reader.pending == len(stream) - sum(4 + len(body) for body in bodies)
+
+
+def _frames_of(stream: bytes, frame_max: int) -> tuple[list[bytes], type[FrameError] | None]:
+    bodies, at = [], 0
+    while len(stream) - at >= 4:
+        (length,) = struct.unpack_from(">i", stream, at)
+        if length < 0:
+            return bodies, BadFrame
+        if length > frame_max:
+            return bodies, FrameTooLarge
+        if at + 4 + length > len(stream):
+            break
+        bodies.append(stream[at + 4 : at + 4 + length])
+        at += 4 + length
+    return bodies, None
+
+
+def seeds() -> Iterator[bytes]:
+    sizes = ((0,), (1, 16, 0), (300, 12, 4_096), (20_000, 5, 300), (16,) * 40)
+    for choice, of_stream in enumerate(sizes):
+        stream = b"".join(struct.pack(">i", size) + bytes(index % 251 for index in range(size)) for size in of_stream)
+        for pieces in range(0, 16, 3):
+            yield bytes((choice * 7 % 32 | 3, pieces)) + stream
+    yield bytes((3, 3)) + struct.pack(">i", 100_000_000) + bytes(20_000)
+    yield bytes((2, 0)) + struct.pack(">i", -1)

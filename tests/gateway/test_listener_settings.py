@@ -1,0 +1,120 @@
+"""The settings of listeners, and the sentences that refuse what is not served or would weaken in silence."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from libs.cluster.scram_credentials import SCRAM_SHA_256
+from services.gateway.config import GatewayConfig
+from services.gateway.core.authentication import OAUTHBEARER, PLAIN
+from services.gateway.core.listener_settings import (
+    SASL_PLAINTEXT,
+    SASL_SSL,
+    SSL,
+    WITH_SASL,
+    Address,
+    Unserved,
+    check_mechanisms,
+    listener_address,
+)
+
+CONFIG = GatewayConfig(node_id=1, etcd=("127.0.0.1:2379",), port_base=9092, data_dir="/d", rpc_tcp="127.0.0.1:9300")
+KEYS = {"ssl_keystore_location": "/keys/gateway.pem"}
+WITH_SSL = {"ssl_listener": "SSL://0.0.0.0:9592", **KEYS}
+
+MUTUAL = {**WITH_SSL, "ssl_truststore_location": "/keys/ca.pem", "ssl_client_auth": "required"}
+
+
+def problem(**changes: object) -> str:
+    return replace(CONFIG, **changes).problem() or ""  # type: ignore[arg-type]
+
+
+def test_a_listener_is_named_as_in_kafka() -> None:
+    assert listener_address("SASL_PLAINTEXT://0.0.0.0:9492", WITH_SASL) == Address(SASL_PLAINTEXT, "0.0.0.0", 9492)
+    assert listener_address("SASL_SSL://[::1]:9492", WITH_SASL) == Address(SASL_SSL, "::1", 9492)
+    assert listener_address("SSL://kafka.example.com:9592", (SSL,)) == Address(SSL, "kafka.example.com", 9592)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("SSL://0.0.0.0:9492", "SSL is not served here: PENSTOCK_SSL_LISTENER sets the listener with TLS"),
+        ("PLAINTEXT://0.0.0.0:9492", "PLAINTEXT is not served here: PENSTOCK_LISTEN_HOST"),
+        ("EXTERNAL://0.0.0.0:9492", "EXTERNAL is not served here: only SASL_PLAINTEXT and SASL_SSL"),
+        ("SASL_PLAINTEXT://:9492", "is not of the form SASL_SSL://HOST:PORT"),
+        ("SASL_PLAINTEXT://host:0", "is not of the form"),
+        ("9492", "is not of the form"),
+    ],
+)
+def test_another_protocol_is_refused_with_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(Unserved, match=re.escape(sentence)):
+        listener_address(text, WITH_SASL)
+
+
+@pytest.mark.parametrize(
+    ("enabled", "sentence"),
+    [
+        (["GSSAPI"], "GSSAPI is not served: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER are"),
+        ([SCRAM_SHA_256, OAUTHBEARER], "PENSTOCK_SASL_OAUTHBEARER_WITHOUT_TLS=true allows it"),
+        ([PLAIN], "PENSTOCK_SASL_PLAIN_WITHOUT_TLS=true allows it"),
+        ([], "names no mechanism"),
+    ],
+)
+def test_another_mechanism_is_refused_with_a_sentence(enabled: list[str], sentence: str) -> None:
+    with pytest.raises(Unserved, match=re.escape(sentence)):
+        check_mechanisms(enabled, plain_is_allowed=False, oauthbearer_is_allowed=False)
+    check_mechanisms([PLAIN], plain_is_allowed=True, oauthbearer_is_allowed=False)
+    check_mechanisms([OAUTHBEARER], plain_is_allowed=False, oauthbearer_is_allowed=True)
+
+
+def test_passwords_and_tokens_need_no_permission_under_tls() -> None:
+    assert problem(sasl_listener="SASL_SSL://127.0.0.1:9492", sasl_enabled_mechanisms=(PLAIN,), **KEYS) == ""
+    tokens = {"sasl_enabled_mechanisms": (OAUTHBEARER,), "sasl_oauthbearer_jwks_endpoint_url": "https://keys.example.com/jwks"}
+    assert problem(sasl_listener="SASL_SSL://127.0.0.1:9492", **tokens, **KEYS) == ""
+    assert "PLAIN without TLS" in problem(sasl_listener="SASL_PLAINTEXT://127.0.0.1:9492", sasl_enabled_mechanisms=(PLAIN,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (WITH_SSL, ""),
+        ({**WITH_SSL, "ssl_advertised_listener": "SSL://kafka.example.com:443"}, ""),
+        ({**WITH_SSL, "ssl_enabled_protocols": ("TLSv1.3",)}, ""),
+        ({"ssl_listener": "SSL://0.0.0.0:9592"}, "PENSTOCK_SSL_KEYSTORE_LOCATION is empty"),
+        ({"sasl_listener": "SASL_SSL://0.0.0.0:9492"}, "PENSTOCK_SSL_KEYSTORE_LOCATION is empty"),
+        ({**WITH_SSL, "ssl_listener": "PLAINTEXT://h:9592"}, "PENSTOCK_SSL_LISTENER: PLAINTEXT is not served here"),
+        ({**WITH_SSL, "ssl_advertised_listener": "9592"}, "PENSTOCK_SSL_ADVERTISED_LISTENER: '9592' is not of the form"),
+        ({"ssl_advertised_listener": "SSL://h:1"}, "PENSTOCK_SSL_ADVERTISED_LISTENER needs PENSTOCK_SSL_LISTENER"),
+        ({**WITH_SSL, "ssl_keystore_type": "JKS"}, "PENSTOCK_SSL_KEYSTORE_TYPE: JKS is not served: only PEM is"),
+        ({**WITH_SSL, "ssl_keystore_type": "PKCS12"}, "PENSTOCK_SSL_KEYSTORE_TYPE: PKCS12 is not served"),
+        ({**WITH_SSL, "ssl_enabled_protocols": ("TLSv1.1",)}, "TLSv1.1 is not served: TLSv1.2 and TLSv1.3 are"),
+        ({**WITH_SSL, "ssl_enabled_protocols": ()}, "names no version"),
+        ({**WITH_SSL, "listener_name": "SSL"}, "PENSTOCK_LISTENER_NAME is SSL, which is the name of PENSTOCK_SSL_LISTENER"),
+        (KEYS, "PENSTOCK_SSL_KEYSTORE_LOCATION needs a listener with TLS"),
+        ({"ssl_key_password_file": "/p"}, "PENSTOCK_SSL_KEY_PASSWORD_FILE needs a listener with TLS"),
+        (MUTUAL, ""),
+        ({**MUTUAL, "ssl_principal_mapping_rules": "RULE:^CN=(.*)$/$1/L,DEFAULT"}, ""),
+        ({**MUTUAL, "ssl_client_auth": "maybe"}, "PENSTOCK_SSL_CLIENT_AUTH is maybe; expected none, requested, required"),
+        ({**WITH_SSL, "ssl_client_auth": "required"}, "PENSTOCK_SSL_TRUSTSTORE_LOCATION names nobody to trust"),
+        ({**MUTUAL, "ssl_client_auth": "none"}, "PENSTOCK_SSL_TRUSTSTORE_LOCATION needs PENSTOCK_SSL_CLIENT_AUTH"),
+        ({**MUTUAL, "ssl_truststore_type": "JKS"}, "PENSTOCK_SSL_TRUSTSTORE_TYPE: JKS is not served"),
+        ({**MUTUAL, "sasl_ssl_client_auth": "required"}, "PENSTOCK_SASL_SSL_CLIENT_AUTH needs SASL_SSL"),
+        ({"ssl_client_auth": "required"}, "PENSTOCK_SSL_CLIENT_AUTH needs PENSTOCK_SSL_LISTENER"),
+        ({"ssl_principal_mapping_rules": "RULE:a/b/"}, "PENSTOCK_SSL_PRINCIPAL_MAPPING_RULES needs PENSTOCK_SSL_CLIENT_AUTH"),
+        ({**MUTUAL, "ssl_principal_mapping_rules": "RULE:(a/$1/"}, "the pattern of 'RULE:(a/$1/' is not one of RE2"),
+        ({**MUTUAL, "ssl_principal_mapping_rules": "default"}, "'default' is no rule"),
+        (
+            {**KEYS, "sasl_listener": "SASL_SSL://h:1", "ssl_truststore_location": "/t", "ssl_client_auth": "required"},
+            "PENSTOCK_SSL_CLIENT_AUTH needs PENSTOCK_SSL_LISTENER",
+        ),
+        (
+            {**KEYS, "sasl_listener": "SASL_SSL://h:1", "sasl_advertised_listener": "SASL_PLAINTEXT://h:1"},
+            "PENSTOCK_SASL_ADVERTISED_LISTENER: SASL_PLAINTEXT is advertised, and the listener is SASL_SSL",
+        ),
+    ],
+)
+def test_settings_of_tls_that_are_wrong_are_refused_with_a_sentence(changes: dict[str, object], sentence: str) -> None:
+    found = problem(**changes)
+    assert sentence in found
+    assert bool(found) == bool(sentence)

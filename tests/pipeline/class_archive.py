@@ -1,0 +1,41 @@
+"""A class data archive of Spark's JVM: with it a JVM maps what it would parse and verify, which takes most of its start.
+
+Classes of the packages that Spark gets by `spark.jars` are loaded as ever.
+"""
+
+import fcntl
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from tests.compat.kafka.archives import SILENT, holds_for
+from tests.support.requirements import ROOT
+
+FOLDER = ROOT / ".tools" / "pipeline"
+ARCHIVE = FOLDER / "spark.jsa"
+STAMP = FOLDER / "pipeline.stamp"
+"""Written by each installation of PySpark."""
+OPTIONS = "SPARK_SUBMIT_OPTS"
+PROGRAM = "tests.pipeline.archived_program"
+WITHIN_S = 300.0
+
+
+def with_archive(options: str, environment: Mapping[str, str]) -> str:
+    """The options of JVMs, with the archive. It is made first unless it is there; test processes that begin together share it."""
+    with open(ARCHIVE.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not holds_for(ARCHIVE, STAMP):
+            _make(options, environment)
+    return f"{options} -XX:SharedArchiveFile={ARCHIVE} {SILENT}" if ARCHIVE.stat().st_size else options
+
+
+def _make(options: str, environment: Mapping[str, str]) -> None:
+    """Leaves an empty file where the JVM leaves no archive: those without an archive of their own classes cannot."""
+    left = ARCHIVE.with_suffix(".new")
+    left.unlink(missing_ok=True)
+    archiving = {**environment, OPTIONS: f"{options} -XX:ArchiveClassesAtExit={left} {SILENT}"}
+    command = [sys.executable, "-m", PROGRAM]
+    done = subprocess.run(command, cwd=ROOT, env=archiving, capture_output=True, encoding="utf-8", timeout=WITHIN_S)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    left.touch()
+    left.rename(ARCHIVE)

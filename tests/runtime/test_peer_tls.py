@@ -1,0 +1,56 @@
+"""The settings of TLS between processes."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.cluster.records import GATEWAY, STORAGE
+from libs.runtime.lifecycle import CannotRun, Lifecycle
+from libs.runtime.peer_tls import peer_tls
+from libs.runtime.service_config import ServiceConfig
+from tests.support.certificates import Authority, certified
+
+
+def config(**settings: Any) -> ServiceConfig:
+    return ServiceConfig(node_id=1, etcd=("127.0.0.1:1",), data_dir="unused", **settings)
+
+
+def with_files(authority: Authority, directory: Path, *uris: str) -> ServiceConfig:
+    files = certified(authority, directory, *uris)
+    return config(rpc_tls_certificate=files.certificate, rpc_tls_key=files.key, rpc_tls_ca=files.authorities)
+
+
+@pytest.mark.parametrize("missing", ["certificate", "key", "ca"])
+def test_the_three_files_are_given_together(missing: str) -> None:
+    given = {f"rpc_tls_{each}": "/a.pem" for each in ("certificate", "key", "ca") if each != missing}
+    expected = (
+        f"PENSTOCK_RPC_TLS_{missing.upper()} is empty; expected all three of PENSTOCK_RPC_TLS_CERTIFICATE, _KEY and _CA, or none"
+    )
+    assert config(**given).problem() == expected
+    assert config().problem() is None
+
+
+async def test_a_process_has_tls_where_its_settings_name_files(authority: Authority, tmp_path: Path) -> None:
+    lifecycle = Lifecycle()
+    assert peer_tls(config(), STORAGE, lifecycle) is None
+    assert peer_tls(with_files(authority, tmp_path, "penstock:///storage/1"), STORAGE, lifecycle) is not None
+    assert await lifecycle.drain()
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "certificates"]
+
+
+@pytest.mark.parametrize(("role", "uri"), [(GATEWAY, "penstock:///storage/1"), (STORAGE, "penstock:///storage/2")])
+async def test_a_process_does_not_start_with_the_certificate_of_another(
+    authority: Authority, tmp_path: Path, role: str, uri: str
+) -> None:
+    with pytest.raises(CannotRun, match="is another's") as refusal:
+        peer_tls(with_files(authority, tmp_path, uri), role, Lifecycle())
+    assert refusal.value.facts == {"names": uri, "expected": f"penstock://CLUSTER/{role}/1"}
+
+
+async def test_a_process_does_not_start_with_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None:
+    settings = with_files(authority, tmp_path, "penstock:///storage/1")
+    await asyncio.to_thread(Path(settings.rpc_tls_key).write_text, "nothing", encoding="utf-8")
+    with pytest.raises(CannotRun, match="no TLS with these files"):
+        peer_tls(settings, STORAGE, Lifecycle())

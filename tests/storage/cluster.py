@@ -60,6 +60,8 @@ from tests.support.span_ring import SpanRing
 
 NODE_ID = 1
 WAIT_S = 60.0
+CALLER = Owner(101, 1)
+"""The caller of another role than a gateway, unless a test names one."""
 
 
 class StorageCluster:
@@ -88,7 +90,7 @@ class StorageCluster:
         self.client: RpcClient | None = None
         self.topic_ids = itertools.count(1)
         self._callers = itertools.count(1)
-        self._others: dict[str, RpcClient] = {}
+        self._others: dict[tuple[str, int], RpcClient] = {}
 
     # -- the node ---------------------------------------------------------------------------------------------------------
 
@@ -124,12 +126,12 @@ class StorageCluster:
         await client.ready(WAIT_S)
         return client
 
-    def caller(self, role: str) -> RpcClient:
+    def caller(self, role: str, node_id: int = CALLER.node_id) -> RpcClient:
         """The client of another role than a gateway."""
-        if role not in self._others:
-            hello = Hello(role, next(self._callers), 1, "test", 1, "test-cluster")
-            self._others[role] = RpcClient(f"unix:{self.config.rpc_unix}", hello, SocketTransport())
-        return self._others[role]
+        if (role, node_id) not in self._others:
+            hello = Hello(role, node_id, CALLER.incarnation, "test", 1, "test-cluster")
+            self._others[role, node_id] = RpcClient(f"unix:{self.config.rpc_unix}", hello, SocketTransport())
+        return self._others[role, node_id]
 
     async def stop(self) -> None:
         for other in self._others.values():

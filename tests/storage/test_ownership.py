@@ -2,32 +2,48 @@
 
 import pytest
 
-from libs.cluster import keys
-from libs.cluster.codec import encode
-from libs.cluster.records import GROUP_COORDINATOR, InSync, PartitionState, Replica
+from libs.cluster import shard_owners
+from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
+from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
-from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
-from libs.rpc.messages.errors import RpcError
+from libs.rpc.contracts.storage import APPEND, FETCH, Append, Appended, AppendPartition, Fetch, FetchPartition
+from libs.rpc.messages.errors import CLUSTER_AUTHORIZATION_FAILED, RpcError
 from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.keyed_batches import TransactionalBatch, build_keyed_batch
 from libs.wire.record_batches.markers import Marker, marker_record
-from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, fetched
+from tests.storage.cluster import CALLER, WAIT_S, StorageCluster, appended, batch, fetched
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
 TOPIC = "__consumer_offsets"
+TRANSACTIONS = "__transaction_state"
+OTHER = shard_owners.Owner(102, 1)
 
 
 class Owner:
-    def __init__(self, cluster: StorageCluster, topic: bytes, epoch: int, leader_epoch: int = 0) -> None:
+    def __init__(
+        self,
+        cluster: StorageCluster,
+        topic: bytes,
+        epoch: int,
+        leader_epoch: int = 0,
+        *,
+        node_id: int = CALLER.node_id,
+        role: str = GROUP_COORDINATOR,
+    ) -> None:
         self.cluster, self.topic, self.epoch, self.leader_epoch = cluster, topic, epoch, leader_epoch
         self.number = 0
+        self.role, self.node_id = role, node_id
+
+    @property
+    def client(self) -> RpcClient:
+        return self.cluster.caller(self.role, self.node_id)
 
     async def claim(self, number: int = 0) -> Claimed:
         self.number = number or self.number + 1
         wanted = Claim(self.topic, 0, self.leader_epoch, self.epoch, self.number)
-        response = await self.cluster.caller(GROUP_COORDINATOR).call(CLAIM, wanted, timeout_s=WAIT_S)
+        response = await self.client.call(CLAIM, wanted, timeout_s=WAIT_S)
         return unpack(Claimed, response.body)
 
     def sending(self, offset: int, records: bytes | None = None, *, acks: int = -1, number: int = 0):  # type: ignore[no-untyped-def]
@@ -42,19 +58,17 @@ class Owner:
             offset,
         )
         payload = [records] if records else []
-        return self.cluster.caller(GROUP_COORDINATOR).call(APPEND, Append(acks, 5000, (part,)), payload, timeout_s=WAIT_S)
+        return self.client.call(APPEND, Append(acks, 5000, (part,)), payload, timeout_s=WAIT_S)
 
     async def append(self, offset: int, records: bytes | None = None, *, acks: int = -1, number: int = 0) -> Appended:
         return appended(await self.sending(offset, records, acks=acks, number=number))[0]
 
 
-async def owned_by(cluster: StorageCluster, topic: bytes, owner_epoch: int, leader_epoch: int = 0) -> None:
+async def owned_by(
+    cluster: StorageCluster, topic: bytes, owner_epoch: int, leader_epoch: int = 0, owner: shard_owners.Owner | None = CALLER
+) -> None:
     """The image says so, here."""
-    alive = InSync(NODE_ID, cluster.incarnation)
-    state = PartitionState(
-        *((Replica(NODE_ID, ""),), NODE_ID, cluster.incarnation, leader_epoch, owner_epoch, (alive,), "someone", owner_epoch)
-    )
-    await cluster.write(keys.partition(topic, 0), encode(state))
+    await cluster.give(topic, 0, owner, owner_epoch, leader_epoch=leader_epoch)
 
     def heard() -> bool:
         assert cluster.node is not None
@@ -202,10 +216,82 @@ async def test_nobody_else_writes_an_internal_topic(cluster: StorageCluster) -> 
     assert (await cluster.append(topic, batch(b"x"), acks=1)).error == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_other_topics_have_no_owner(cluster: StorageCluster) -> None:
-    owner = Owner(cluster, await cluster.topic("lines"), 1)
-    assert (await owner.claim()).error == ErrorCode.INVALID_REQUEST
-    assert (await owner.append(0)).error == ErrorCode.INVALID_REQUEST
+async def test_only_the_owner_that_the_image_names_claims_in_its_epoch(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    await owned_by(cluster, topic, 3, owner=OTHER)
+    assert (await Owner(cluster, topic, 3).claim()).error == ErrorCode.NOT_COORDINATOR
+    assert (await Owner(cluster, topic, 3, node_id=OTHER.node_id).claim()).error == 0
+    await owned_by(cluster, topic, 4, owner=None)
+    assert (await Owner(cluster, topic, 4).claim()).error == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_former_incarnation_of_the_owner_claims_nothing(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    await owned_by(cluster, topic, 3, owner=CALLER._replace(incarnation=2))
+    assert (await Owner(cluster, topic, 3).claim()).error == ErrorCode.NOT_COORDINATOR
+
+
+async def test_of_two_claims_ahead_of_the_image_the_first_stands_until_the_image_names_the_owner(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    first, second = Owner(cluster, topic, 2), Owner(cluster, topic, 2, node_id=OTHER.node_id)
+    assert (await first.claim()).error == 0
+    assert (await second.claim(5)).error == ErrorCode.NOT_COORDINATOR
+    assert (await first.append(0)).error == 0
+    await owned_by(cluster, topic, 2, owner=OTHER)
+    assert (await first.append(1)).error == ErrorCode.NOT_COORDINATOR
+    assert (await second.claim(1)).error == 0
+    assert (await second.append(1)).error == 0
+
+
+async def test_another_process_cannot_append_by_the_claim_of_the_owner(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    owner = Owner(cluster, topic, 1)
+    await owner.claim()
+    other = Owner(cluster, topic, 1, node_id=OTHER.node_id)
+    assert (await other.append(0, number=owner.number)).error == ErrorCode.FENCED_LEADER_EPOCH
+    gateway = Owner(cluster, topic, 1, role="gateway")
+    assert (await gateway.append(0, number=owner.number)).error == ErrorCode.INVALID_REQUEST
+    assert (await owner.append(0)).error == 0
+
+
+async def test_coordinators_write_their_own_topic_only(cluster: StorageCluster) -> None:
+    topics = {name: await cluster.topic(name) for name in (TOPIC, TRANSACTIONS, "lines")}
+    own = {GROUP_COORDINATOR: TOPIC, TRANSACTION_COORDINATOR: TRANSACTIONS}
+    for role, allowed in own.items():
+        for name, topic in topics.items():
+            owner = Owner(cluster, topic, 1, role=role)
+            if name == allowed:
+                assert (await owner.claim()).error == (await owner.append(0)).error == 0
+                continue
+            with pytest.raises(RpcError, match=rf"{role} 101 may not call storage\.claim for {name}") as denied:
+                await owner.claim()
+            assert denied.value.code == CLUSTER_AUTHORIZATION_FAILED
+            for records in (batch(b"x"), b""):
+                with pytest.raises(RpcError, match=rf"may not call storage\.append for {name}"):
+                    await owner.append(0, records)
+            plain = AppendPartition(topic, 0, 0, 0)
+            with pytest.raises(RpcError, match=rf"may not call storage\.append for {name}"):
+                await owner.client.call(APPEND, Append(-1, 5000, (plain,)), timeout_s=WAIT_S)
+
+
+@pytest.mark.parametrize(
+    ("role", "readable"),
+    [
+        (GROUP_COORDINATOR, {TOPIC, "lines"}),
+        (TRANSACTION_COORDINATOR, {TRANSACTIONS}),
+        ("gateway", {TOPIC, TRANSACTIONS, "lines"}),
+    ],
+)
+async def test_coordinators_read_what_they_need_only(cluster: StorageCluster, role: str, readable: set[str]) -> None:
+    """A group coordinator reads when unread records were written, for lags."""
+    for name in (TOPIC, TRANSACTIONS, "lines"):
+        wanted = FetchPartition(await cluster.topic(name), 0, 0, 1 << 20)
+        fetching = cluster.caller(role).call(FETCH, Fetch(0, 1, 1 << 20, 0, (wanted,)), timeout_s=WAIT_S)
+        if name in readable:
+            assert fetched(await fetching)[0].error == 0
+        else:
+            with pytest.raises(RpcError, match=rf"{role} 101 may not call storage\.fetch for {name}"):
+                await fetching
 
 
 @pytest.mark.parametrize("owner", [[None], ["1"], [1.5], [True], [None, 1, 0], [1, None, 0], [1, 1, b"0"], [1, [], 0]], ids=repr)

@@ -21,7 +21,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The outcome of a claim. `error` 0: the shard is taken. 16 NOT_COORDINATOR: there is a newer owner. 6
+    """The outcome of a claim. `error` 0: the shard is taken. 16 NOT_COORDINATOR: there is a newer owner, or
+    the image names another one in this epoch. 6
     NOT_LEADER_OR_FOLLOWER, 74 FENCED_LEADER_EPOCH, 3 UNKNOWN_TOPIC_OR_PARTITION, 100 UNKNOWN_TOPIC_ID: ask the leader that the
     image names now. 56 KAFKA_STORAGE_ERROR: the log is offline.
 

@@ -9,9 +9,9 @@ from collections import Counter
 from libs.cluster.image import ClusterImage
 from libs.cluster.partition_table import TopicPartitions
 from libs.cluster.records import PartitionState
-from libs.cluster.shard_owners import Owner
+from libs.cluster.shard_owners import OWNED_BY, Owner
 from libs.telemetry.logs import fields
-from services.controller.core.shards.shard_ownership import OWNED_BY, Calm, assigned, candidates
+from services.controller.core.shards.shard_ownership import Calm, assigned, candidates
 from services.controller.term.fenced_writer import OutcomeUnknown
 from services.controller.term.term import Changed, Term
 

@@ -20,6 +20,7 @@ from services.storage.fetch.accepted_fetch import AcceptedFetch
 from services.storage.fetch.fetch_traces import FetchTraces
 from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
 from services.storage.fetch.reading import READ_COMMITTED, Lookup, PartitionRead, Reading, read, read_name
+from services.storage.partition.coordinator_topics import COORDINATORS, require_readable
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
@@ -78,6 +79,9 @@ class Fetches:
         if request.inline and request.max_bytes > INLINE_BYTES_MAX:
             call.fail(INVALID_FETCH_SIZE, f"an inline fetch asks for at most {INLINE_BYTES_MAX} bytes")
             return
+        keys = [(wanted.topic_id, wanted.partition) for wanted in request.partitions]
+        if call.peer.role in COORDINATORS:
+            require_readable(call.peer, call.method, self._partitions, keys)
         reading = self._read(request)
         wait_s = _wait_s(request, reading)
         fetch = AcceptedFetch(call, request, self._loop.time())
@@ -88,7 +92,6 @@ class Fetches:
         if _waits_for_disk(reading):
             fetch.disk_at = fetch.looked_up_at
         self._wait_until(fetch, fetch.looked_up_at + wait_s)
-        keys = [(wanted.topic_id, wanted.partition) for wanted in request.partitions]
         self._parked.park(fetch, keys)
         for key in keys:
             partition = self._partitions.by_key.get(key)

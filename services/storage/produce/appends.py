@@ -52,6 +52,7 @@ from services.storage.partition.append_answers import (
     transaction_of,
 )
 from services.storage.partition.append_traces import AppendTraces
+from services.storage.partition.coordinator_topics import COORDINATORS, require_own
 from services.storage.partition.leader_checks import Confirm, LeaderChecks
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
@@ -141,6 +142,8 @@ class Appends:
         if parts is None:
             call.fail(INVALID_REQUEST, "not a storage.append")
             return
+        if call.peer.role in COORDINATORS:
+            require_own(call.peer, call.method, self._partitions, [(part[0], part[1]) for part in parts])
         if self._turn_ms < 0:
             self._begin_turn()
         acks: int = body[0]

@@ -10,7 +10,7 @@ The rules are in `services/storage/core/produce/ownership.py`.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.cluster.shard_owners import OWNED_BY, Owner
 from libs.rpc.contracts.ownership import Claim, Claimed
 from libs.rpc.messages.errors import ContractError
 from libs.rpc.messages.schema import unpack
@@ -18,8 +18,9 @@ from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError
 from services.storage.core.produce.admission import Refusal
-from services.storage.core.produce.ownership import NOT_OWNED, UNCONFIRMED, Ownership, Standing
+from services.storage.core.produce.ownership import NO_OWNER, NOT_OWNED, UNCONFIRMED, ImageOwner, Ownership, Standing
 from services.storage.partition.append_answers import appended, refused_as, refused_batch
+from services.storage.partition.coordinator_topics import require_own
 from services.storage.partition.leader_checks import Confirm
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
@@ -51,14 +52,17 @@ class Owners:
         except ContractError as error:
             call.fail(int(ErrorCode.INVALID_REQUEST), str(error))
             return
-        partition = self._partitions.serving((claim.topic_id, claim.partition))
-        call.reply(Claimed(partition.error) if isinstance(partition, Refusal) else self._claim(partition, claim))
+        key = claim.topic_id, claim.partition
+        require_own(call.peer, call.method, self._partitions, (key,))
+        partition = self._partitions.serving(key)
+        owner = Owner(call.peer.node_id, call.peer.incarnation)
+        call.reply(Claimed(partition.error) if isinstance(partition, Refusal) else self._claim(partition, claim, owner))
 
     def take(
         self, admitted: Partition | Refusal, part: list[Any], request: AppendCall, slot: int, view: memoryview, stage: Stage
     ) -> None:
         """Stages or refuses an owner's append, in the layout of `contracts/storage.py`."""
-        refusal = self._refuse(admitted, part, request.acks) if isinstance(admitted, Partition) else admitted
+        refusal = self._refuse(admitted, part, request) if isinstance(admitted, Partition) else admitted
         if refusal is not None:
             request.settle(slot, refused_as(refusal))
             return
@@ -83,26 +87,25 @@ class Owners:
 
         self._confirm([partition], on_confirmed)
 
-    def _refuse(self, partition: Partition, part: list[Any], acks: int) -> Refusal | None:
-        if partition.topic not in INTERNAL_TOPICS:
+    def _refuse(self, partition: Partition, part: list[Any], request: AppendCall) -> Refusal | None:
+        peer = request.call.peer
+        if OWNED_BY.get(partition.topic) != peer.role:
             return NOT_OWNED
         _, _, leader_epoch, _, owner_epoch, claim, expected_offset = part[:7]
         return (self._by_key.get(partition.key) or self._of(partition)).refuse(
-            Standing(leader_epoch, owner_epoch, claim),
+            Standing(leader_epoch, owner_epoch, claim, Owner(peer.node_id, peer.incarnation)),
             expected_offset,
-            acks,
+            request.acks,
             leader_epoch=partition.replica.leader_epoch,
-            image_owner_epoch=self._image_owner_epoch(partition),
+            image_owner=self._image_owner(partition),
             log_end=partition.next_offset,
         )
 
-    def _claim(self, partition: Partition, claim: Claim) -> Claimed:
-        if not is_internal(partition):
-            return Claimed(NOT_OWNED.error)
+    def _claim(self, partition: Partition, claim: Claim, owner: Owner) -> Claimed:
         refusal = self._of(partition).claim(
-            Standing(claim.leader_epoch, claim.owner_epoch, claim.claim),
+            Standing(claim.leader_epoch, claim.owner_epoch, claim.claim, owner),
             leader_epoch=partition.leader_epoch,
-            image_owner_epoch=self._image_owner_epoch(partition),
+            image_owner=self._image_owner(partition),
         )
         if refusal is not None:
             return Claimed(refusal.error)
@@ -115,13 +118,9 @@ class Owners:
             ownership = self._by_key[partition.key] = Ownership()
         return ownership
 
-    def _image_owner_epoch(self, partition: Partition) -> int:
+    def _image_owner(self, partition: Partition) -> ImageOwner:
         state = self._partitions.image.partition(*partition.key)
-        return state.owner_epoch if state is not None else -1
-
-
-def is_internal(partition: Partition) -> bool:
-    return partition.topic in INTERNAL_TOPICS
+        return ImageOwner(state.owner, state.owner_epoch) if state is not None else NO_OWNER
 
 
 def is_owners(part: list[Any]) -> bool:

@@ -17,6 +17,7 @@ from libs.cluster.shard_owners import Owner
 from libs.rpc.client.client_connection import Response
 from libs.rpc.messages.envelope import pack_any
 from libs.rpc.messages.errors import DeadlineExceeded, Disconnected
+from libs.rpc.server.call import Peer
 from libs.wire.errors import ErrorCode
 from tests.simulation.cluster.loop import Life
 from tests.simulation.replication import network as replication
@@ -41,6 +42,11 @@ class Process:
         self.image = ClusterImage()
         self.deaf_until = 0.0
         """It sees no image before."""
+
+    @property
+    def peer(self) -> Peer:
+        """Its hello, as receivers of its calls see it."""
+        return replication.NOBODY
 
     @property
     def alive(self) -> bool:
@@ -73,6 +79,10 @@ class Server(Process):
     def __init__(self, simulator: Simulator, role: str, node_id: int, incarnation: int) -> None:
         super().__init__(simulator, f"{role} {node_id}@{incarnation}")
         self.role, self.node_id, self.incarnation = role, node_id, incarnation
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(self.role, self.node_id, self.incarnation, "", 1, "", None, self.name, 1)
 
     @property
     def owner(self) -> Owner:
@@ -112,8 +122,10 @@ class Call(replication.Call):
 
     __slots__ = ("method", "received_at")
 
-    def __init__(self, body: Any, payload: memoryview, answer: Callable[[Any, bytes, Exception | None], None]) -> None:
-        super().__init__(body, payload, answer)
+    def __init__(
+        self, body: Any, payload: memoryview, answer: Callable[[Any, bytes, Exception | None], None], sender: Process
+    ) -> None:
+        super().__init__(body, payload, answer, sender.peer)
         self.method, self.received_at = "any", asyncio.get_running_loop().time()
 
     def reply(self, body: Any, payload: Sequence[Any] = ()) -> None:
@@ -229,7 +241,7 @@ class Connection:
         if not wanted():
             self._network.dropped_late += 1
             return
-        call = Call(body, memoryview(bytearray(payload)), lambda *answer: self._answer(request_id, fate, *answer))
+        call = Call(body, memoryview(bytearray(payload)), lambda *answer: self._answer(request_id, fate, *answer), self._sender)
         if self._loop.time() > deadline:
             call.fail(int(ErrorCode.REQUEST_TIMED_OUT), f"{method} came after its deadline")
             return

@@ -11,12 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Member, PartitionState
+from libs.cluster.records import Member, PartitionState
 from libs.cluster.shard_owners import Owner
-from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
-
-OWNED_BY: Final = {GROUP_TOPIC: GROUP_COORDINATOR, TRANSACTION_TOPIC: TRANSACTION_COORDINATOR}
-"""The internal topics whose shards are assigned, and the role of their owners."""
 
 CALM_S: Final = 1.0
 """It is calm when no coordinator has come or gone for so long."""

@@ -6,10 +6,11 @@ from typing import Final
 
 from libs.cluster.configs.resolve import effective_broker_int, is_set
 from libs.cluster.image import ClusterImage
+from libs.cluster.shard_owners import OWNED_BY
 from libs.cluster.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from libs.rpc.contracts.controller import CreateInternalTopic, CreateTopics, NewTopic, TopicResult
 from libs.wire.errors import ErrorCode
-from services.controller.core.shards.shard_ownership import OWNED_BY, owned_from_the_start
+from services.controller.core.shards.shard_ownership import owned_from_the_start
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.core.topics.topics import Creation, Randomness, create_topics, default_replication_factor
 

@@ -3,10 +3,14 @@
 *Rule: fencing* (docs/rules.md). A claim or an append is refused if its owner epoch is lower than the highest that was seen here,
 or that the image holds. Offsets alone would not do: a deposed owner's second append would fit behind its first. The claim's
 number fences appends that the owner itself sent before it claimed again, and that may still be on their way.
+
+In the epoch that the image holds, only the process that the image names may claim. A claim may be ahead of the image, since a
+leader that is cut off from the store must not hold up a shard. Then the claimant's word counts, and its epoch binds others.
 """
 
 from typing import Final, NamedTuple
 
+from libs.cluster.shard_owners import Owner
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 
@@ -28,6 +32,17 @@ class Standing(NamedTuple):
     leader_epoch: int
     owner_epoch: int
     claim: int
+    owner: Owner  # the process that claims or appends, by its hello
+
+
+class ImageOwner(NamedTuple):
+    """The owner of a shard, as the image of its leader names it. Without a state, the epoch is -1."""
+
+    name: str
+    epoch: int
+
+
+NO_OWNER: Final = ImageOwner("", -1)
 
 
 class Ownership:
@@ -42,27 +57,35 @@ class Ownership:
         self.standing: Standing | None = None
         self.highest = -1
 
-    def claim(self, wanted: Standing, *, leader_epoch: int, image_owner_epoch: int) -> Refusal | None:
+    def claim(self, wanted: Standing, *, leader_epoch: int, image_owner: ImageOwner) -> Refusal | None:
         """The refusal of a claim. None: the claim stands now."""
         if refusal := _refuse_leader_epoch(wanted.leader_epoch, leader_epoch):
             return refusal
-        if refusal := self._refuse_owner_epoch(wanted.owner_epoch, image_owner_epoch):
+        if refusal := self._refuse_owner_epoch(wanted.owner_epoch, image_owner.epoch):
+            return refusal
+        if refusal := _refuse_owner(wanted, image_owner):
             return refusal
         standing = self.standing
-        if standing is not None and standing.owner_epoch == wanted.owner_epoch and standing.claim >= wanted.claim:
-            return Refusal(FENCED_LEADER_EPOCH, f"claim {standing.claim} of this owner was taken before claim {wanted.claim}")
+        if standing is not None and standing.owner_epoch == wanted.owner_epoch:
+            if standing.owner != wanted.owner:
+                if wanted.owner_epoch != image_owner.epoch:
+                    return Refusal(NOT_COORDINATOR, f"{standing.owner} claimed it in this epoch before {wanted.owner}")
+            elif standing.claim >= wanted.claim:
+                return Refusal(FENCED_LEADER_EPOCH, f"claim {standing.claim} of this owner was taken before claim {wanted.claim}")
         self.highest = wanted.owner_epoch
         self.standing = wanted
         return None
 
     def refuse(
-        self, writer: Standing, expected_offset: int, acks: int, *, leader_epoch: int, image_owner_epoch: int, log_end: int
+        self, writer: Standing, expected_offset: int, acks: int, *, leader_epoch: int, image_owner: ImageOwner, log_end: int
     ) -> Refusal | None:
         """The refusal of an append. None: the append may be staged now."""
         if writer.leader_epoch != leader_epoch:
             return _refuse_leader_epoch(writer.leader_epoch, leader_epoch)
-        if writer.owner_epoch < self.highest or writer.owner_epoch < image_owner_epoch:
-            return self._refuse_owner_epoch(writer.owner_epoch, image_owner_epoch)
+        if writer.owner_epoch < self.highest or writer.owner_epoch < image_owner.epoch:
+            return self._refuse_owner_epoch(writer.owner_epoch, image_owner.epoch)
+        if refusal := _refuse_owner(writer, image_owner):
+            return refusal
         if writer != self.standing:
             return Refusal(FENCED_LEADER_EPOCH, "the claim that this append names does not stand", -1, leader_epoch)
         if expected_offset != log_end:
@@ -76,6 +99,12 @@ class Ownership:
         if epoch < newest:
             return Refusal(NOT_COORDINATOR, f"owner epoch {epoch} is not the newest, {newest}")
         return None
+
+
+def _refuse_owner(standing: Standing, image_owner: ImageOwner) -> Refusal | None:
+    if standing.owner_epoch == image_owner.epoch and str(standing.owner) != image_owner.name:
+        return Refusal(NOT_COORDINATOR, f"{image_owner.name or 'nobody'} owns it, not {standing.owner}")
+    return None
 
 
 def _refuse_leader_epoch(named: int, current: int) -> Refusal | None:

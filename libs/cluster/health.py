@@ -2,6 +2,9 @@
 
 *Healthy*: every replica is in sync, and every node that holds one lives. *Degraded*: something is missing, such as replicas, a
 controller, or so many replicas that acks=all is refused. *Offline*: some partition has no leader. *Unknown*: nobody can tell.
+
+The sentence also names what is slow. That never changes the verdict: nothing is missing, and who waits for a healthy cluster
+before the next restart would wait for what no restart makes worse.
 """
 
 from collections import Counter
@@ -74,7 +77,7 @@ class Faults:
     """The roles of which no process is there: gateway, controller, group coordinator, transaction coordinator; quota manager, if
     there are quotas."""
     slow_followers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """By storage node that holds up acks=all again and again, the leaders that wait for it."""
+    """By storage node that holds up acks=all again and again, the leaders that wait for it. It is in sync: the verdict stays."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a partition is offline, and what to do, for the first `SHOWN_MAX`."""
     store_trouble: str = ""
@@ -83,7 +86,7 @@ class Faults:
     @property
     def only_full(self) -> bool:
         """Whether full log directories are all that is wrong, with replicas behind on their nodes only."""
-        nodes = (self.away, self.failed_directories, self.roles_away, self.slow_followers)
+        nodes = (self.away, self.failed_directories, self.roles_away)
         others = (self.offline, self.under_min_isr, *nodes, self.store_trouble)
         return bool(self.full_directories) and not any(others) and set(self.behind) <= self.full_directories.keys()
 
@@ -208,6 +211,7 @@ def _health_of(image: ClusterImage) -> Health:
         verdict = Verdict.OFFLINE
     else:
         verdict = Verdict.DEGRADED
+    clauses += _slow_follower_clauses(faults.slow_followers)
     sentence = f"{verdict.value}: {', '.join(clauses)}" if clauses else verdict.value
     return Health(verdict, sentence, faults, moving, dict(sorted(leaders.items())))
 
@@ -300,10 +304,13 @@ def _clauses(faults: Faults) -> Iterator[str]:
         yield _failed_directories(faults.failed_directories)
     for node_id, paths in faults.full_directories.items():
         yield f"{', '.join(paths)} of {_nodes([node_id])} {_is(paths)} full"
-    for node_id, leaders in faults.slow_followers.items():
-        yield f"{_nodes([node_id])} holds up acks=all of {_nodes(leaders)} again and again"
     for role in faults.roles_away:
         yield f"no {role.replace('_', ' ')} is there"
+
+
+def _slow_follower_clauses(slow_followers: Mapping[int, tuple[int, ...]]) -> Iterator[str]:
+    for node_id, leaders in slow_followers.items():
+        yield f"{_nodes([node_id])} holds up acks=all of {_nodes(leaders)} again and again"
 
 
 def _partitions(names: tuple[str, ...]) -> str:

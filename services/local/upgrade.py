@@ -67,17 +67,21 @@ def upgrade(cluster: Cluster, say: Say, *, force: bool = False) -> None:
         say(words)
     names = sorted([*(status.plan.name for status in waiting), *added], key=lambda name: ORDER.index(cluster.plans[name].role))
     for number, name in enumerate(names, 1):
-        started = time.monotonic()
+        began = time.monotonic()
         if name in added:
             cluster.start(name)
         elif cluster.restart(name, stop_within_s=STOP_WITHIN_S):
             say(f"{name} did not stop in time and was killed")
+        begun = time.monotonic()
         cluster.wait_ready([name])
+        ready = time.monotonic()
         still_down = [each for each in added if each in names[number:]]
         now = _wait_healthy(cluster, name, still_down, health if force else None, say)
+        ended = time.monotonic()
         how = "healthy again" if now.verdict == HEALTHY else f"still {now.verdict}"
         done = "started" if name in added else "restarted"
-        say(f"{name} {done} and the cluster {how} in {time.monotonic() - started:.1f} s ({number} of {len(names)})")
+        steps = f"to stop {begun - began:.1f}, to be ready {ready - begun:.1f}, to be healthy {ended - ready:.1f}"
+        say(f"{name} {done} and the cluster {how} in {ended - began:.1f} s ({steps}; {number} of {len(names)})")
 
 
 def _health(cluster: Cluster, but: Collection[str]) -> ClusterHealth:

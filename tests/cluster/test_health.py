@@ -51,6 +51,20 @@ def test_a_cluster_whose_replicas_are_all_in_sync_is_healthy() -> None:
     assert health.leaders == {1: 2, 2: 1, 3: 0}
 
 
+def test_a_slow_follower_is_named_and_nobody_waits_for_it_before_the_next_restart() -> None:
+    slow = [replace(storage(1), slow_followers=(3,)), replace(storage(2), slow_followers=(3,)), storage(3)]
+    told = "storage-3 holds up acks=all of storage-1, storage-2 again and again"
+    health = health_of(image(partition(1), members=[*slow, *OTHERS]))
+    assert (health.verdict, health.sentence) == (Verdict.HEALTHY, f"healthy: {told}")
+    behind = health_of(image(partition(1, (1, 2)), members=[*slow, *OTHERS]))
+    assert (behind.verdict, behind.sentence) == (Verdict.DEGRADED, f"degraded: 1 partition is under-replicated, {told}")
+
+
+def test_a_full_disk_beside_a_slow_follower_is_still_all_that_is_wrong() -> None:
+    slow = [replace(storage(1), slow_followers=(3,)), storage(2), replace(storage(3), full_dirs=("/full",))]
+    assert health_of(image(partition(1, (1, 2)), members=[*slow, *OTHERS])).faults.only_full
+
+
 def test_a_process_without_metadata_says_that_it_does_not_know() -> None:
     assert health_of(ClusterImage()).verdict is Verdict.UNKNOWN
 

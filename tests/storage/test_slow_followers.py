@@ -12,7 +12,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import decode
-from libs.cluster.health import Verdict, health_of
+from libs.cluster.health import health_of
 from libs.cluster.records import STORAGE, Member
 from services.storage.replication.leader import slow_followers
 from services.storage.replication.leader.slow_followers import AGAIN, APART_S, HELD_UP_S, WITHIN_S, SlowFollowers
@@ -162,7 +162,6 @@ async def test_a_follower_whose_syncs_take_long_is_named_by_line_metric_and_heal
     await until(is_told)
     await until(lambda: health_of(leader.partitions.image).faults.slow_followers.get(FOLLOWER) == (1,))
     health = health_of(leader.partitions.image)
-    assert health.verdict is Verdict.DEGRADED
     assert "storage-3 holds up acks=all of storage-1 again and again" in health.sentence
     shown: Any = health.as_json()
     assert shown["slow_followers"]["3"] == [1]

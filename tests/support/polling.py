@@ -14,6 +14,20 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+
+class Pending:
+    """A condition that does not hold yet. A failure shows what it waits for."""
+
+    def __init__(self, seen: object) -> None:
+        self._seen = seen
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"waiting for {self._seen}"
+
+
 WITHIN_S = 120.0  # far beyond what a machine takes whose cores are shared by four others
 PAUSE_S = 0.02  # between two calls of `eventually`, whose conditions mostly ask other processes
 ASYNC_PAUSE_S = 0.002  # between two calls of `until`, whose conditions look at objects of this process

@@ -19,10 +19,11 @@ from pathlib import Path
 from services.local.probe import ask
 from services.local.systemd.hosts import ADMIN_ABOVE_RPC, ETCD_CLIENT, RPC_PORTS
 from tests.compat.clients.admin import Admin
+from tests.deploy.health_sentence import is_healthy
 from tests.deploy.hosts.client import PARTITIONS
 from tests.deploy.hosts.machine import Machine, machines
 from tests.deploy.hosts.page import block_with, command_with
-from tests.support.polling import eventually
+from tests.support.polling import Pending, eventually
 from tests.support.requirements import ROOT
 from tests.system.chaos.hosts import ROUTER, Hosts, is_router
 
@@ -33,19 +34,6 @@ CLIENT = "client"
 TOPIC = "orders"
 RECORDS = 5
 """So many more of each partition show that the cluster goes on."""
-
-
-class Pending:
-    """A condition that does not hold yet. A failure shows what it waits for."""
-
-    def __init__(self, seen: object) -> None:
-        self._seen = seen
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __repr__(self) -> str:
-        return f"waiting for {self._seen}"
 
 
 class Clients:
@@ -126,7 +114,7 @@ def all_healthy(cluster: Sequence[Machine]) -> None:
         assert not (dead := {machine.name: machine.ended() for machine in cluster if machine.ended()}), dead
         return {machine.name: health(machine) if has_joined(machine) else "its storage node is not ready" for machine in cluster}
 
-    eventually(lambda: set(healths().values()) == {"healthy"} or Pending(healths()))
+    eventually(lambda: all(map(is_healthy, (seen := healths()).values())) or Pending(seen))
 
 
 def addressed(text: str, hosts: Hosts) -> str:

@@ -38,12 +38,14 @@ TRANSACTION: Final = "transaction"
 MARKERS: Final = "transaction markers"
 REFUSED_CLIENTS: Final = "refused clients"
 UNENFORCED_ACLS: Final = "unenforced acls"
+UNKNOWN_ACLS: Final = "unknown acls"
 _TAKES_LONG: Final = {
     REBALANCE: ("group", "has been rebalancing"),
     TRANSACTION: ("transaction", "has been open past its timeout"),
     MARKERS: ("transaction", "has been waiting for its markers"),
     REFUSED_CLIENTS: ("gateway", "has been refusing clients beyond max.connections"),
     UNENFORCED_ACLS: ("gateway", "has no authorizer and has ignored the stored ACLs"),
+    UNKNOWN_ACLS: ("gateway", "has ignored ACLs of kinds that a later version knows"),
 }
 
 
@@ -97,7 +99,7 @@ class LongRunning:
     verdict."""
 
     kind: str
-    """REBALANCE, TRANSACTION, MARKERS, REFUSED_CLIENTS, UNENFORCED_ACLS, or a word of a newer version."""
+    """REBALANCE, TRANSACTION, MARKERS, REFUSED_CLIENTS, UNENFORCED_ACLS, UNKNOWN_ACLS, or a word of a newer version."""
     name: str
     since_ms: int
     """Wall time."""

@@ -60,6 +60,8 @@ class ClusterImage:
     """The quotas of each entity by Kafka's names. `client_quotas.py` tells whom they limit."""
     acls: AclIndex = NO_ACLS
     """`standard_authorizer.py` decides by them."""
+    unknown_acls: Mapping[str, None] = field(default_factory=dict)
+    """The keys of ACLs of a kind that a later version knows. They match no request."""
     partition_table: Mapping[bytes, TopicPartitions] = field(default_factory=dict)
     versions: Mapping[str, Versions] = field(default_factory=dict)
     """The revisions of every key below the prefix except partitions, which keep theirs in their table."""

@@ -67,6 +67,7 @@ class ImageEdit:
         self._overrides = _Draft(image.overrides_by_resource)
         self._client_quotas = _Draft(image.client_quotas)
         self._acls = AclEdit(image.acls)
+        self._unknown_acls = _Draft(image.unknown_acls)
         self._partitions: dict[bytes, TopicPartitionsEdit] = {}
         self._versions = _Draft(image.versions)
         self._topics_revision = image.topics_revision
@@ -120,6 +121,7 @@ class ImageEdit:
             overrides_by_resource=self._overrides.map,
             client_quotas=self._client_quotas.map,
             acls=self._acls.finish(),
+            unknown_acls=self._unknown_acls.map,
             partition_table=table.map,
             versions=self._versions.map,
             topics_revision=self._topics_revision,
@@ -142,6 +144,8 @@ class ImageEdit:
                 binding = keys.acl_of(keys.ACLS + place)
                 if binding is not None:
                     self._acls.add(binding)
+                else:
+                    self._unknown_acls.writable()[keys.ACLS + place] = None
             case ("nodes", node_id):
                 self._nodes.writable()[int(node_id)] = decode(NodeRecord, value)
             case ("election", "controller"):
@@ -182,6 +186,8 @@ class ImageEdit:
                 binding = keys.acl_of(keys.ACLS + place)
                 if binding is not None:
                     self._acls.remove(binding)
+                else:
+                    self._unknown_acls.drop(keys.ACLS + place)
             case ("nodes", node_id):
                 self._nodes.drop(int(node_id))
             case ("election", "controller"):

@@ -80,6 +80,8 @@ def _lasting_records(image: ClusterImage) -> Iterator[tuple[str, object]]:
         yield keys.client_quotas(entity), ClientQuotas(dict(quotas))
     for binding in image.acls:
         yield keys.acl(binding), AclRecord()
+    for key in image.unknown_acls:
+        yield key, AclRecord()
     for topic_id, partitions in image.partition_table.items():
         for index, state in enumerate(partitions.states):
             if state is not None:

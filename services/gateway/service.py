@@ -31,8 +31,8 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from services.gateway.appends.leader_appends import LeaderAppends
+from services.gateway.authorization.acl_findings import AclFindings
 from services.gateway.authorization.authorization import Authorization
-from services.gateway.authorization.unenforced_acls import UnenforcedAcls
 from services.gateway.config import GatewayConfig
 from services.gateway.core.addresses import broker_ids
 from services.gateway.core.answer_budget import AnswerBudget
@@ -122,7 +122,7 @@ class Gateway:
         shares = share_descriptors(descriptors_max, open_files_max=config.open_files_max)
         self._files = Files(shares.open_files_max, config.open_file_idle_s, world.transport.passed_files)
         self._authorization = self._with_authorizer() if config.authorizer else None
-        self._unenforced = UnenforcedAcls(config.node_id, world.clock.wall_ms, has_authorizer=self.has_authorizer)
+        self._acl_findings = AclFindings(config.node_id, world.clock.wall_ms, has_authorizer=self.has_authorizer)
         now = asyncio.get_running_loop().time
         log_layouts = LogLayouts(self._nodes, now)
         self._moved_endpoints = MovedEndpoints(now)
@@ -231,7 +231,7 @@ class Gateway:
 
     def _findings(self) -> Sequence[Finding]:
         """What heartbeats tell operators, of a cluster that may be healthy otherwise."""
-        found = self._unenforced.findings()
+        found = self._acl_findings.findings()
         now = self.data_path.now()
         since = self.connections.full.since(now)
         if since is None:
@@ -310,7 +310,7 @@ class Gateway:
         self.connections.follow(new)
         if self._authorization is not None:
             self._authorization.follow(new)
-        self._unenforced.follow(new)
+        self._acl_findings.follow(new)
         routes = Routes(new, self.data_path.routes, self._peer_gateways.gone)
         self._take_routes(routes)
         partitions_changed = next(new.partition_changes_since(old), None) is not None

@@ -11,6 +11,7 @@ from libs.cluster.health import (
     SHOWN_MAX,
     TRANSACTION,
     UNENFORCED_ACLS,
+    UNKNOWN_ACLS,
     LongRunning,
     Verdict,
     health_of,
@@ -194,6 +195,8 @@ def test_what_takes_too_long_is_named_and_changes_no_verdict() -> None:
     assert full.sentence == "healthy: gateway 2 has been refusing clients beyond max.connections for 40 s"
     ignored = with_long_running(whole, [LongRunning(UNENFORCED_ACLS, "2", 0)], 40_000)
     assert ignored.sentence == "healthy: gateway 2 has no authorizer and has ignored the stored ACLs for 40 s"
+    unknown = with_long_running(whole, [LongRunning(UNKNOWN_ACLS, "2", 0)], 40_000)
+    assert unknown.sentence == "healthy: gateway 2 has ignored ACLs of kinds that a later version knows for 40 s"
     assert health.as_json()["long_running"][1] == {"kind": "of a newer version", "name": "x", "since_ms": 0}  # type: ignore[index]
     degraded = with_long_running(health_of(image(partition(1, (1, 2)))), found[:1], 1_000)
     assert degraded.sentence == "degraded: 1 partition is under-replicated, group orders? has been rebalancing for 1 s"

@@ -97,6 +97,17 @@ transactions = st.lists(
 )
 
 
+def test_acls_of_a_later_version_are_counted_until_they_are_deleted() -> None:
+    later = keys.ACLS + "LATER/LITERAL/t/User%3Au/%2A/READ/DENY"
+    _, batches = history([[Put(later, b"{}")], [Put(later, b"{} ")], [Delete(later)]])
+    image = ClusterImage()
+    counts = []
+    for each in batches:
+        image = image.apply(each)
+        counts.append(list(image.unknown_acls))
+    assert counts == [[later], [later], []]
+
+
 def history(steps: Sequence[Sequence[Operation]]) -> tuple[Keyspace, list[WatchBatch]]:
     keyspace = Keyspace()
     for step in steps:

@@ -21,10 +21,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The outcome of a claim. `error` 0: the shard is taken. 16 NOT_COORDINATOR: there is a newer owner, or
-    the image names another one in this epoch. 6
-    NOT_LEADER_OR_FOLLOWER, 74 FENCED_LEADER_EPOCH, 3 UNKNOWN_TOPIC_OR_PARTITION, 100 UNKNOWN_TOPIC_ID: ask the leader that the
-    image names now. 56 KAFKA_STORAGE_ERROR: the log is offline.
+    """The outcome of a claim. `error` 0: the shard is taken. 16 NOT_COORDINATOR: there is a newer owner, or the
+    image names another one in this epoch. 6 NOT_LEADER_OR_FOLLOWER, 74 FENCED_LEADER_EPOCH, 3 UNKNOWN_TOPIC_OR_PARTITION, 100
+    UNKNOWN_TOPIC_ID: ask the leader that the image names now. 56 KAFKA_STORAGE_ERROR: the log is offline.
 
     Every record that is in the log, or may still get there, lies below `log_end_offset`. From `high_watermark` on
     they are not yet committed.

@@ -30,6 +30,10 @@ GATEWAY: Final = {
         "The gateway does not start: the key or certificate of a listener cannot be used. The text has the fault.",
         "Make them as in [a certificate](../security.md#a-certificate).",
     ),
+    "ACLs of a later version ignored": Advice(
+        "A later version has stored ACLs of kinds that this one does not know. They match no request. `count` has their number.",
+        "Upgrade this gateway: what those ACLs deny is allowed here, and what they allow is denied.",
+    ),
     "client connection closed": Advice(
         "A client's connection was ended. `reason` and `detail` tell why.",
         "Look up `reason` in [troubleshooting](../use/troubleshooting.md).",

@@ -21,7 +21,7 @@ _NAMES = """
     sasl_oauthbearer_jwks_ca_file sasl_oauthbearer_jwks_endpoint_refresh_s sasl_oauthbearer_jwks_endpoint_url
     sasl_oauthbearer_sub_claim_name sasl_oauthbearer_without_tls sasl_plain_without_tls sasl_ssl_client_auth
     sendfile_bytes_min shortcuts silence_s socket_send_buffer_bytes ssl_advertised_listener ssl_client_auth
-    ssl_enabled_protocols ssl_key_password_file ssl_keystore_location ssl_keystore_type ssl_listener
+    ssl_enabled_protocols ssl_key_location ssl_key_password_file ssl_keystore_location ssl_keystore_type ssl_listener
     ssl_principal_mapping_rules ssl_truststore_location ssl_truststore_type super_users sync_hang_s tls_handshake_s_max
     topic_series_max trace_endpoint trace_exporter trace_sample_ratio trace_slow_ms trace_spans_per_second
     unread_answer_bytes_max unread_answers_s_max volume_stamp_s

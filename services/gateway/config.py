@@ -34,7 +34,7 @@ from services.gateway.core.listener_settings import (
 )
 from services.gateway.core.oauthbearer_settings import CLOCK_SKEW_S_MAX, REFRESH_S_MIN, NoKeySource, Oauthbearer, key_source
 
-_FILES_OF_TLS: Final = ("ssl_keystore_location", "ssl_key_password_file", "ssl_truststore_location")
+_FILES_OF_TLS: Final = ("ssl_keystore_location", "ssl_key_location", "ssl_key_password_file", "ssl_truststore_location")
 _CONNECTION_SETTINGS: Final = {
     MAX_CONNECTIONS: "connections_max",
     MAX_CONNECTIONS_PER_IP: "connections_per_ip_max",
@@ -115,6 +115,9 @@ class GatewayConfig(ServiceConfig):
     ssl_keystore_location: str = ""
     """The PEM file of the gateway's private key, its certificate, and the certificates between it and the authority, as Kafka's
     `ssl.keystore.location` with `ssl.keystore.type=PEM`. SSL and SASL_SSL need it."""
+    ssl_key_location: str = ""
+    """The PEM file of the private key, where the keystore has the certificates alone, as `tls.key` beside `tls.crt` in a Secret
+    of Kubernetes. Empty: the keystore has it."""
     ssl_keystore_type: str = "PEM"
     """As Kafka's `ssl.keystore.type`: PEM. JKS and PKCS12 are refused."""
     ssl_key_password_file: str = ""

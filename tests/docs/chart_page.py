@@ -28,19 +28,17 @@ SET_BY_CHART = frozenset(
         *("node_id", "etcd", "data_dir", "rpc_unix", "rpc_tcp", "rpc_advertised_host", "host_id", "admin_host", "admin_port"),
         *("log_file", "log_file_bytes_max", "log_former_files_max", "peers", "log_dirs", "rack"),
         *("ssl_listener", "ssl_advertised_listener", "ssl_keystore_location", "ssl_keystore_type", "ssl_key_password_file"),
-        *("ssl_enabled_protocols", "tls_handshake_s_max", "ssl_truststore_location", "ssl_truststore_type", "ssl_client_auth"),
+        *("ssl_key_location", "ssl_truststore_location", "ssl_truststore_type", "ssl_client_auth"),
         *("sasl_ssl_client_auth", "ssl_principal_mapping_rules"),
         *("port_base", "listen_host", "advertised_host", "advertised_port_base", "listener_name"),
         *("sasl_listener", "sasl_advertised_listener", "sasl_enabled_mechanisms", "sasl_plain_without_tls"),
-        *("sasl_oauthbearer_without_tls", "sasl_oauthbearer_jwks_endpoint_url", "sasl_oauthbearer_jwks_endpoint_refresh_s"),
-        *("sasl_oauthbearer_jwks_ca_file", "sasl_oauthbearer_expected_issuer", "sasl_oauthbearer_expected_audience"),
-        *("sasl_oauthbearer_sub_claim_name", "sasl_oauthbearer_clock_skew_s"),
-        *("shortcuts", "add_scram_file", "authorizer", "super_users", "allow_everyone_if_no_acl_found"),
+        *("sasl_oauthbearer_without_tls", "shortcuts", "add_scram_file"),
+        *("authorizer", "super_users", "allow_everyone_if_no_acl_found"),
         *("rpc_tls_certificate", "rpc_tls_key", "rpc_tls_ca"),
     }
 )
-"""The chart gives these by the environment, or leaves them alone: pods log to stderr and have one volume, its jobs have no
-password, which an authorizer would ask for, and shortcuts are switched off for a diagnosis only, by the environment."""
+"""The chart gives these by the environment, or leaves them alone: pods log to stderr and have one volume, keys come in Secrets,
+and shortcuts are switched off for a diagnosis only, by the environment."""
 
 CHOICES = {
     "log_level": LEVELS,
@@ -49,7 +47,12 @@ CHOICES = {
     "trace_exporter": EXPORTERS,
 }
 """Of each setting that is a text, and not any. `tests/deploy/chart/test_refusals.py` holds them to what the services take."""
-TEXTS = frozenset({"trace_endpoint"})
+TEXTS = frozenset(
+    {
+        *("trace_endpoint", "sasl_oauthbearer_jwks_endpoint_url", "sasl_oauthbearer_jwks_ca_file"),
+        *("sasl_oauthbearer_expected_issuer", "sasl_oauthbearer_sub_claim_name"),
+    }
+)
 
 _TABLE = re.compile(r"(<!-- values -->\n).*?(<!-- /values -->\n)", re.DOTALL)
 _LINE = re.compile(r"(?P<indent> *)(?P<key>[A-Za-z]\w*):(?: (?P<value>.*))?$")

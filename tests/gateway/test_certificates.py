@@ -60,6 +60,30 @@ async def test_a_new_certificate_is_shown_to_new_connections(
         await rig.client(TLS_AT, tls=client_context(authority))
 
 
+def mount(folder: Path, keystore: Path) -> None:
+    """A Secret as Kubernetes mounts it: its files lead through a link, which is replaced when the Secret changes."""
+    data = folder / f"..{keystore.stem}"
+    data.mkdir(parents=True)
+    for name, source in {"tls.crt": ".crt", "tls.key": ".key"}.items():
+        shutil.copy(keystore.with_suffix(source), data / name)
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(Path("..data", name))
+    (folder / "..new").symlink_to(data.name)
+    (folder / "..new").rename(folder / "..data")
+
+
+async def test_a_secret_of_kubernetes_is_followed_as_it_is_mounted(
+    rig: Rig, keystore: Path, authority: Authority, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    mount(secret, keystore)
+    gateway = await started(rig, secret / "tls.crt", ssl_key_location=str(secret / "tls.key"))
+    assert await produced(await rig.client(TLS_AT, tls=client_context(authority))) == 0
+    mount(secret, authority.sign("renewed", "/CN=renewed", days=9))
+    await until(lambda: days_left(gateway) > 8)
+    assert await produced(await rig.client(TLS_AT, tls=client_context(authority))) == 0
+
+
 async def test_a_broken_file_leaves_the_former_certificate_and_is_said_once(
     rig: Rig, keystore: Path, authority: Authority, tmp_path: Path, broken: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -92,6 +92,8 @@ def test_passwords_and_tokens_need_no_permission_under_tls() -> None:
         ({**WITH_SSL, "ssl_enabled_protocols": ()}, "names no version"),
         ({**WITH_SSL, "listener_name": "SSL"}, "PENSTOCK_LISTENER_NAME is SSL, which is the name of PENSTOCK_SSL_LISTENER"),
         (KEYS, "PENSTOCK_SSL_KEYSTORE_LOCATION needs a listener with TLS"),
+        ({**WITH_SSL, "ssl_key_location": "/keys/tls.key"}, ""),
+        ({"ssl_key_location": "/k"}, "PENSTOCK_SSL_KEY_LOCATION needs a listener with TLS"),
         ({"ssl_key_password_file": "/p"}, "PENSTOCK_SSL_KEY_PASSWORD_FILE needs a listener with TLS"),
         (MUTUAL, ""),
         ({**MUTUAL, "ssl_principal_mapping_rules": "RULE:^CN=(.*)$/$1/L,DEFAULT"}, ""),

@@ -34,6 +34,18 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority, keystore:
         server_context(TlsSettings(str(mixed)))
 
 
+def test_a_key_may_be_in_a_file_of_its_own(authority: Authority, keystore: Path) -> None:
+    certificate = str(keystore.with_suffix(".crt"))
+    settings = TlsSettings(certificate, key=str(keystore.with_suffix(".key")))
+    assert settings.files == [settings.keystore, settings.key]
+    server_context(settings)
+    other = str(authority.sign("another", "/CN=another").with_suffix(".key"))
+    with pytest.raises(Unusable, match=r"another\.key are no certificate and its key: key values mismatch"):
+        server_context(TlsSettings(certificate, key=other))
+    with pytest.raises(Unusable, match="nowhere cannot be read"):
+        server_context(TlsSettings(certificate, key="nowhere"))
+
+
 def test_an_encrypted_key_needs_the_file_of_its_password(authority: Authority, tmp_path: Path) -> None:
     keystore = str(authority.sign("encrypted", "/CN=server", password="key-pass-phrase"))
     password = tmp_path / "password"

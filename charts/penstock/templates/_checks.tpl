@@ -20,7 +20,8 @@
 {{- fail "metrics.podMonitor.enabled and metrics.serviceMonitor.enabled are true: choose one, or each pod is scraped twice" -}}
 {{- end -}}
 {{- include "penstock.listenerChecks" . -}}
-{{- include "penstock.saslChecks" . -}}
+{{- include "penstock.protocolChecks" . -}}
+{{- include "penstock.authorizerChecks" . -}}
 {{- include "penstock.networkPolicyChecks" . -}}
 {{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "quotaManager" "gateway" -}}
 {{- range $container := (index $values $role).podSpec.containers | default list -}}
@@ -108,31 +109,6 @@ CronJob and that of its runs. `-transaction-coordinator` has 24 characters, as `
 {{- if and (ne $listener.type "ClusterIP") (not $listener.advertisedHost) -}}
 {{- fail (printf "%s: a %s listener needs advertisedHost, the name or address that clients connect to" $where $listener.type) -}}
 {{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{/* Gateways know a listener with SASL by its protocol, so those of two such listeners would send clients to each other. */}}
-{{- define "penstock.saslChecks" -}}
-{{- $protocols := dict -}}
-{{- range $index, $listener := .Values.listeners -}}
-{{- $where := printf "listeners[%d] (%s)" $index $listener.name -}}
-{{- $protocol := $listener.protocol | default "PLAINTEXT" -}}
-{{- if eq $protocol "PLAINTEXT" -}}
-{{- range $name := list "saslMechanisms" "saslPlainWithoutTls" -}}
-{{- if get $listener $name -}}
-{{- fail (printf "%s: %s is for a protocol with SASL; the protocol is PLAINTEXT" $where $name) -}}
-{{- end -}}
-{{- end -}}
-{{- else if hasKey $protocols $protocol -}}
-{{- fail (printf "%s: %s has protocol %s too, and gateways of both would tell clients the address of either; expected one listener of that protocol" $where (get $protocols $protocol) $protocol) -}}
-{{- end -}}
-{{- $_ := set $protocols $protocol $listener.name -}}
-{{- if and (has "PLAIN" ($listener.saslMechanisms | default list)) (not $listener.saslPlainWithoutTls) -}}
-{{- fail (printf "%s: PLAIN without TLS shows passwords to anyone on the network; saslPlainWithoutTls=true allows it" $where) -}}
-{{- end -}}
-{{- end -}}
-{{- if not (hasKey $protocols "PLAINTEXT") -}}
-{{- fail "no listener has protocol PLAINTEXT, and the chart's jobs and tests come over one, since they have no password: keep one of type ClusterIP; its allowFrom keeps others off" -}}
 {{- end -}}
 {{- end -}}
 

@@ -107,15 +107,29 @@ authenticate, that one is for its own pod only. Argument: dict "root" "listener"
 - {name: PENSTOCK_LISTEN_HOST, value: 127.0.0.1}
 - {name: PENSTOCK_PORT_BASE, value: {{ ternary "25092" "5092" (lt (int .listener.portBase) 15000) | quote }}}
 - {name: PENSTOCK_ADVERTISED_HOST, value: 127.0.0.1}
-- {name: PENSTOCK_SASL_LISTENER, value: {{ printf "%s://0.0.0.0:%d" $protocol (int .listener.portBase) | quote }}}
-- {name: PENSTOCK_SASL_ADVERTISED_LISTENER, value: {{ printf "%s://%s:%s" $protocol $host $port | quote }}}
+{{- $kind := ternary "SASL" "SSL" (hasPrefix "SASL_" $protocol) }}
+- {name: PENSTOCK_{{ $kind }}_LISTENER, value: {{ printf "%s://0.0.0.0:%d" $protocol (int .listener.portBase) | quote }}}
+- {name: PENSTOCK_{{ $kind }}_ADVERTISED_LISTENER, value: {{ printf "%s://%s:%s" $protocol $host $port | quote }}}
+{{- if hasSuffix "SSL" $protocol }}
+{{ include "penstock.tlsEnv" . }}
+{{- end }}
 {{- with .listener.saslMechanisms }}
 - {name: PENSTOCK_SASL_ENABLED_MECHANISMS, value: {{ join "," . | quote }}}
 {{- end }}
 {{- if .listener.saslPlainWithoutTls }}
 - {name: PENSTOCK_SASL_PLAIN_WITHOUT_TLS, value: "true"}
 {{- end }}
-{{- end -}}
+{{- if .listener.saslOauthbearerWithoutTls }}
+- {name: PENSTOCK_SASL_OAUTHBEARER_WITHOUT_TLS, value: "true"}
+{{- end }}
+{{- end }}
+{{- with .root.Values.authorizer }}
+{{- if .enabled }}
+- {name: PENSTOCK_AUTHORIZER, value: StandardAuthorizer}
+- {name: PENSTOCK_SUPER_USERS, value: {{ join ";" .superUsers | quote }}}
+- {name: PENSTOCK_ALLOW_EVERYONE_IF_NO_ACL_FOUND, value: {{ toString .allowEveryoneIfNoAclFound | quote }}}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/*

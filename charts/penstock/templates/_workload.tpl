@@ -3,8 +3,8 @@ The headless Service and the StatefulSet of one service. Pods are numbered, sinc
 kind: the pod's number is PENSTOCK_NODE_ID. Argument, a dict:
 root; component (kebab case; the image, the container); service (the Python package); name (of the StatefulSet); key (in the
 values); values; replicas; first (the first pod's number); env (list of EnvVar); ports (list of ContainerPort); readiness (path);
-preStop (command, or none); graceSeconds; persistence (or none: an emptyDir); rack (bool); secrets (a list of secret and the
-folder where it is mounted, or none).
+preStop (command, or none); graceSeconds; persistence (or none: an emptyDir); rack (bool); secrets (a list of secret, the folder
+where it is mounted, and needed: whether pods wait for it; or none).
 */}}
 {{- define "penstock.workload" -}}
 {{- $root := .root -}}
@@ -159,8 +159,12 @@ containers:
 volumes:
   - {name: settings, configMap: {name: {{ .name }}}}
   {{- range $index, $mount := .secrets }}
+  {{- if $mount.needed }}
+  - {name: secret-{{ $index }}, secret: {secretName: {{ $mount.secret }}, defaultMode: 0440}}
+  {{- else }}
   # A secret that was removed does not keep a pod from its restart.
   - {name: secret-{{ $index }}, secret: {secretName: {{ $mount.secret }}, defaultMode: 0440, optional: true}}
+  {{- end }}
   {{- end }}
   - {name: run, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
   - {name: tmp, emptyDir: {sizeLimit: 256Mi}}

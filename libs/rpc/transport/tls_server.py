@@ -42,10 +42,12 @@ class TlsSettings:
     """The PEM file of the authorities whose clients are trusted."""
     client_auth: ClientAuth = ClientAuth.NONE
     protocols: Sequence[str] = tuple(VERSIONS)
+    key: str = ""
+    """The PEM file of the private key. Empty: the keystore has it."""
 
     @property
     def files(self) -> Sequence[str]:
-        return [path for path in (self.keystore, self.key_password_file, self.truststore) if path]
+        return [path for path in (self.keystore, self.key, self.key_password_file, self.truststore) if path]
 
 
 def read_pem(path: str) -> bytes:
@@ -79,12 +81,15 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     # A client that renegotiates again and again would have its handshakes computed by the event loop.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    read_pem(settings.keystore)
+    for path in filter(None, (settings.keystore, settings.key)):
+        read_pem(path)
     try:
-        context.load_cert_chain(settings.keystore, password=lambda: _password(settings))
+        context.load_cert_chain(settings.keystore, settings.key or None, password=lambda: _password(settings))
     except (OSError, ValueError) as error:
         if isinstance(error, Unusable):
             raise
+        if settings.key:
+            raise Unusable(f"{settings.keystore} and {settings.key} are no certificate and its key: {_reason(error)}") from error
         raise Unusable(f"{settings.keystore} has no usable key and certificate: {_reason(error)}") from error
     if settings.truststore:
         read_pem(settings.truststore)
@@ -109,7 +114,7 @@ def _password(settings: TlsSettings) -> bytes:
     """`ssl` asks only if the key is encrypted."""
     path = settings.key_password_file
     if not path:
-        raise Unusable(f"the key in {settings.keystore} is encrypted, and no file has its password")
+        raise Unusable(f"the key in {settings.key or settings.keystore} is encrypted, and no file has its password")
     try:
         with open(path, "rb") as file:
             return file.read(1024).rstrip(b"\r\n")

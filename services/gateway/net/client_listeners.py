@@ -134,6 +134,7 @@ class ClientListeners:
             config.ssl_truststore_location,
             ClientAuth[client_auth.upper()],
             config.ssl_enabled_protocols,
+            config.ssl_key_location,
         )
         self.certificates = self.certificates or Certificates(self._meters, config.tls_handshake_s_max)
         try:

@@ -15,6 +15,8 @@ PLAIN = {"name": "PLAINTEXT", "type": "ClusterIP", "portBase": 9092}
 NODES = {"name": "NODES", "type": "NodePort", "portBase": 9192, "nodePortBase": 30092, "advertisedHost": "node.example.net"}
 BALANCED = {"name": "EXTERNAL", "type": "LoadBalancer", "portBase": 9092, "advertisedHost": "kafka.example.net"}
 
+TLS: Object = {**PLAIN, "name": "TLS", "protocol": "SSL", "tls": {"secret": "kafka-tls"}}
+CLOSED: Object = {**PLAIN, "allowFrom": [{"podSelector": {}}]}
 SASL = {"name": "SASL", "type": "ClusterIP", "protocol": "SASL_PLAINTEXT", "portBase": 9092}
 
 CONTRADICTIONS: dict[str, tuple[Object, str]] = {
@@ -46,6 +48,70 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
     "PLAIN without TLS": (
         {"listeners": [PLAIN, {**SASL, "saslMechanisms": ["PLAIN"]}]},
         "listeners[1] (SASL): PLAIN without TLS shows passwords to anyone on the network; saslPlainWithoutTls=true allows it",
+    ),
+    "permission for PLAIN where TLS is": (
+        {"listeners": [PLAIN, {**TLS, "protocol": "SASL_SSL", "saslPlainWithoutTls": True}]},
+        "listeners[1] (TLS): saslPlainWithoutTls is for protocol SASL_PLAINTEXT; the protocol is SASL_SSL",
+    ),
+    "tokens without TLS": (
+        {"listeners": [PLAIN, {**SASL, "saslMechanisms": ["OAUTHBEARER"]}]},
+        "listeners[1] (SASL): OAUTHBEARER without TLS shows tokens to anyone on the network; saslOauthbearerWithoutTls=true",
+    ),
+    "tokens that nothing checks": (
+        {"listeners": [PLAIN, {**TLS, "protocol": "SASL_SSL", "saslMechanisms": ["OAUTHBEARER"]}]},
+        "listeners[1] (TLS): OAUTHBEARER needs the keys that tokens are checked by: give gateway.config.sasl_oauthbearer_jwks_",
+    ),
+    "mechanisms with TLS alone": (
+        {"listeners": [PLAIN, {**TLS, "saslMechanisms": ["PLAIN"]}]},
+        "listeners[1] (TLS): saslMechanisms is for a protocol with SASL; the protocol is SSL",
+    ),
+    "TLS without a certificate": (
+        {"listeners": [PLAIN, {**TLS, "tls": {}}]},
+        "listeners[1] (TLS): protocol SSL needs a certificate: give tls.secret, the name of a Secret with tls.crt and tls.key,",
+    ),
+    "SASL_SSL without a certificate": (
+        {"listeners": [PLAIN, {**SASL, "protocol": "SASL_SSL"}]},
+        "listeners[1] (SASL): protocol SASL_SSL needs a certificate",
+    ),
+    "two certificates": (
+        {"listeners": [PLAIN, {**TLS, "tls": {"secret": "a", "certManager": {"issuerRef": {"name": "ca"}}}}]},
+        "listeners[1] (TLS): tls.secret and tls.certManager are given: choose one",
+    ),
+    "a certificate without TLS": (
+        {"listeners": [PLAIN, {**SASL, "tls": {"secret": "a"}}]},
+        "listeners[1] (SASL): tls is for a protocol with TLS, SSL or SASL_SSL; the protocol is SASL_PLAINTEXT",
+    ),
+    "an authority for clients that nobody asks": (
+        {"listeners": [PLAIN, {**TLS, "tls": {"secret": "a", "clientCaSecret": "b"}}]},
+        "listeners[1] (TLS): tls.clientCaSecret is given, and clients are asked for no certificate: expected tls.clientAuth",
+    ),
+    "rules for certificates that nobody shows": (
+        {"listeners": [PLAIN, {**TLS, "tls": {"secret": "a", "principalMappingRules": "DEFAULT"}}]},
+        "listeners[1] (TLS): tls.principalMappingRules is for protocol SSL with tls.clientAuth",
+    ),
+    "super users without an authorizer": (
+        {"authorizer": {"superUsers": ["User:admin"]}, "listeners": [PLAIN, SASL]},
+        "authorizer.enabled is false, and authorizer.superUsers is given: without an authorizer everybody may do everything",
+    ),
+    "permission for all without an authorizer": (
+        {"authorizer": {"allowEveryoneIfNoAclFound": True}},
+        "authorizer.enabled is false, and authorizer.allowEveryoneIfNoAclFound is given",
+    ),
+    "an authorizer without super users": (
+        {"authorizer": {"enabled": True}, "listeners": [PLAIN, SASL]},
+        "authorizer.enabled is true, and authorizer.superUsers is empty: nobody could give permissions to anybody",
+    ),
+    "an authorizer without authentication": (
+        {"authorizer": {"enabled": True, "superUsers": ["User:admin"]}, "listeners": [PLAIN, TLS]},
+        "authorizer.enabled is true, and no listener asks clients who they are: expected one with SASL, or one with protocol SSL",
+    ),
+    "anybody as a super user": (
+        {"authorizer": {"enabled": True, "superUsers": ["User:ANONYMOUS"]}, "listeners": [PLAIN, SASL]},
+        "authorizer.superUsers has User:ANONYMOUS, who is anybody that reaches listeners[0] (PLAINTEXT): give that listener",
+    ),
+    "anybody with TLS as a super user": (
+        {"authorizer": {"enabled": True, "superUsers": ["User:ANONYMOUS"]}, "listeners": [CLOSED, SASL, TLS]},
+        "authorizer.superUsers has User:ANONYMOUS, who is anybody that reaches listeners[2] (TLS)",
     ),
     "no listener for the jobs": (
         {"listeners": [SASL]},
@@ -178,7 +244,10 @@ OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
     "a text for a count": ({"gateway": {"replicas": "two"}}, "gateway.replicas"),
     "a size without a unit": ({"storage": {"persistence": {"size": "100"}}}, "storage.persistence.size"),
     "an unknown type of listener": ({"listeners": [{**PLAIN, "type": "Ingress"}]}, "listeners.0.type"),
-    "a listener with TLS": ({"listeners": [PLAIN, {**SASL, "protocol": "SASL_SSL"}]}, "listeners.1.protocol"),
+    "a certificate without an issuer": ({"listeners": [PLAIN, {**TLS, "tls": {"certManager": {}}}]}, "certManager"),
+    "an unknown way to ask for certificates": ({"listeners": [PLAIN, {**TLS, "tls": {"clientAuth": "maybe"}}]}, "clientAuth"),
+    "a super user without a type": ({"authorizer": {"enabled": True, "superUsers": ["admin"]}}, "superUsers.0"),
+    "super users in one text": ({"authorizer": {"enabled": True, "superUsers": ["User:a,User:b"]}}, "superUsers.0"),
     "a mechanism that is not served": ({"listeners": [PLAIN, {**SASL, "saslMechanisms": ["GSSAPI"]}]}, "saslMechanisms.0"),
     "a listener's name in small letters": ({"listeners": [{**PLAIN, "name": "plain"}]}, "listeners.0.name"),
     "no listener": ({"listeners": []}, "listeners"),

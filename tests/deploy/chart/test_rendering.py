@@ -26,7 +26,7 @@ from tests.deploy.chart.rendering import (
 
 KUBERNETES = ("1.28.0", "1.33.0", "1.37.0")
 """The oldest that the chart supports, one between, and the newest whose schemas are here."""
-OF_OPERATORS = ("monitoring.coreos.com/v1",)
+OF_OPERATORS = ("monitoring.coreos.com/v1", "cert-manager.io/v1")
 
 everywhere = pytest.mark.parametrize("name", value_sets())
 
@@ -153,8 +153,9 @@ def test_a_listener_has_a_port_for_each_broker_at_the_advertised_place(name: str
         seen += 1
         service = services[where.removeprefix("StatefulSet ").removesuffix("-gateway")]
         given = environment(spec["containers"][0])
-        if "PENSTOCK_SASL_LISTENER" in given:
-            addresses = (given["PENSTOCK_SASL_ADVERTISED_LISTENER"], given["PENSTOCK_SASL_LISTENER"])
+        kind = next((kind for kind in ("SASL", "SSL") if f"PENSTOCK_{kind}_LISTENER" in given), None)
+        if kind is not None:
+            addresses = (given[f"PENSTOCK_{kind}_ADVERTISED_LISTENER"], given[f"PENSTOCK_{kind}_LISTENER"])
             advertised, base = [int(address.rpartition(":")[2]) for address in addresses]
         else:
             advertised, base = int(given["PENSTOCK_ADVERTISED_PORT_BASE"]), int(given["PENSTOCK_PORT_BASE"])
@@ -166,12 +167,14 @@ def test_a_listener_has_a_port_for_each_broker_at_the_advertised_place(name: str
 
 
 @everywhere
-def test_each_gateway_takes_the_settings_of_its_listener(name: str) -> None:
+def test_each_gateway_takes_the_settings_of_its_listener(name: str, tmp_path: Path) -> None:
+    files = of_kind(rendered(name), "ConfigMap")
     for where, _, spec in pod_specs(rendered(name)):
         if where.startswith("StatefulSet") and where.endswith("-gateway"):
-            given = environment(spec["containers"][0])
-            given = {variable: value for variable, value in given.items() if variable != "PENSTOCK_CONFIG"}
-            config = load(GatewayConfig, env={**given, "PENSTOCK_NODE_ID": "1", "PENSTOCK_RPC_ADVERTISED_HOST": "10.0.0.1"})
+            path = tmp_path / where
+            path.write_text(files[where.removeprefix("StatefulSet ")]["data"]["settings.toml"], encoding="utf-8")
+            own = {"PENSTOCK_NODE_ID": "1", "PENSTOCK_RPC_ADVERTISED_HOST": "10.0.0.1", "PENSTOCK_CONFIG": str(path)}
+            config = load(GatewayConfig, env={**environment(spec["containers"][0]), **own})
             assert config.problem() is None, where
 
 

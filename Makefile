@@ -14,7 +14,7 @@ PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink
 RUN ?= .run
 TESTS ?=
 
-KNOWN := ADD_SCRAM_FILE AGAINST CONTEXT CONTROLLERS COORDINATORS CREDENTIALS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON QUOTA_MANAGERS RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TARGET TESTS TRACES TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := ADD_SCRAM_FILE AGAINST CASE CONTEXT CONTROLLERS COORDINATORS CREDENTIALS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON QUOTA_MANAGERS ROUNDS RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TARGET TESTS TRACES TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
@@ -126,8 +126,8 @@ chaos: setup ## power cuts of a real disk, processes that die and hang, under re
 clients: setup ## run only the tests with real clients (AGAINST=kafka: those with groups, against Apache Kafka)
 	$(if $(AGAINST),PENSTOCK_GROUPS_AGAINST=$(AGAINST)) $(VENV)/python -m pytest tests/compat/clients$(if $(AGAINST),/groups)
 
-bench: setup ## measure beside Apache Kafka; prints JSON lines
-	$(VENV)/python -m tests.bench
+bench: setup ## measure beside Apache Kafka; prints JSON lines (CASE=lean-produce,lean-fetch-64KB: cases with one of these in their names; ROUNDS= SECONDS=)
+	$(VENV)/python -m tests.bench $(if $(CASE),--only "$(CASE)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 docs: setup ## write what is made from code: pages (protocol, settings, configs, metrics, log events), dashboards and alerts, and draw the tables of states in docs/
 	$(VENV)/python -m services.gateway.protocol_docs.protocol_page

@@ -1,9 +1,10 @@
 """`make bench`: Penstock beside a warm Apache Kafka, alternating, one JSON line per case.
 
-    python -m tests.bench [--raw] [--java] [--synced] [--replicated] [--random] [--opened] [--groups] [--replicated-groups]
+    python -m tests.bench [--lean] [--lean-replicated] [--raw] [--java] [--synced] [--replicated] [--random] [--opened]
+                          [--groups] [--replicated-groups]
                           [--memory] [--startup] [--recovery] [--partitions] [--compaction] [--background]
                           [--transactions] [--transactional-ids] [--overheads]
-                          [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
+                          [--only SUBSTRING,…] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
                           [--parent CHECKOUT]
 
 Without a group, all of them; `--durability` is that of raw, java and replicated. What is replicated compares three
@@ -14,41 +15,41 @@ figure. `cpu_us` is CPU time of each server process per request (or record), a m
 
 import argparse
 import json
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.bench.background import background
 from tests.bench.cases import Case, raw_cases
-from tests.bench.cpu import cpu_of
+from tests.bench.comparison import compare, warm
 from tests.bench.footprint import memory, startup
 from tests.bench.group_cases import group_cases, replicated_group_cases
 from tests.bench.java import java_cases
+from tests.bench.lean.cases import lean_cases, lean_replicated_cases
 from tests.bench.log_figures import compaction, recovery
 from tests.bench.opened_cases import opened_cases
 from tests.bench.overheads import overheads
 from tests.bench.partitions import many_partitions
 from tests.bench.replicated_cases import replicated_cases
-from tests.bench.sides import Side
 from tests.bench.storage_cases import random_read_cases, synced_cases
 from tests.bench.systems import start_kafka, start_penstock, start_replicated_kafka, start_replicated_penstock
 from tests.bench.transactional_ids import transactional_ids
 from tests.bench.transactions import transactions
 
 CASES: dict[str, Callable[[], list[Case]]] = {
+    "lean": lean_cases,
     "raw": raw_cases,
     "java": java_cases,
     "synced": synced_cases,
     "random": random_read_cases,
     "opened": opened_cases,
+    "lean_replicated": lean_replicated_cases,
     "replicated": replicated_cases,
     "groups": group_cases,
     "replicated_groups": replicated_group_cases,
 }
-REPLICATED = ("replicated", "replicated_groups")
+REPLICATED = ("lean_replicated", "replicated", "replicated_groups")
 STARTS = {
     False: (start_kafka, start_penstock),
     True: (start_replicated_kafka, start_replicated_penstock),
@@ -68,73 +69,6 @@ FIGURES: dict[str, Callable[[], list[dict[str, object]]]] = {
 }
 
 
-class Turns:
-    """The turns of one side in one case."""
-
-    def __init__(self, case: Case, side: Side) -> None:
-        self.case = case
-        self.side = side
-        self.prepared = case.prepare(side)
-        self.values: list[float] = []
-        self._cpu_us: list[dict[str, float]] = []
-
-    def run(self, seconds: float, *, counted: bool) -> None:
-        before = cpu_of(self.side.pids)
-        measured = self.case.run(self.side, self.prepared, seconds)
-        after = cpu_of(self.side.pids)
-        if counted:
-            self.values.append(measured.value)
-            self._cpu_us.append({name: (after[name] - before[name]) * 1e6 / measured.requests for name in after})
-
-    @property
-    def cpu_us(self) -> dict[str, float]:
-        return {name: round(statistics.median(turn[name] for turn in self._cpu_us), 2) for name in self.side.pids}
-
-    def clean(self) -> None:
-        self.case.clean(self.side, self.prepared)
-
-
-def compare(case: Case, penstock: Side, other: Side, rounds: int, seconds: float) -> dict[str, object]:
-    """Runs the case in turn on both sides, the first turn uncounted; the order within a pair alternates too."""
-    ours, theirs = Turns(case, penstock), Turns(case, other)
-    try:
-        for turn in range(rounds + 1):
-            for side in (theirs, ours) if turn % 2 else (ours, theirs):
-                side.run(seconds, counted=turn > 0)
-    finally:
-        ours.clean()
-        theirs.clean()
-    ratios = sorted(our_value / their_value for our_value, their_value in zip(ours.values, theirs.values, strict=True))
-    return {
-        "name": case.name,
-        penstock.name: round(statistics.median(ours.values), 3),
-        other.name: round(statistics.median(theirs.values), 3),
-        "ratio": round(statistics.median(ratios), 3),
-        "ratio_min": round(ratios[0], 3),
-        "ratio_max": round(ratios[-1], 3),
-        "unit": case.unit,
-        "mark": case.mark if other.name == "kafka" else "",
-        "durability": {penstock.name: penstock.durability, other.name: other.durability},
-        "settings": case.settings,
-        "rounds": rounds,
-        "seconds": seconds,
-        "cpu_us": {penstock.name: ours.cpu_us, other.name: theirs.cpu_us},
-        "per": case.per,
-    }
-
-
-def warm(sides: list[Side], cases: list[Case], seconds: float) -> None:
-    """At least `seconds` of every kind of load on each side: a cold JIT is two to three times slower."""
-    for side in sides:
-        prepared = [(case, case.prepare(side)) for case in cases]
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            for case, data in prepared:
-                case.run(side, data, 1.0)
-        for case, data in prepared:
-            case.clean(side, data)
-
-
 def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace, *, replicated: bool) -> None:
     start_kafka_side, start_ours = STARTS[replicated]
     with ExitStack() as stack:
@@ -152,7 +86,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.bench", description="Penstock beside Apache Kafka, as JSON lines.")
     for group in (*CASES, *FIGURES):
         parser.add_argument(f"--{group.replace('_', '-')}", action="store_true")
-    parser.add_argument("--only", default="", help="of the cases, those with this in their name")
+    parser.add_argument("--only", default="", help="of the cases, those with one of these, set apart by commas, in their name")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--warm", type=float, default=40.0)
@@ -163,7 +97,7 @@ def main(arguments: list[str]) -> int:
     chosen: dict[tuple[str, bool], list[Case]] = {}
     for group in wanted:
         if group in CASES:
-            cases = [case for case in CASES[group]() if options.only in case.name]
+            cases = [case for case in CASES[group]() if any(part in case.name for part in options.only.split(","))]
             chosen.setdefault((DURABILITY.get(group, options.durability), group in REPLICATED), []).extend(cases)
     figures = [FIGURES[group] for group in wanted if group in FIGURES and not options.only]
     if not any(chosen.values()) and not figures:

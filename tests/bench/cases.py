@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.bench import frames, load
+from tests.bench.lean.generator import Loaded
 from tests.bench.sides import Side
 
 KIB = 1024
@@ -17,6 +18,10 @@ class Measured:
     value: float
     requests: int
     """That the servers answered meanwhile (records, where a client decides how many go into a request)."""
+    bytes: int = 0
+    """Of record batches that went over the network meanwhile. 0: nobody counted."""
+    loaded: Loaded | None = None
+    """What the load generator in C tells of this run."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ class Side:
     """That server is down meanwhile: its files may be put in place."""
     nodes: tuple[int, ...] = ()
     """Of a cluster: each has a replica of every partition, and they lead in turn. Else there is one, wherever."""
+    other_pids: dict[str, int] = field(default_factory=dict)
+    """All its other processes. They count where the cost of the whole system is told."""
 
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})

@@ -2,7 +2,7 @@
 
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,10 @@ from tests.support.cluster_harness import LocalCluster
 from tests.support.requirements import ROOT
 
 SEGMENT_BYTES = {"segment.bytes": str(1024**3)}
+
+
+def _other_pids(cluster: LocalCluster, pids: Mapping[str, int]) -> dict[str, int]:
+    return {name: cluster.pid(name) for name in cluster.names if name not in pids}
 
 
 @contextmanager
@@ -33,7 +37,7 @@ def start_penstock(durability: str, checkout: Path = ROOT, name: str = "penstock
             cluster.wait_ready(["storage-1"])
 
         logs = cluster.data_directory("storage-1") / "logs"
-        yield Side(name, cluster.bootstrap, configs, durability, pids, logs, stopped)
+        yield Side(name, cluster.bootstrap, configs, durability, pids, logs, stopped, other_pids=_other_pids(cluster, pids))
 
 
 @contextmanager
@@ -65,7 +69,7 @@ def start_replicated_penstock(durability: str, checkout: Path = ROOT, name: str 
     ):
         configs = {**SEGMENT_BYTES, "durability": durability, "min.insync.replicas": "2"}
         pids = {name: cluster.pid(name) for name in ("gateway-1", "group_coordinator-1", *[f"storage-{node}" for node in NODES])}
-        yield Side(name, cluster.bootstrap, configs, durability, pids, nodes=NODES)
+        yield Side(name, cluster.bootstrap, configs, durability, pids, nodes=NODES, other_pids=_other_pids(cluster, pids))
 
 
 @contextmanager

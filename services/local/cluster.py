@@ -308,7 +308,8 @@ class Cluster:
         running = self.running()
         killed = self._end_hung_etcd(running)
         until = time.monotonic() + self._stop_within_s
-        for role in STOP_ORDER:
+        later = sorted({name.partition("-")[0] for name in running.values()}.difference(STOP_ORDER))
+        for role in (*later, *STOP_ORDER):  # a version that was rolled back from may have roles that this one lacks
             names = {pid: name for pid, name in running.items() if name.partition("-")[0] == role and name not in killed}
             killed += self._end(names, timeout_s=max(until - time.monotonic(), STOP_AT_LEAST_S))
         for name in running.values():

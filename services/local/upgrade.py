@@ -11,6 +11,7 @@ from services.local import processes
 from services.local.asked_health import ask_health, is_elected
 from services.local.cluster import FULL, Cluster, ProcessStatus
 from services.local.cluster_health import HEALTHY, ClusterHealth
+from services.local.cluster_plan import STOP_ORDER
 from services.local.errors import LauncherError
 from services.local.run_directory import LOG_DIRS, entries_of
 from services.local.running_code import changed_at, runs_other_code
@@ -46,8 +47,12 @@ def upgrade(cluster: Cluster, say: Say, *, force: bool = False) -> None:
     A full disk is no reason to wait: nothing but room mends it, and the new code may need less. `force`: the cluster need only be
     no worse than before.
     """
-    if not cluster.running():
+    running = cluster.running()
+    if not running:
         raise LauncherError(f"no process of the cluster in {cluster.run.path} runs: `make up` starts it with this code")
+    for pid, name in running.items():
+        if name.partition("-")[0] not in STOP_ORDER:
+            say(f"{name} has a role that this version lacks. It runs on: `kill {pid}` ends it, and so does `make down`")
     waiting = _running_other_code(cluster)
     added = [plan.name for plan in cluster.plans.values() if plan.role in ADDED and cluster.pid_of(plan.name) is None]
     if not waiting and not added:

@@ -1,5 +1,7 @@
 """`make upgrade` on stand-ins for the services: which processes run other code, their order, and what stops it."""
 
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from services.local.run_directory import RunDirectory
 from services.local.running_code import changed_at
 from services.local.upgrade import names_running_other_code, upgrade
 from tests.local.health_stand_ins import make_checkout, say_not_ready, tell
+from tests.support.polling import eventually
 from tests.support.ports import reserve_ports
 from tests.support.requirements import ROOT, require
 
@@ -81,6 +84,17 @@ def pids(cluster: Cluster) -> dict[str, int | None]:
 
 def restarted(cluster: Cluster, before: dict[str, int | None]) -> set[str]:
     return {name for name, pid in pids(cluster).items() if pid != before[name]}
+
+
+def test_a_rollback_names_a_process_whose_role_this_version_lacks_and_down_ends_it(cluster: Cluster) -> None:
+    argv = [sys.executable, "-S", f"-Xpenstock=lake_keeper-1@{cluster.run.path}", "-c", "import signal; signal.pause()"]
+    said: list[str] = []
+    with subprocess.Popen(argv) as later:
+        eventually(lambda: later.pid in cluster.running())
+        upgrade(cluster, said.append)
+        cluster.down()
+        assert later.wait() == -signal.SIGTERM
+    assert said[0].startswith(f"lake_keeper-1 has a role that this version lacks. It runs on: `kill {later.pid}` ends it")
 
 
 def test_what_was_started_from_the_code_as_it_is_stays_as_it_is(cluster: Cluster) -> None:

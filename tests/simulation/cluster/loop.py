@@ -12,6 +12,7 @@ import hashlib
 import heapq
 import logging
 import sys
+import traceback
 import warnings
 from array import array
 from collections.abc import Callable, Coroutine, Iterator
@@ -183,9 +184,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._abandoned.clear()
         self._tasks.clear()
 
-    def close(self) -> None:
-        """Lets go of everything and collects it, within `discarding`."""
+    def close(self, failure: BaseException | None = None) -> None:
+        """Lets go of everything and collects it, within `discarding`. `failure`: what ended the run. The variables of its frames
+        go too: half-run coroutines that they hold would end after the scope, aloud."""
         self.let_go()
+        while failure is not None:
+            for frame, _ in traceback.walk_tb(failure.__traceback__):
+                with contextlib.suppress(RuntimeError):  # it still runs
+                    frame.clear()
+                    frame.f_locals.clear()  # pytest's assertions call locals(), which keeps a copy
+            failure = failure.__context__
         gc.collect()
         gc.collect()  # of what the first one's `finally` blocks have left
 

@@ -1,6 +1,7 @@
 """A born cluster with one topic, on which one scene is played: something happens, and the metadata say what follows."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 
 from libs.cluster.image import ClusterImage
@@ -88,5 +89,5 @@ def play(seed: int, scenario: Callable[[Cluster], Awaitable[None]], storage: int
             for process in cluster.processes:
                 process.__dict__.clear()
             cluster.__dict__.clear()
-            loop.close()
+            loop.close(sys.exception())
     assert failures == []

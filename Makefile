@@ -3,6 +3,7 @@
 # make backup FILE=metadata.backup   while it runs; make restore FILE=metadata.backup   while it is down; make rebuild
 # make up HOST=192.168.1.5   lets other machines connect: the address by which they reach this one (some shells export a HOST,
 # so it counts on the command line only)
+# make up SECURITY=on   clients need TLS, a user and ACLs; makes certificates and the first user (docs/security.md)
 # make up TRACES=zipkin   a trace UI beside it (needs Java 17 and Maven; docs/operate/tracing.md)
 # RUN=.run                                               names the folder it lives in, so that several can coexist
 
@@ -14,7 +15,7 @@ PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink
 RUN ?= .run
 TESTS ?=
 
-KNOWN := ADD_SCRAM_FILE AGAINST CASE CONTEXT CONTROLLERS COORDINATORS CREDENTIALS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON QUOTA_MANAGERS ROUNDS RUN RUNS SECONDS SEED SEEDS STEPS STORAGE STORY TARGET TESTS TRACES TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := ADD_SCRAM_FILE AGAINST CASE CONTEXT CONTROLLERS COORDINATORS CREDENTIALS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON QUOTA_MANAGERS ROUNDS RUN RUNS SECONDS SECURITY SEED SEEDS STEPS STORAGE STORY TARGET TESTS TRACES TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
@@ -28,12 +29,13 @@ help: ## list the targets
 	@echo "Penstock. Targets:"
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= QUOTA_MANAGERS= HOST= ADD_SCRAM_FILE= TRACES=zipkin RUN=)
+up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= QUOTA_MANAGERS= HOST= SECURITY=on ADD_SCRAM_FILE= TRACES=zipkin RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
 		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS)) \
 		$(if $(COORDINATORS),--coordinators $(COORDINATORS)) \
 		$(if $(TRANSACTION_COORDINATORS),--transaction-coordinators $(TRANSACTION_COORDINATORS)) \
 		$(if $(QUOTA_MANAGERS),--quota-managers $(QUOTA_MANAGERS)) $(if $(TRACES),--traces "$(TRACES)") \
+		$(if $(SECURITY),--security "$(SECURITY)") \
 		$(if $(ADD_SCRAM_FILE),--add-scram-file "$(ADD_SCRAM_FILE)") \
 		$(if $(filter command,$(firstword $(origin HOST))),--host "$(HOST)")
 
@@ -70,7 +72,11 @@ setup: ## install what tests and checks need
 setup-pipeline: ## install what the pipeline on Spark needs into .tools/pipeline: PySpark, and jars from Maven (needs Java 17 to run)
 	@$(LOCAL) setup --pipeline
 
-pipeline: setup-pipeline up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
+.PHONY: unsecured
+unsecured:
+	@test ! -e "$(RUN)/security/ca.key" || { echo "penstock: the pipeline speaks no TLS yet: \`make pipeline\` needs a cluster without SECURITY=on, such as one with RUN=.run2 PORT=9292" >&2; exit 1; }
+
+pipeline: setup-pipeline unsecured up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
 	@servers=$$($(LOCAL) status --run "$(RUN)" | sed -n 's/^bootstrap.servers=//p') && \
 		$(PIPELINE)/python -m services.pipeline.examples.packages "$$servers" "$(RUN)/pipeline"
 	@$(PIPELINE)/python -m services.pipeline run "$(RUN)/pipeline/packages.toml"

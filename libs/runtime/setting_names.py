@@ -14,16 +14,16 @@ _NAMES = """
     failed_authentication_delay_ms fenced_broker_s_max fetch_bytes_max fetch_wait_ms_max frame_bytes_max free_disk_percent_min
     half_frame_s_max hand_over_s high_watermark_checkpoint_s host_id idle_s_max lag_series_max listen_host listener_name
     log_dirs log_file log_file_bytes_max log_format log_former_files_max log_level member_ttl_s node_id open_file_idle_s
-    open_files_max parked_bytes_max partition_series_max patience_s peers port_base producer_ids_max queued_request_bytes_max
-    rack reauthentication_s_max recovery_checkpoint_s recovery_processes request_partitions_max rpc_advertised_host
-    rpc_max_frame rpc_tcp rpc_tls_ca rpc_tls_certificate rpc_tls_key rpc_unix sasl_advertised_listener sasl_enabled_mechanisms
-    sasl_listener sasl_oauthbearer_clock_skew_s sasl_oauthbearer_expected_audience sasl_oauthbearer_expected_issuer
-    sasl_oauthbearer_jwks_ca_file sasl_oauthbearer_jwks_endpoint_refresh_s sasl_oauthbearer_jwks_endpoint_url
-    sasl_oauthbearer_sub_claim_name sasl_oauthbearer_without_tls sasl_plain_without_tls sasl_ssl_client_auth
-    sendfile_bytes_min shortcuts silence_s socket_send_buffer_bytes ssl_advertised_listener ssl_client_auth
-    ssl_enabled_protocols ssl_key_location ssl_key_password_file ssl_keystore_location ssl_keystore_type ssl_listener
-    ssl_principal_mapping_rules ssl_truststore_location ssl_truststore_type super_users sync_hang_s tls_handshake_s_max
-    topic_series_max trace_endpoint trace_exporter trace_sample_ratio trace_slow_ms trace_spans_per_second
+    open_files_max parked_bytes_max partition_series_max patience_s peers plaintext_listener port_base producer_ids_max
+    queued_request_bytes_max rack reauthentication_s_max recovery_checkpoint_s recovery_processes request_partitions_max
+    rpc_advertised_host rpc_max_frame rpc_tcp rpc_tls_ca rpc_tls_certificate rpc_tls_key rpc_unix sasl_advertised_listener
+    sasl_enabled_mechanisms sasl_listener sasl_oauthbearer_clock_skew_s sasl_oauthbearer_expected_audience
+    sasl_oauthbearer_expected_issuer sasl_oauthbearer_jwks_ca_file sasl_oauthbearer_jwks_endpoint_refresh_s
+    sasl_oauthbearer_jwks_endpoint_url sasl_oauthbearer_sub_claim_name sasl_oauthbearer_without_tls sasl_plain_without_tls
+    sasl_ssl_client_auth sendfile_bytes_min shortcuts silence_s socket_send_buffer_bytes ssl_advertised_listener
+    ssl_client_auth ssl_enabled_protocols ssl_key_location ssl_key_password_file ssl_keystore_location ssl_keystore_type
+    ssl_listener ssl_principal_mapping_rules ssl_truststore_location ssl_truststore_type super_users sync_hang_s
+    tls_handshake_s_max topic_series_max trace_endpoint trace_exporter trace_sample_ratio trace_slow_ms trace_spans_per_second
     unread_answer_bytes_max unread_answers_s_max volume_stamp_s
 """
 NAMES = frozenset(_NAMES.split())

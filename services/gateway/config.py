@@ -62,6 +62,9 @@ class GatewayConfig(ServiceConfig):
     """The bootstrap port as clients reach it. 0: `port_base`."""
     listener_name: str = "PLAINTEXT"
     """The listener's name, as in Kafka's `listeners`."""
+    plaintext_listener: bool = True
+    """Whether the listener is there that asks nobody who they are, at `port_base`. false: it is not, and a listener with TLS or
+    SASL must be."""
     sasl_listener: str = ""
     """A listener on which clients authenticate by SASL, as in Kafka's `listeners`: `SASL_SSL://0.0.0.0:9492` with TLS, or
     `SASL_PLAINTEXT://0.0.0.0:9492` without, where records cross the network readably. Its port is the bootstrap port, and broker
@@ -363,6 +366,13 @@ class GatewayConfig(ServiceConfig):
             return f"PENSTOCK_FAILED_AUTHENTICATION_DELAY_MS is {self.failed_authentication_delay_ms}; expected 0 or more"
         return None
 
+    @property
+    def first_listener(self) -> str:
+        """The name of the listener for which `listener.name.…` configs of connections hold."""
+        if self.plaintext_listener:
+            return self.listener_name
+        return (self.ssl_address if self.ssl_listener else self.sasl_address).protocol
+
     def _authorizer_problem(self) -> str | None:
         return authorizer_problem(self.authorizer, self.super_users, allow_if_no_acl=self.allow_everyone_if_no_acl_found)
 
@@ -378,6 +388,8 @@ class GatewayConfig(ServiceConfig):
                 return f"PENSTOCK_{_CONNECTION_SETTINGS[name].upper()}: {error}"
         if (problem := self._time_problem() or self._sasl_problem() or self._tls_problem()) is not None:
             return problem
+        if not (self.plaintext_listener or self.ssl_listener or self.sasl_listener):
+            return "PENSTOCK_PLAINTEXT_LISTENER=false needs PENSTOCK_SASL_LISTENER or PENSTOCK_SSL_LISTENER"
         if (problem := self._authorizer_problem()) is not None:
             return problem
         return (

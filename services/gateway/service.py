@@ -143,7 +143,7 @@ class Gateway:
             traces=traces,
             authorization=self._authorization,
         )
-        limits = ConnectionLimits(shares.connections, ConnectionConfigs(config.connection_configs, config.listener_name))
+        limits = ConnectionLimits(shares.connections, ConnectionConfigs(config.connection_configs, config.first_listener))
         slices = QuotaSlices(now())
         self._quotas = ClientQuotas(slices, self.meters, now)
         self._quota_manager = QuotaManager(slices, hello, identity.host_id, transport, die)

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from services.local import advertised_host, first_users, migration, recovery
+from services.local import advertised_host, first_users, migration, protection, recovery, security_files
 from services.local.asked_health import ask_health
 from services.local.client_listeners import bootstrap_servers
 from services.local.cluster import Cluster
 from services.local.cluster_health import HEALTHY
-from services.local.cluster_shape import ZIPKIN_TRACES, Shape
+from services.local.cluster_shape import SECURED, ZIPKIN_TRACES, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
 from services.local.given_settings import warn_of_settings
@@ -58,7 +58,13 @@ def set_up_for_pipeline() -> None:
 
 
 def up(run: RunDirectory, given: argparse.Namespace) -> None:
-    wanted = shape_of(run.read_shape(), given)  # raises before a folder is made for a shape that cannot be
+    remembered = run.read_shape()
+    wanted = shape_of(remembered, given)  # raises before a folder is made for a shape that cannot be
+    protection.refuse_lost_shape(run, remembered, wanted)
+    if wanted.security == SECURED:
+        protection.refuse_settings(os.environ)
+        if given.add_scram_file is not None:
+            raise LauncherError("SECURITY=on has a first user of its own, who makes others: leave ADD_SCRAM_FILE= out")
     if given.host is not None:
         os.environ.update(advertised_host.settings_for(given.host, os.environ))
     if given.add_scram_file is not None:
@@ -73,6 +79,8 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         cluster = cluster_of(run, shape)
         if before is not None and before != shape:
             refuse_change(before, cluster)
+        if shape.security == SECURED:
+            os.environ.update(security_files.make(cluster, python=venv_python(ROOT), root=ROOT, say=say))
         if given.host is not None:
             advertised_host.refuse_running_elsewhere(cluster, os.environ[ADVERTISED_HOST])
         warn_of_settings(cluster, ROOT, say)
@@ -90,6 +98,8 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         say(f"traces: http://{shape.zipkin_endpoint()}/zipkin/")
     for protocol, addresses in bootstrap_servers(cluster.listeners().values()).items():
         say(f"{protocol}: {addresses}")
+    for line in security_files.for_clients(cluster) if shape.security == SECURED else ():
+        say(line)
     say(f"bootstrap.servers={cluster.bootstrap_servers()}")
 
 
@@ -104,6 +114,7 @@ def refuse_change(before: Shape, cluster: Cluster) -> None:
     What `before` had and what never was started may go: another program had its ports.
     """
     shape, run = cluster.shape, cluster.run
+    protection.refuse_change(run, before, shape)
     with_data = run.storage_nodes_with_data()
     if shape.storage < with_data:
         raise LauncherError(
@@ -197,6 +208,8 @@ def status(run: RunDirectory, *, as_json: bool) -> bool:
     for disk in disks:
         say(f"disk of {', '.join(disk.directories)}: {disk.free_bytes / 2**30:.1f} of {disk.total_bytes / 2**30:.1f} GiB free")
     warn_of_unsafe_etcd()
+    for line in security_files.for_clients(cluster) if shape.security == SECURED else ():
+        say(line)
     say(f"bootstrap.servers={cluster.bootstrap_servers()}")
     return health.verdict == HEALTHY
 
@@ -213,12 +226,14 @@ def backup(run: RunDirectory, file: Path, *, with_credentials: bool) -> None:
 
 def restore(run: RunDirectory, file: Path, users: Path | None) -> None:
     cluster = known_cluster(run)
+    users = users or protection.first_users(run, cluster.shape)
     with run.locked():
         recovery.restore(cluster, file, users, python=venv_python(ROOT), root=ROOT, say=say)
 
 
 def rebuild(run: RunDirectory, file: Path | None, users: Path | None, *, dry_run: bool) -> None:
     cluster = known_cluster(run)
+    users = users or protection.first_users(run, cluster.shape)
     with run.locked():
         recovery.rebuild(cluster, file, users, dry_run=dry_run, python=venv_python(ROOT), root=ROOT, say=say)
 

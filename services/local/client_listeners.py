@@ -12,6 +12,9 @@ from services.local.errors import LauncherError
 
 AUTHORIZER: Final = ("PENSTOCK_AUTHORIZER", "PENSTOCK_SUPER_USERS", "PENSTOCK_ALLOW_EVERYONE_IF_NO_ACL_FOUND")
 """The settings that say who decides what clients may do. A cluster that forgot them would serve everybody."""
+AUTHENTICATED: Final = "PENSTOCK_SASL_LISTENER"
+PLAINTEXT_LISTENER: Final = "PENSTOCK_PLAINTEXT_LISTENER"
+"""Where it is false, the first listener is not there, and another one may have its ports."""
 BOUNDS: Final = (
     "PENSTOCK_REAUTHENTICATION_S_MAX",
     "PENSTOCK_AUTHENTICATION_S_MAX",
@@ -19,7 +22,7 @@ BOUNDS: Final = (
     "PENSTOCK_TLS_HANDSHAKE_S_MAX",
 )
 """What bounds clients of these listeners. Without the first one, a user who was deleted would stay in after a restart."""
-PREFIXES: Final = ("PENSTOCK_SASL_", "PENSTOCK_SSL_", *AUTHORIZER, *BOUNDS)
+PREFIXES: Final = ("PENSTOCK_SASL_", "PENSTOCK_SSL_", PLAINTEXT_LISTENER, *AUTHORIZER, *BOUNDS)
 """How the settings begin that are remembered, and that every gateway has: of these listeners, and of the authorizer."""
 _ADDRESS: Final = re.compile(r"(?P<before>\w+://.+:)(?P<port>\d{1,5})")
 
@@ -52,6 +55,8 @@ def refuse_ports_of_others(shape: Shape, gateways: Mapping[str, Mapping[str, str
     for name, settings in gateways.items():
         for variable in _listening(settings):
             first = int(settings[variable].rpartition(":")[2])
+            if settings.get(PLAINTEXT_LISTENER) == "false" and first == shape.bootstrap_port(int(name.rpartition("-")[2])):
+                continue  # it is in the place of the first one
             ports = range(first, first + shape.storage + 1)
             if (port := next((port for port in ports if port in taken), None)) is not None:
                 raise LauncherError(

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from services.local import probe, processes, warm_processes
+from services.local import probe, processes, protection, warm_processes
 from services.local.client_listeners import PREFIXES, of_gateway, refuse_ports_of_others
 from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster, sets_etcd, with_host
 from services.local.cluster_shape import HOST, Shape
@@ -119,7 +119,9 @@ class Cluster:
         names = self.names_down()
         if names:
             refuse_shared(self.shape, self.run)
-            refuse_ports_of_others(self.shape, self.listeners(starting=names))
+            listeners = self.listeners(starting=names)
+            refuse_ports_of_others(self.shape, listeners)
+            protection.remember(self.run, self.shape, listeners)
         refuse_taken(self.plans[name] for name in names)
         tell(names)
         self._spawn_all([self.plans[name] for name in names])
@@ -261,7 +263,8 @@ class Cluster:
             return place
         first = {name: value for name, value in self.run.place_of("gateway-1", {}).items() if name.startswith(PREFIXES)}
         place = {**first, **place}
-        return place | of_gateway(plan.number, place)
+        place |= of_gateway(plan.number, place)
+        return place | protection.settings_of(self.shape, self.run, plan.number, place)
 
     def listeners(self, starting: Collection[str] = ()) -> dict[str, dict[str, str]]:
         """The settings of each gateway, with its further listeners. Those that are `starting` get the environment's."""

@@ -37,6 +37,7 @@ _FIRST_ADMIN = {
 
 HOST = "127.0.0.1"
 NO_TRACES, ZIPKIN_TRACES = "none", "zipkin"
+UNSECURED, SECURED = "off", "on"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Shape:
     quota_managers: int = 1
     traces: str = NO_TRACES
     """The trace UI beside the cluster."""
+    security: str = UNSECURED
+    """Whether clients need TLS, a user and ACLs."""
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -66,6 +69,8 @@ class Shape:
                 raise LauncherError(f"{name}={value} is out of range: a local cluster has 1 to {most}")
         if self.traces not in (NO_TRACES, ZIPKIN_TRACES):
             raise LauncherError(f"TRACES={self.traces} is no trace UI: a local cluster has {ZIPKIN_TRACES} or {NO_TRACES}")
+        if self.security not in (UNSECURED, SECURED):
+            raise LauncherError(f"SECURITY={self.security}: expected {SECURED} or {UNSECURED}")
         if not 1024 <= self.port <= 65535 - self.gateways * PORTS_PER_GATEWAY:
             raise LauncherError(
                 f"PORT={self.port} is out of range: a cluster takes {self.gateways * PORTS_PER_GATEWAY} ports from it on"
@@ -75,7 +80,9 @@ class Shape:
         return (
             f"PORT={self.port} STORAGE={self.storage} GATEWAYS={self.gateways} CONTROLLERS={self.controllers} "
             f"COORDINATORS={self.coordinators} TRANSACTION_COORDINATORS={self.transaction_coordinators} "
-            f"QUOTA_MANAGERS={self.quota_managers}" + (f" TRACES={self.traces}" if self.traces != NO_TRACES else "")
+            f"QUOTA_MANAGERS={self.quota_managers}"
+            + (f" TRACES={self.traces}" if self.traces != NO_TRACES else "")
+            + (f" SECURITY={self.security}" if self.security != UNSECURED else "")
         )
 
     @property
@@ -101,8 +108,9 @@ class Shape:
     def with_given(self, **given: str | None) -> "Shape":
         """The same shape, but for what was given on the command line."""
         traces = given.pop("traces", None) or self.traces
+        security = given.pop("security", None) or self.security
         numbers = {name: _number(name, text) for name, text in given.items() if text is not None}
-        return dataclasses.replace(self, **numbers, traces=traces)
+        return dataclasses.replace(self, **numbers, traces=traces, security=security)
 
 
 def _number(name: str, text: str) -> int:

@@ -30,8 +30,11 @@ EXAMPLE = "pipeline"
 EXAMPLE_FILES = ("lake", "packages.log", "packages.toml")
 """What `make pipeline` makes of this cluster's topics, in the order of removal: the job file is the mark of it."""
 
-UNKNOWN_BEFORE = ("quota_managers", "traces")
+UNKNOWN_BEFORE = ("quota_managers", "traces", "security")
 """The parts of a shape that the former version refuses to read."""
+
+SECRETS = r"(ca\.key|ca\.pem|gateway\.pem|first-users|client\.properties|kcat\.conf)(\.tmp)?"
+"""The files of SECURITY=on (`libs/local_security/`)."""
 
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
 
@@ -55,6 +58,8 @@ class RunDirectory:
         self._places_file = self.path / "places.json"
         self._lock_file = self.path / "lock"
         self._taking_over_file = self.path / "taking-over"
+        self.security = self.path / "security"
+        self.keystore = self.security / "gateway.pem"
 
     def pid_file(self, name: str) -> Path:
         return self.pids / f"{name}.pid"
@@ -117,7 +122,7 @@ class RunDirectory:
         for name in UNKNOWN_BEFORE:
             if written[name] == getattr(Shape, name):
                 del written[name]  # after a rollback the former version reads the file
-        _write(self._shape_file, written)
+        replace_file(self._shape_file, written)
 
     def place_of(self, name: str, given: Mapping[str, str], *, remember: bool = True) -> dict[str, str]:
         """Where a process is: what it is given now of `PLACE`, and of listeners, else what it was given before."""
@@ -125,7 +130,7 @@ class RunDirectory:
         before = places.get(name, {})
         place = {**before, **{variable: value for variable, value in given.items() if _is_of_place(variable)}}
         if remember and place != before:
-            _write(self._places_file, places | {name: place})
+            replace_file(self._places_file, places | {name: place})
         return place
 
     def lies_below(self, path: Path) -> bool:
@@ -190,17 +195,19 @@ class RunDirectory:
         for directory, names in (
             (self.pids, rf"{PROCESS}\.(pid|tmp)"),
             (self.logs, rf"{PROCESS}\.log(\.\d+)?|etcd-[\dT.-]+\.log"),
-            (self.data, rf"{PROCESS}|{FORMER_ETCD}"),
+            (self.data, rf"{PROCESS}|{FORMER_ETCD}|protection\.(json|tmp)"),
             (self.sockets, rf"{PROCESS}\.sock"),
+            (self.security, SECRETS),
         ):
             for path in [path for path in _entries(directory) if re.fullmatch(names, path.name)]:
                 _remove(path)
             with contextlib.suppress(OSError):
                 directory.rmdir()
         self._remove_example()
-        left = [path for directory in (self.pids, self.logs, self.data, self.sockets) for path in _entries(directory)]
+        folders = (self.pids, self.logs, self.data, self.sockets, self.security)
+        left = [path for directory in folders for path in _entries(directory)]
         marks = (self._places_file, self._lock_file, self._shape_file, self._taking_over_file)
-        left += [path for path in _entries(self.path) if path not in {*marks, self.pids, self.logs, self.data, self.sockets}]
+        left += [path for path in _entries(self.path) if path not in {*marks, *folders}]
         for file in marks:
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -244,7 +251,8 @@ def _is_locked(file: Path) -> bool:
     return False
 
 
-def _write(file: Path, content: object) -> None:
+def replace_file(file: Path, content: object) -> None:
+    """Writes JSON. The file is whole at any time."""
     beside = file.with_suffix(".tmp")
     with open(beside, "w", encoding="utf-8") as written:
         written.write(json.dumps(content) + "\n")

@@ -30,7 +30,7 @@ SET_BY_CHART = frozenset(
         *("ssl_listener", "ssl_advertised_listener", "ssl_keystore_location", "ssl_keystore_type", "ssl_key_password_file"),
         *("ssl_key_location", "ssl_truststore_location", "ssl_truststore_type", "ssl_client_auth"),
         *("sasl_ssl_client_auth", "ssl_principal_mapping_rules"),
-        *("port_base", "listen_host", "advertised_host", "advertised_port_base", "listener_name"),
+        *("port_base", "listen_host", "advertised_host", "advertised_port_base", "listener_name", "plaintext_listener"),
         *("sasl_listener", "sasl_advertised_listener", "sasl_enabled_mechanisms", "sasl_plain_without_tls"),
         *("sasl_oauthbearer_without_tls", "shortcuts", "add_scram_file"),
         *("authorizer", "super_users", "allow_everyone_if_no_acl_found"),

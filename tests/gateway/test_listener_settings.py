@@ -95,6 +95,11 @@ def test_passwords_and_tokens_need_no_permission_under_tls() -> None:
         ({**WITH_SSL, "ssl_key_location": "/keys/tls.key"}, ""),
         ({"ssl_key_location": "/k"}, "PENSTOCK_SSL_KEY_LOCATION needs a listener with TLS"),
         ({"ssl_key_password_file": "/p"}, "PENSTOCK_SSL_KEY_PASSWORD_FILE needs a listener with TLS"),
+        ({**WITH_SSL, "plaintext_listener": False}, ""),
+        (
+            {"plaintext_listener": False},
+            "PENSTOCK_PLAINTEXT_LISTENER=false needs PENSTOCK_SASL_LISTENER or PENSTOCK_SSL_LISTENER",
+        ),
         (MUTUAL, ""),
         ({**MUTUAL, "ssl_principal_mapping_rules": "RULE:^CN=(.*)$/$1/L,DEFAULT"}, ""),
         ({**MUTUAL, "ssl_client_auth": "maybe"}, "PENSTOCK_SSL_CLIENT_AUTH is maybe; expected none, requested, required"),

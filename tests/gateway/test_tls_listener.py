@@ -60,6 +60,16 @@ async def test_a_user_logs_in_over_tls(rig: Rig, keystore: Path, tls: ssl.SSLCon
     assert await log_in(await connect(rig, tls=tls), password="wrong") == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+async def test_the_listener_that_asks_nobody_can_be_left_out(rig: Rig, keystore: Path, tls: ssl.SSLContext) -> None:
+    await started_with_sasl(rig, keystore, plaintext_listener=False)
+    client = await connect(rig, tls=tls)
+    assert await log_in(client) == ErrorCode.NONE
+    assert await produced(client) == 0
+    for broker_id in (0, 1):
+        with pytest.raises(ConnectionRefusedError):
+            await rig.client(broker_id)
+
+
 @pytest.mark.parametrize(
     ("sent", "words"),
     [

@@ -43,10 +43,11 @@ class ClientListeners:
         self._sasl: SaslListener | None = None
         own: list[Listener] = []
         self._all: list[Listeners] = []
-        listens = Address(PLAINTEXT, config.listen_host, config.port_base)
-        self._all.append(self._listeners(listens, ClientListener(config.listener_name)))
-        port_base = config.advertised_port_base or config.port_base
-        own.append(Listener(config.listener_name, without_brackets(config.advertised_host), port_base, PLAINTEXT))
+        if config.plaintext_listener:
+            listens = Address(PLAINTEXT, config.listen_host, config.port_base)
+            self._all.append(self._listeners(listens, ClientListener(config.listener_name)))
+            port_base = config.advertised_port_base or config.port_base
+            own.append(Listener(config.listener_name, without_brackets(config.advertised_host), port_base, PLAINTEXT))
         if config.ssl_listener:
             self._all.append(self._listeners(config.ssl_address, self._ssl_listener()))
             own.append(_record(config.ssl_advertised_address))

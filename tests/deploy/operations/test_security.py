@@ -28,6 +28,25 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrintedComman
         yield ready
 
 
+@pytest.fixture(scope="module")
+def one_word(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrintedCommands]:
+    require("java", "kafka", "etcd", "kcat")
+    directory = tmp_path_factory.mktemp("one-word")
+    places = {"metadata.backup": str(directory / "metadata.backup")}
+    with printed_commands(PAGE, directory, tools=("kafka-console-consumer",), places=places) as ready:
+        yield ready
+
+
+def test_one_word_protects_a_cluster_and_a_lost_password_can_be_replaced(one_word: PrintedCommands) -> None:
+    printed = one_word.section("One word")
+    assert "broker 3 at" in printed
+    assert printed.splitlines()[-1] == "order 1"
+    one_word.sh("rm .run/security/first-users")
+    one_word.section("A lost password")
+    assert one_word.sh("grep -c another-secret .run/security/kcat.conf") == "1\n"
+    assert one_word.sh("kcat -F .run/security/kcat.conf -C -q -t orders -p 0 -e") == "order 1\n"
+
+
 def test_the_first_user_is_there_and_none_of_its_password_is_written(commands: PrintedCommands) -> None:
     login = LOGIN.replace("alice", "admin")
     assert "broker 1 at" in commands.sh(f"kcat -L -m 30 -b 127.0.0.1:9192 {login}")

@@ -1,0 +1,134 @@
+"""SECURITY=on of `make up`: what it stands for, what is refused beside it, and that nothing that is lost switches it off."""
+
+from pathlib import Path
+
+import pytest
+
+from services.local import __main__ as local
+from services.local import protection
+from services.local.cluster import Cluster
+from services.local.cluster_shape import SECURED, Shape
+from services.local.errors import LauncherError
+from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, RunDirectory
+
+LISTENER, AUTHORIZER = "PENSTOCK_SASL_LISTENER", "PENSTOCK_AUTHORIZER"
+ON = Shape(security=SECURED)
+
+
+def cluster(path: Path, shape: Shape) -> Cluster:
+    return Cluster(shape, RunDirectory(path), root=path, python=Path("python"), etcd=Path("etcd"))
+
+
+def test_tls_and_users_take_the_place_of_the_listener_that_asks_nobody(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.place_of("gateway-2", {LISTEN_HOST: "::", ADVERTISED_HOST: "fd00::5", "PENSTOCK_SUPER_USERS": "User:admin;User:ops"})
+    settings = cluster(tmp_path, Shape(gateways=2, security=SECURED)).listeners()
+    assert settings["gateway-1"] == {
+        "PENSTOCK_PLAINTEXT_LISTENER": "false",
+        LISTENER: "SASL_SSL://127.0.0.1:9092",
+        "PENSTOCK_SASL_ADVERTISED_LISTENER": "SASL_SSL://127.0.0.1:9092",
+        "PENSTOCK_SSL_KEYSTORE_LOCATION": f"{tmp_path}/security/gateway.pem",
+        AUTHORIZER: "StandardAuthorizer",
+        "PENSTOCK_SUPER_USERS": "User:admin",
+    }
+    assert settings["gateway-2"][LISTENER] == "SASL_SSL://[::]:9192"
+    assert settings["gateway-2"]["PENSTOCK_SASL_ADVERTISED_LISTENER"] == "SASL_SSL://[fd00::5]:9192"
+    assert settings["gateway-2"]["PENSTOCK_SUPER_USERS"] == "User:admin;User:ops"
+
+
+@pytest.mark.parametrize("name", protection.SET_BY_SECURITY)
+def test_no_setting_beside_it_and_none_from_before_weakens_it(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LauncherError, match=f"SECURITY=on sets {name} itself"):
+        protection.refuse_settings({name: ""})
+    with pytest.raises(LauncherError, match="SECURITY=on sets PENSTOCK_SSL_KEY_LOCATION itself"):
+        protection.refuse_settings({"PENSTOCK_SSL_KEY_LOCATION": "/key.pem"})
+    RunDirectory(tmp_path).place_of("gateway-1", {name: ""})
+    assert cluster(tmp_path, ON).listeners()["gateway-1"][name]
+
+
+def test_it_is_remembered_and_what_it_may_be_is_told(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.write_shape(ON)
+    assert run.read_shape() == ON
+    run.write_shape(Shape())
+    assert "security" not in (tmp_path / "cluster.json").read_text(encoding="utf-8"), "the former version reads it"
+    assert str(ON).endswith(" SECURITY=on")
+    with pytest.raises(LauncherError, match="SECURITY=yes: expected on or off"):
+        Shape().with_given(security="yes")
+
+
+def test_a_cluster_that_is_protected_stays_so_and_one_that_began_without_is_not_changed(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    with pytest.raises(LauncherError, match=r"SECURITY=off would let everybody do everything .* until `make wipe`"):
+        protection.refuse_change(run, ON, Shape())
+    protection.refuse_change(run, Shape(), ON)
+    run.data_directory("etcd").mkdir(parents=True)
+    with pytest.raises(LauncherError, match=r"SECURITY=on makes a new cluster, and the one in .* began without"):
+        protection.refuse_change(run, Shape(), ON)
+
+
+@pytest.mark.parametrize("left", ["data/protection.json", "security/gateway.pem"])
+def test_a_cluster_whose_shape_is_lost_does_not_start_without_protection(tmp_path: Path, left: str) -> None:
+    run = RunDirectory(tmp_path)
+    run.create()
+    protection.remember(run, ON, {})
+    run.security.mkdir()
+    run.keystore.touch()
+    for name in {"data/protection.json", "security/gateway.pem"} - {left}:
+        (tmp_path / name).unlink()
+    with pytest.raises(LauncherError, match=r"was made with SECURITY=on, and .*cluster\.json.* is lost: give SECURITY=on"):
+        protection.refuse_lost_shape(run, None, Shape())
+    protection.refuse_lost_shape(run, None, ON)
+    protection.refuse_lost_shape(run, Shape(), Shape())
+
+
+def test_a_cluster_whose_listeners_are_lost_does_not_start_without_them(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.create()
+    given = {LISTENER: "SASL_SSL://127.0.0.1:9192", AUTHORIZER: "StandardAuthorizer"}
+    protection.remember(run, Shape(), {"gateway-1": given, "gateway-2": given})
+    protection.remember(run, Shape(), {"gateway-1": given})
+    with pytest.raises(LauncherError, match=rf"was protected by {AUTHORIZER}, {LISTENER}, and .*places\.json.* is lost"):
+        protection.remember(run, Shape(), {"gateway-1": {LISTEN_HOST: "0.0.0.0"}})
+    with pytest.raises(LauncherError, match=f"was protected by {LISTENER}, and"):
+        protection.remember(run, Shape(), {"gateway-1": {AUTHORIZER: ""}})
+    protection.remember(run, Shape(), {"gateway-1": {AUTHORIZER: "", LISTENER: ""}})
+    protection.remember(run, Shape(), {"gateway-1": {}})  # somebody has ended both
+
+
+def test_a_metadata_store_that_is_written_anew_has_the_first_user(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    assert protection.first_users(run, ON) is None
+    run.security.mkdir()
+    (run.security / "first-users").touch()
+    assert protection.first_users(run, ON) == run.security / "first-users"
+    assert protection.first_users(run, Shape()) is None
+
+
+def test_a_damaged_mark_is_no_reason_to_go_on_without_protection(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.create()
+    (run.data / "protection.json").write_text("{", encoding="utf-8")
+    with pytest.raises(LauncherError, match=r"protection\.json is damaged .* how the cluster is protected"):
+        protection.refuse_lost_shape(run, None, Shape())
+
+
+def test_the_secrets_go_with_the_cluster_and_nothing_else(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    run.write_shape(ON)
+    protection.remember(run, ON, {})
+    run.security.mkdir()
+    for name in ("ca.key", "ca.pem", "gateway.pem", "first-users", "client.properties", "kcat.conf", "ca.key.tmp", "mine"):
+        (run.security / name).touch()
+    assert run.remove(tmp_path) == [run.security / "mine"]
+    (run.security / "mine").unlink()
+    assert run.remove(tmp_path) == []
+    assert not run.path.exists()
+
+
+def test_users_of_a_file_have_no_place_beside_the_first_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["up", f"--run={tmp_path / 'run'}", "--security=on", f"--add-scram-file={tmp_path / 'users'}"]
+    assert local.main(given) == 1
+    assert "leave ADD_SCRAM_FILE= out" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

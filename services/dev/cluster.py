@@ -26,7 +26,7 @@ from libs.cluster.records import (
 from libs.cluster.store import Put
 from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.rpc.server.denied_calls import DeniedCalls
-from libs.rpc.transport.socket_transport import SocketTransport
+from libs.rpc.transport.local_transport import LocalTransport
 from libs.runtime.admin import Lookup
 from libs.runtime.children import ChildProcesses
 from libs.runtime.identity import host_id, next_incarnation, own_version
@@ -101,6 +101,7 @@ class Cluster:
         self._incarnation: int = self._clock.wall_ms()
         self.metrics = Metrics("dev", process=True, version=self._version)
         self._denied = DeniedCalls()
+        self._transport = LocalTransport()
         self.metrics.registry.register(self._denied)
         self.views: list[View] = []
         self._writes = RecordedWrites(Keyspace())
@@ -164,7 +165,7 @@ class Cluster:
             Identity(role, NODE_ID, self._incarnation, host_id(), self._version),
             self._clock,
             RecordedStore(self._writes),
-            SocketTransport(),
+            self._transport,
             Random(secrets.randbits(128)),
             marks=MetadataMarks(fs, data_dir),
             tracing=self._given_tracing or self._tracing.of(Origin(role, NODE_ID, self._version)),

@@ -15,6 +15,7 @@ from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.callers import Callers
 from libs.rpc.messages.envelope import Hello, Introduction
 from libs.rpc.server.rpc_server import Accept, RpcServer
+from libs.rpc.transport.local_transport import LocalTransport
 from libs.rpc.transport.socket_transport import SocketTransport
 from libs.rpc.transport.transport import Stream
 from tests.rpc.stream_owner import Owner, Pair
@@ -40,28 +41,36 @@ def no_leaked_descriptors() -> Iterator[None]:
     assert not leaked, f"descriptors leaked: {leaked}"
 
 
-@pytest.fixture(params=["unix", "tcp"])
+@pytest.fixture(params=["unix", "tcp", "linked"])
 def address(request: pytest.FixtureRequest, short_dir: str) -> str:
-    return f"unix:{short_dir}/s" if request.param == "unix" else "tcp:127.0.0.1:0"
+    """`linked`: server and client share a transport that knows that they share a process."""
+    return "tcp:127.0.0.1:0" if request.param == "tcp" else f"unix:{short_dir}/{request.param}"
+
+
+def is_linked(address: str) -> bool:
+    return address.endswith("/linked")
 
 
 class Network:
     """A maker of servers and clients, which it closes at the end."""
 
     def __init__(self) -> None:
-        self.transport = SocketTransport()
+        self.sockets, self._linked = SocketTransport(), LocalTransport()
         self._closers: list[Callable[[], Awaitable[None]]] = []
+
+    def transport_of(self, address: str) -> SocketTransport:
+        return self._linked if is_linked(address) else self.sockets
 
     async def serve(self, address: str, methods: Mapping[str, Accept], **options: Any) -> tuple[RpcServer, str]:
         """`callers` says who may call what: by default anybody anything."""
         hello = options.pop("hello", Hello("storage", 1, 1, "test", 1))
         options.setdefault("callers", dict.fromkeys(methods, Callers(ROLES, True, True)))
-        server = RpcServer(hello, methods, transport=self.transport, **options)
+        server = RpcServer(hello, methods, transport=self.transport_of(address), **options)
         self._closers.append(lambda: server.close(0.1))
         return server, await server.listen(address)
 
     async def client(self, address: str, *, hello: Introduction | None = None, ready: bool = True, **options: Any) -> RpcClient:
-        client = RpcClient(address, hello or Hello("gateway", -1, 1, "test", 1), self.transport, **options)
+        client = RpcClient(address, hello or Hello("gateway", -1, 1, "test", 1), self.transport_of(address), **options)
         self._closers.append(client.close)
         if ready:
             await client.ready(5)

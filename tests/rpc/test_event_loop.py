@@ -68,6 +68,32 @@ def test_streams_added_while_sending_send_after_other_events() -> None:
     assert run(body) == ["send", "others", "again"]
 
 
+def test_what_services_of_one_process_tell_each_other_is_delivered_before_sends() -> None:
+    async def body() -> list[str]:
+        outbox, order, done = outbox_of(asyncio.get_running_loop()), list[str](), asyncio.Event()
+
+        def write() -> None:
+            order.append("written")
+            outbox.wakeful = True
+            done.set()
+
+        def answer() -> None:
+            order.append("answer")
+            outbox.add(write)
+
+        def request() -> None:
+            order.append("request")
+            outbox.add_delivery(answer)
+
+        outbox.add(lambda: order.append("sent"))
+        outbox.add_delivery(request)
+        async with asyncio.timeout(60):
+            await done.wait()
+        return order
+
+    assert run(body) == ["request", "answer", "sent", "written"]
+
+
 def test_a_failure_to_send_is_reported_and_keeps_no_other_stream_from_sending() -> None:
     contexts: list[dict[str, Any]] = []
 

@@ -66,7 +66,7 @@ async def silence_is_over(network: Network) -> None:
     """Waits for as long as it takes to notice silence: somebody else notices it."""
     server = UnheardServer()
     server.cut = True
-    listener = await network.transport.listen("tcp:127.0.0.1:0", server.connected)
+    listener = await network.sockets.listen("tcp:127.0.0.1:0", server.connected)
     other = await network.client(listener.address)
     with pytest.raises(Disconnected):
         await other.call("any", [], timeout_s=60)
@@ -109,7 +109,7 @@ def test_a_backlog_that_the_server_takes_counts_as_a_sign_and_one_that_stands_st
 
 async def test_calls_at_a_server_that_falls_silent_fail_as_lost_and_it_is_tried_again(network: Network, address: str) -> None:
     server = UnheardServer()
-    listener = await network.transport.listen(address, server.connected)
+    listener = await network.transport_of(address).listen(address, server.connected)
     client = await network.client(listener.address)
     server.cut = True
     with pytest.raises(Disconnected) as raised:
@@ -127,7 +127,7 @@ async def test_calls_at_a_server_that_falls_silent_fail_as_lost_and_it_is_tried_
 
 async def test_a_server_that_refuses_is_not_unreachable_but_gone(network: Network, address: str) -> None:
     server = UnheardServer()
-    listener = await network.transport.listen(address, server.connected)
+    listener = await network.transport_of(address).listen(address, server.connected)
     client = await network.client(listener.address)
     server.cut = True
     listener.close()
@@ -168,7 +168,7 @@ async def test_a_server_without_such_a_method_answers_too(network: Network, addr
 
 async def test_a_connection_without_calls_is_left_alone(network: Network, address: str) -> None:
     server = UnheardServer()
-    listener = await network.transport.listen(address, server.connected)
+    listener = await network.transport_of(address).listen(address, server.connected)
     client = await network.client(listener.address)
     await client.call("any", [], timeout_s=60)
     server.cut = True

@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from libs.rpc.client.silence import LOOK_S, PING, Finding, Silence, looks_in
-from libs.rpc.messages.envelope import NO_REQUEST, Frame, Hello, Kind, pack_body, pack_frame, pack_hello, read_hello, unpack_frame
+from libs.rpc.messages.envelope import (
+    NO_REQUEST,
+    Frame,
+    Hello,
+    Kind,
+    local_frame,
+    pack_body,
+    pack_frame,
+    pack_hello,
+    read_hello,
+    unpack_frame,
+)
 from libs.rpc.messages.errors import EnvelopeError
 from libs.rpc.transport.transport import Buffer, Stream
 from libs.wire.frames import FrameError, FrameReader
@@ -46,19 +57,39 @@ class ClientConnection:
         self._look_timer: asyncio.TimerHandle | None = None
         self.watched = False
         self.since = self._loop.time()
+        self._link = stream.link
+        if self._link is not None:
+            self._link.on_frames = self._frames_linked
         first = pack_hello(hello, int(self.since * 1000))
         self._written = len(first)
         stream.write(first)
 
-    def send(self, frame: bytes, payload: Sequence[Buffer], payload_length: int) -> int:
-        """Sends a frame. Returns its place in the outgoing bytes, for `has_sent`."""
+    def send(
+        self,
+        kind: Kind,
+        request_id: int,
+        method: str,
+        deadline_ms: int,
+        trace: bytes | None,
+        body: bytes,
+        payload: Sequence[Buffer],
+        payload_length: int,
+        sent_at_ms: int,
+    ) -> int:
+        """Sends a frame. Returns its place in the outgoing bytes, or its negative number on the link, for `has_sent`."""
+        if (link := self._link) is not None:
+            return -link.send(local_frame(kind, request_id, method, deadline_ms, trace, body, payload, sent_at_ms))
+        frame = pack_frame(kind, request_id, method, deadline_ms, trace, body, payload_length, 0, sent_at_ms)
         start = self._written
         self._written = start + len(frame) + payload_length
         self.stream.write(frame, *payload)
         return start
 
     def has_sent(self, start: int) -> bool:
-        """Whether any byte of the frame that began at `start` left this process."""
+        """Whether any byte of the frame that began at `start` left this process, or the link's other end may have seen it."""
+        if start < 0:
+            assert self._link is not None
+            return self._link.has_taken(-start)
         return start < self.stream.bytes_sent
 
     def watch(self) -> None:
@@ -77,7 +108,7 @@ class ClientConnection:
                 self.stream.abort(TimeoutError(f"silent for {self._silence_s:.1f} s"))
                 return
             case Finding.PING:
-                self.send(pack_frame(Kind.REQUEST, NO_REQUEST, PING, PING_TIMEOUT_MS, None, pack_body([])), (), 0)
+                self.send(Kind.REQUEST, NO_REQUEST, PING, PING_TIMEOUT_MS, None, pack_body([]), (), 0, 0)
         self._look_timer = self._loop.call_later(LOOK_S, self._look)
 
     def get_buffer(self) -> memoryview:
@@ -88,19 +119,30 @@ class ClientConnection:
         self._silence.heard = True
         try:
             for body in self._reader.frames():
-                frame = unpack_frame(body)
-                if self.ready and (frame.kind == Kind.RESPONSE or frame.kind == Kind.ERROR):
-                    self._owner.on_response(self, frame, self._claim(frame.descriptors) if frame.descriptors else ())
-                elif self.ready:
-                    raise EnvelopeError(f"frame of kind {frame.kind} from a server")
-                else:
-                    self.ready = True
-                    self._owner.on_hello(self, read_hello(frame))
+                self._frame(unpack_frame(body))
                 if self.stream.closing:
                     break
         except (FrameError, EnvelopeError) as error:
             self.ready = False
             self.stream.abort(error)
+
+    def _frame(self, frame: Frame) -> None:
+        if self.ready and (frame.kind == Kind.RESPONSE or frame.kind == Kind.ERROR):
+            self._owner.on_response(self, frame, self._claim(frame.descriptors) if frame.descriptors else ())
+        elif self.ready:
+            raise EnvelopeError(f"frame of kind {frame.kind} from a server")
+        else:
+            self.ready = True
+            self._owner.on_hello(self, read_hello(frame))
+
+    def _frames_linked(self) -> None:
+        """Takes what came by the link. The hello came by the socket, and before."""
+        assert self._link is not None
+        frames = self._link.frames
+        self._silence.heard = True
+        while frames and not self.stream.closing:
+            frame, _ = frames.popleft()
+            self._frame(frame)
 
     def _claim(self, count: int) -> tuple[int, ...]:
         """The descriptors of a frame; none, if this process had no room for them."""
@@ -124,6 +166,8 @@ class ClientConnection:
         self.ready = False
         if self._look_timer is not None:
             self._look_timer.cancel()
+        if self._link is not None:
+            self._link.end()
         for fds in self._descriptors:
             self._close(fds or ())
         self._descriptors.clear()

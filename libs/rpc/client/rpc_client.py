@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from libs.rpc.client.client_connection import ClientConnection, OnReply, Response
-from libs.rpc.messages.envelope import Frame, Hello, Introduction, Kind, hello_of, pack_any, pack_frame, payload_size
+from libs.rpc.messages.envelope import Frame, Hello, Introduction, Kind, hello_of, pack_any, payload_size
 from libs.rpc.messages.errors import (
     BROKER_NOT_AVAILABLE,
     UNKNOWN_SERVER_ERROR,
@@ -216,16 +216,16 @@ class RpcClient:
             return False
         size = payload_size(payload)
         now_ms = int(self._loop.time() * 1000)
-        connection.send(pack_frame(Kind.ONEWAY, 0, method, 60_000, trace, pack_any(body), size, 0, now_ms), payload, size)
+        connection.send(Kind.ONEWAY, 0, method, 60_000, trace, pack_any(body), payload, size, now_ms)
         return True
 
     def _transmit(self, connection: ClientConnection, request_id: int, pending: _Pending, size: int, now: float) -> None:
         left_ms = max(1, int((pending.deadline - now) * 1000))
-        frame = pack_frame(
-            Kind.REQUEST, request_id, pending.method, left_ms, pending.trace, pending.body, size, 0, int(now * 1000)
-        )
         pending.connection = connection
-        pending.start = connection.send(frame, pending.payload, size)
+        pending.start = connection.send(
+            *(Kind.REQUEST, request_id, pending.method, left_ms, pending.trace, pending.body, pending.payload),
+            *(size, int(now * 1000)),
+        )
         if not connection.watched:
             connection.watch()
 
@@ -361,7 +361,7 @@ class RpcClient:
 
     def _send_cancel(self, request_id: int, pending: _Pending) -> None:
         if pending.connection is not None and pending.connection is self._connection:
-            pending.connection.send(pack_frame(Kind.CANCEL, request_id, "", 0, None, b""), (), 0)
+            pending.connection.send(Kind.CANCEL, request_id, "", 0, None, b"", (), 0, 0)
 
     def _expire(self) -> None:
         """The callback of the one timer for all calls. It was set for the earliest deadline of that time, so it finds few calls

@@ -117,6 +117,25 @@ def pack_frame(
     return lengths + header + body
 
 
+def local_frame(
+    kind: int,
+    request_id: int,
+    method: str,
+    deadline_ms: int,
+    trace: bytes | None,
+    body: bytes,
+    payload: Sequence[Buffer],
+    sent_at_ms: int = 0,
+) -> tuple[Frame, int]:
+    """The frame that `unpack_frame` would make of these at the other end, and about its size, for an end in the same process.
+
+    The payload is copied: its owner may use its memory again once the call ends, and the other end may write into its own.
+    """
+    view = memoryview(bytearray().join(payload)) if payload else EMPTY
+    frame = Frame(kind, request_id, method, deadline_ms, trace, 0, sent_at_ms, _unpack(memoryview(body)) if body else [], view)
+    return frame, len(body) + len(view)
+
+
 def payload_size(payload: Sequence[Buffer]) -> int:
     return len(payload[0]) if len(payload) == 1 else sum(map(len, payload))
 

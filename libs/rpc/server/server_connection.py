@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from libs.rpc.messages.envelope import (
     Frame,
     Hello,
     Kind,
+    local_frame,
     pack_body,
     pack_frame,
     payload_size,
@@ -47,6 +49,8 @@ CALL_COST = 512
 """The cost of a waiting call beside its frame, for the budget."""
 SHARE_MIN = 1 << 20
 """A connection with less outstanding is read, whatever the others have. What they wait for is small: a follower's pull."""
+LINKED_BYTES = 524_288
+"""The bytes of frames that one turn takes from a link, as from a socket."""
 HELLO_BYTES_MAX = 16_384
 HELLO_TIMEOUT_S = 10.0
 PAUSED_SIGN_S = 0.5
@@ -68,6 +72,9 @@ class ServerConnection:
         self._age = FrameAge()
         self._paused = False
         self._more = False
+        self._link = stream.link
+        if self._link is not None:
+            self._link.on_frames = self._frames_linked
         self._signs: asyncio.TimerHandle | None = None  # of life, while paused
         self._outstanding = 0
         self.peer: Peer | None = None
@@ -99,6 +106,8 @@ class ServerConnection:
                 left -= 1
                 if self._stream.closing or not left:
                     break
+            if self._link is not None and self.peer is not None:  # the hello comes by the socket
+                left = self._take_linked(self._link.frames, left, now)
         except NoClusterNamed as error:
             log.info("connection ends", extra={"fields": {"peer": self._stream.peer, "reason": str(error)}})
             self._stream.abort(error)
@@ -108,6 +117,30 @@ class ServerConnection:
             self._server.turn_ended()
         self._go_on(not left and self._reader.pending > 0)
         self._balance()
+        self._announce_linked()
+
+    def _take_linked(self, frames: deque[tuple[Frame, int]], left: int, now: float) -> int:
+        """Accepts frames that came by the link, of one read's bytes at most. Returns how many the turn may take yet."""
+        room = LINKED_BYTES
+        while frames and left and room > 0 and not self._stream.closing:
+            frame, size = frames.popleft()
+            self._frame(frame, size, now)
+            left -= 1
+            room -= size
+        return left
+
+    def _frames_linked(self) -> None:
+        """Takes what came by the link, unless it has to wait, as what comes by the socket does."""
+        if self._stream.reading:
+            self._turn()
+
+    def _resume_reading(self) -> None:
+        self._stream.resume_reading()
+        self._announce_linked()
+
+    def _announce_linked(self) -> None:
+        if self._link is not None and self._link.frames and self._stream.reading:
+            self._link.announce()
 
     def _go_on(self, more: bool) -> None:
         """Accepts frames that were read already before it reads again."""
@@ -120,7 +153,7 @@ class ServerConnection:
             if more:
                 self._stream.pause_reading()
             elif not self._paused:
-                self._stream.resume_reading()
+                self._resume_reading()
 
     def _next_turn(self) -> None:
         if not self._stream.closing:
@@ -143,6 +176,8 @@ class ServerConnection:
         for answer in cold.values():
             answer.drop()
         self._end_signs()
+        if self._link is not None:
+            self._link.end()
 
     # Frames
 
@@ -267,7 +302,10 @@ class ServerConnection:
         stream = self._stream
         length = payload_size(payload) if payload else 0
         if not files and not fds:
-            stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
+            if self._link is not None:
+                self._link.send(local_frame(kind, call.request_id, "", 0, None, body, payload))
+            else:
+                stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
         else:
             # All steps that can fail come before the first byte: a frame that is begun must be finished.
             own: list[int] = []
@@ -339,7 +377,7 @@ class ServerConnection:
                 self._paused = False
                 self._end_signs()
                 if not self._more:
-                    self._stream.resume_reading()
+                    self._resume_reading()
         elif max(waiting, unread) > server.max_outstanding or (waiting > SHARE_MIN and waiting > server.share()):
             self._paused = True
             self._stream.pause_reading()

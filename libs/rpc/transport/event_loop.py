@@ -3,6 +3,9 @@
 A request from a client becomes a write to another connection, outside of that connection's turn. With `call_soon` it would leave
 in the next iteration, after one more look for events: 5 µs of each hop. Here it leaves after the callbacks of this iteration,
 right before the loop sleeps. It leaves together with the writes of other clients' requests to the same connection.
+
+What goes to another service of this process (`frame_link`) is delivered before that, and so is what is answered at once: a
+request and its answer take one iteration.
 """
 
 import asyncio
@@ -14,17 +17,21 @@ EARLY_SENDS_MAX: Final = 24
 """The number of streams with something to send that do not wait for the last callback of the iteration. When a hundred clients
 are answered, the first can go on before the last is answered."""
 
+LINK_ROUNDS_MAX: Final = 4
+"""How often links deliver in one iteration: a request, its answer, and what the answer asks of a third service."""
+
 
 class Outbox:
     """The sends that are due before the loop looks for events again. On any loop but ours they run in its next iteration."""
 
-    __slots__ = ("_early_sends", "_loop", "_sent_by_loop", "_waiting", "wakeful")
+    __slots__ = ("_deliveries", "_early_sends", "_loop", "_sent_by_loop", "_waiting", "wakeful")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, sent_by_loop: bool = False) -> None:
         self._loop = loop
         self._sent_by_loop = sent_by_loop
         self._waiting: list[Callable[[], None]] = []
         self._early_sends: list[Callable[[], None]] = []
+        self._deliveries: list[Callable[[], None]] = []
         self.wakeful = False
         """Whether a `send` gave the loop something to do. It sets this itself, since the loop must not sleep then."""
 
@@ -44,21 +51,37 @@ class Outbox:
                 for early in sends:
                     early()
 
+    def add_delivery(self, deliver: Callable[[], None]) -> None:
+        """`deliver` is called once, before all sends. It may add deliveries and sends."""
+        if not self._deliveries and not self._sent_by_loop:
+            self._loop.call_soon(self.send_all)
+        self._deliveries.append(deliver)
+
     def send_all(self) -> bool:
-        """Calls all sends. Sends that are added meanwhile wait for the next time, so that no connection can starve the others.
-        False: the loop may sleep."""
-        if not self._waiting:
+        """Calls all deliveries, and those that they add, then all sends. False: the loop may sleep.
+
+        Sends that are added meanwhile wait for the next time, so that no connection can starve the others.
+        """
+        if not self._waiting and not self._deliveries:
             return False
+        self.wakeful = bool(self._deliveries)
+        rounds = 0
+        while self._deliveries and rounds < LINK_ROUNDS_MAX:
+            deliveries, self._deliveries = self._deliveries, []
+            self._call(deliveries)
+            rounds += 1
         sends, self._waiting = self._waiting, []
         self._early_sends.clear()
-        self.wakeful = False
-        for send in sends:
+        self._call(sends)
+        return self.wakeful or bool(self._waiting)
+
+    def _call(self, callbacks: list[Callable[[], None]]) -> None:
+        for callback in callbacks:
             try:
-                send()
+                callback()
             except Exception as error:
                 self.wakeful = True
                 self._loop.call_exception_handler({"message": "sending failed", "exception": error})
-        return self.wakeful or bool(self._waiting)
 
 
 class _SendingSelector(selectors.EpollSelector):

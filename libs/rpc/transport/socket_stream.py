@@ -25,6 +25,7 @@ from libs.rpc.transport.descriptors import (
     received_descriptors,
 )
 from libs.rpc.transport.event_loop import outbox_of
+from libs.rpc.transport.frame_link import LinkEnd
 from libs.rpc.transport.transport import Buffer, Receiver, TlsSession
 
 log = logging.getLogger("network")
@@ -106,6 +107,7 @@ class SocketStream:
         "closing",
         "disk_wait_s",
         "is_unix",
+        "link",
         "on_flushed",
         "on_secured",
         "peer",
@@ -153,6 +155,7 @@ class SocketStream:
         self.closing = False
         self.on_flushed: Callable[[], None] | None = None
         self.on_secured: Callable[[], None] | None = None
+        self.link: LinkEnd | None = None
         self.sends = 0
         self.receives = 0
 

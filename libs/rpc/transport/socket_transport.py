@@ -137,6 +137,7 @@ class SocketListener:
         self._on_accepted = on_accepted
         self._resume: asyncio.TimerHandle | None = None
         self._unix_path: str | None = None
+        self.on_close: Callable[[], object] | None = None
         name = listening.getsockname()
         if listening.family == socket.AF_UNIX:
             self._unix_path = name
@@ -144,6 +145,10 @@ class SocketListener:
         else:
             self.address = f"tcp:{with_port(name[0], name[1])}"
         self._loop.add_reader(listening.fileno(), self._readable)
+
+    @property
+    def is_unix(self) -> bool:
+        return self._unix_path is not None
 
     def _readable(self) -> None:
         for _ in range(ACCEPTS_A_TURN):
@@ -180,6 +185,8 @@ class SocketListener:
             self._resume.cancel()
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
+        if self.on_close is not None:
+            self.on_close()
         if self._unix_path is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._unix_path)

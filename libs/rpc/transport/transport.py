@@ -11,6 +11,7 @@ from libs.lean_dataclass import dataclass
 from libs.rpc.files.passed_files import PassedFiles
 
 if TYPE_CHECKING:
+    from libs.rpc.transport.frame_link import LinkEnd
     from libs.rpc.transport.peer_tls import PeerTls
     from libs.rpc.transport.tls_server import TlsServer
 
@@ -110,6 +111,11 @@ class Stream(Protocol):
 
     on_secured: Callable[[], None] | None
     """Called once TLS is agreed on, before anything is received. If it raises, the connection ends."""
+
+    @property
+    def link(self) -> "LinkEnd | None":
+        """The way of frames to the other end, if it is in this process."""
+        ...
 
     @property
     def tls(self) -> TlsSession | None:

@@ -63,7 +63,7 @@ class SimulatedStream:
     """One end of a connection; `other` is the other. See `libs.rpc.transport.transport.Stream`."""
 
     is_unix = False
-    tls = None
+    link = tls = None
     peer_uid: int | None = None
     sends_passed_files = False
     """Whether all files that it sends were passed, and what is sent of them is committed. So they are never cut before it."""

@@ -11,6 +11,7 @@ from libs.cluster.configs.connection_table import (
 )
 from libs.cluster.configs.definitions import BROKER_CONFIGS, ConfigError
 from libs.cluster.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512
+from libs.host_port import without_brackets
 from libs.lean_dataclass import dataclass
 from libs.rpc.transport.transport import KERNELS_CHOICE
 from libs.runtime.service_config import PORT_MAX, ServiceConfig, host_problem
@@ -20,6 +21,7 @@ from services.gateway.core.bearer_token import TokenRules
 from services.gateway.core.listener_settings import (
     CLIENT_AUTH,
     DEFAULT_MAPPING,
+    PLAINTEXT,
     SSL,
     TLS_VERSIONS,
     WITH_SASL,
@@ -31,6 +33,7 @@ from services.gateway.core.listener_settings import (
     check_store_type,
     check_tls_versions,
     listener_address,
+    port_clash,
 )
 from services.gateway.core.oauthbearer_settings import CLOCK_SKEW_S_MAX, REFRESH_S_MIN, NoKeySource, Oauthbearer, key_source
 
@@ -373,6 +376,18 @@ class GatewayConfig(ServiceConfig):
             return self.listener_name
         return (self.ssl_address if self.ssl_listener else self.sasl_address).protocol
 
+    @property
+    def listens(self) -> dict[str, Address]:
+        """Where clients are listened for, by setting. Raises Unserved."""
+        listens = {}
+        if self.plaintext_listener:
+            listens["PENSTOCK_PORT_BASE"] = Address(PLAINTEXT, without_brackets(self.listen_host), self.port_base)
+        if self.ssl_listener:
+            listens["PENSTOCK_SSL_LISTENER"] = self.ssl_address
+        if self.sasl_listener:
+            listens["PENSTOCK_SASL_LISTENER"] = self.sasl_address
+        return listens
+
     def _authorizer_problem(self) -> str | None:
         return authorizer_problem(self.authorizer, self.super_users, allow_if_no_acl=self.allow_everyone_if_no_acl_found)
 
@@ -390,7 +405,7 @@ class GatewayConfig(ServiceConfig):
             return problem
         if not (self.plaintext_listener or self.ssl_listener or self.sasl_listener):
             return "PENSTOCK_PLAINTEXT_LISTENER=false needs PENSTOCK_SASL_LISTENER or PENSTOCK_SSL_LISTENER"
-        if (problem := self._authorizer_problem()) is not None:
+        if (problem := self._authorizer_problem() or port_clash(self.listens)) is not None:
             return problem
         return (
             host_problem("LISTEN_HOST", self.listen_host)

@@ -308,3 +308,26 @@ def test_a_second_handshake_is_out_of_order() -> None:
 def test_a_mechanism_that_is_not_enabled_is_refused(mechanism: str) -> None:
     server = SaslExchange(SCRAM, known(), lambda: "nonce")
     assert server.handshake(mechanism) is ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+@pytest.mark.parametrize("mechanism", [*SCRAM, PLAIN, OAUTHBEARER])
+def test_nobody_authenticates_as_the_user_of_those_who_have_not(mechanism: str) -> None:
+    """An ACL or a super user of that name is for clients that nobody asked who they are."""
+    credentials = known()
+    put(credentials, "ANONYMOUS", SCRAM_SHA_256)
+    put(credentials, "ANONYMOUS", SCRAM_SHA_512)
+    server = exchange(mechanism, credentials)
+    last: Outcome
+    if mechanism == PLAIN:
+        server.take(f"\0ANONYMOUS\0{SECRET}".encode())
+        last = server.checked("ANONYMOUS", holds=True)
+    elif mechanism == OAUTHBEARER:
+        server.take(b"n,,\x01auth=Bearer abc\x01\x01")
+        last = server.token_checked(Bearer("abc", ""), ValidToken("ANONYMOUS", 1e9))
+    else:
+        asking = client(mechanism, "ANONYMOUS")
+        asking.set_server_first(token(server.take(asking.get_client_first().encode())))
+        last = server.take(asking.get_client_final().encode())
+    reason = "ANONYMOUS is the name of clients that have not authenticated"
+    assert last == Denied(ErrorCode.SASL_AUTHENTICATION_FAILED, VAGUE + mechanism, reason)
+    assert server.state is State.FAILED

@@ -17,6 +17,7 @@ from services.gateway.core.listener_settings import (
     Unserved,
     check_mechanisms,
     listener_address,
+    port_clash,
 )
 
 CONFIG = GatewayConfig(node_id=1, etcd=("127.0.0.1:2379",), port_base=9092, data_dir="/d", rpc_tcp="127.0.0.1:9300")
@@ -111,6 +112,13 @@ def test_passwords_and_tokens_need_no_permission_under_tls() -> None:
         ({"ssl_principal_mapping_rules": "RULE:a/b/"}, "PENSTOCK_SSL_PRINCIPAL_MAPPING_RULES needs PENSTOCK_SSL_CLIENT_AUTH"),
         ({**MUTUAL, "ssl_principal_mapping_rules": "RULE:(a/$1/"}, "the pattern of 'RULE:(a/$1/' is not one of RE2"),
         ({**MUTUAL, "ssl_principal_mapping_rules": "default"}, "'default' is no rule"),
+        ({**MUTUAL, "ssl_principal_mapping_rules": " , "}, "PENSTOCK_SSL_PRINCIPAL_MAPPING_RULES: it has no rule"),
+        ({**WITH_SSL, "ssl_listener": "SSL://0.0.0.0:9092"}, "PENSTOCK_PORT_BASE and PENSTOCK_SSL_LISTENER both need port 9092"),
+        ({**WITH_SSL, "ssl_listener": "SSL://192.0.2.1:9092"}, ""),
+        (
+            {**WITH_SSL, "sasl_listener": "SASL_SSL://192.0.2.1:9592"},
+            "PENSTOCK_SSL_LISTENER and PENSTOCK_SASL_LISTENER both need port 9592",
+        ),
         (
             {**KEYS, "sasl_listener": "SASL_SSL://h:1", "ssl_truststore_location": "/t", "ssl_client_auth": "required"},
             "PENSTOCK_SSL_CLIENT_AUTH needs PENSTOCK_SSL_LISTENER",
@@ -125,3 +133,9 @@ def test_settings_of_tls_that_are_wrong_are_refused_with_a_sentence(changes: dic
     found = problem(**changes)
     assert sentence in found
     assert bool(found) == bool(sentence)
+
+
+def test_ports_of_broker_ids_clash_too() -> None:
+    listens = {"ONE": Address("PLAINTEXT", "::", 9092), "OTHER": Address(SSL, "127.0.0.1", 9095)}
+    assert port_clash(listens, (1, 2)) is None
+    assert port_clash(listens, (1, 3)) == "ONE and OTHER both need port 9095: broker id i has the port of each listener plus i"

@@ -113,6 +113,16 @@ async def test_rules_map_the_name(
     assert closed_lines(caplog) == ["tls: no rule of PENSTOCK_SSL_PRINCIPAL_MAPPING_RULES fits CN=bob"]
 
 
+async def test_no_rule_makes_a_client_anonymous(
+    rig: Rig, keystore: Path, authority: Authority, alice: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await mutual(rig, keystore, authority, ssl_principal_mapping_rules="RULE:^CN=.*$/ANONYMOUS/")
+    client = await rig.client(TLS_AT, tls=client_context(authority, alice))
+    assert await client.ended()
+    await until(lambda: len(closed_lines(caplog)) == 1)
+    assert "makes the client ANONYMOUS" in closed_lines(caplog)[0]
+
+
 async def test_with_sasl_the_user_is_that_of_sasl(rig: Rig, keystore: Path, authority: Authority, alice: Path) -> None:
     trust = {"ssl_truststore_location": str(authority.certificate), "sasl_ssl_client_auth": "required"}
     gateway = await started_with_sasl(rig, keystore, **trust)

@@ -92,6 +92,8 @@ def test_rules_of_kafka_are_valid(rules: str) -> None:
 @pytest.mark.parametrize(
     "rules",
     [
+        "",
+        " , ,, ",
         "default",
         "DEFAUL",
         "DEFAULT/L",

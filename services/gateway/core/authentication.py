@@ -37,6 +37,8 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
 """What a gateway can be told to enable."""
 
+ANONYMOUS_NAME: Final = "ANONYMOUS"
+"""The name of all clients that have not authenticated. So nobody authenticates as a user of that name."""
 PASSWORD_BYTES_MAX: Final = 1024
 """PBKDF2 hashes a password once, whatever its length. A longer one is nobody's."""
 REAUTHENTICATION_S_MIN: Final = 1.0
@@ -251,6 +253,8 @@ class SaslExchange:
         if self._before is not None and user != self._before.user:
             change = f"from User.{self._before.user}: User.{user}"
             return self._denied(f"Cannot change principals during re-authentication {change}", "another user than before")
+        if user == ANONYMOUS_NAME:
+            return self._denied(reason="ANONYMOUS is the name of clients that have not authenticated")
         self.state = State.DONE
         return Accepted(token, user, expires_at_s)
 

@@ -1,6 +1,7 @@
 """The settings of a gateway's listeners, under Kafka's names, and what of them is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Final
 
 from libs.host_port import without_brackets
@@ -17,6 +18,7 @@ CLIENT_AUTH: Final = ("none", "requested", "required")
 DEFAULT_MAPPING: Final = "DEFAULT"
 """The rule by which the whole subject of a certificate is the name of its user."""
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_ALL_HOSTS: Final = frozenset({"", "0.0.0.0", "::"})
 _SET_BY: Final = {
     PLAINTEXT: "PENSTOCK_LISTEN_HOST and PENSTOCK_PORT_BASE set the listener without authentication",
     SSL: "PENSTOCK_SSL_LISTENER sets the listener with TLS and without SASL",
@@ -47,6 +49,16 @@ def listener_address(text: str, protocols: Sequence[str]) -> Address:
     if not host or not (port.isascii() and port.isdigit() and 1 <= int(port) < 65_535):
         raise Unserved(f"{text!r} is not of the form {protocols[-1]}://HOST:PORT")
     return Address(protocol, without_brackets(host), int(port))
+
+
+def port_clash(listens: Mapping[str, Address], broker_ids: Iterable[int] = ()) -> str | None:
+    """The sentence about two listeners that need one port. `listens`: by the setting of each. None: all ports differ."""
+    offsets = {0, *broker_ids}
+    for (setting, first), (other, second) in combinations(listens.items(), 2):
+        shared = {first.port_base + each for each in offsets} & {second.port_base + each for each in offsets}
+        if shared and (first.host == second.host or {first.host, second.host} & _ALL_HOSTS):
+            return f"{setting} and {other} both need port {min(shared)}: broker id i has the port of each listener plus i"
+    return None
 
 
 def check_advertised(listens: Address, advertised: Address) -> None:

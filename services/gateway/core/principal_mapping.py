@@ -68,8 +68,10 @@ class PrincipalMapping:
     """The rules of a gateway."""
 
     def __init__(self, rules: str) -> None:
-        """Raises WrongRule."""
+        """Raises WrongRule, also for a list without a rule, by which no client could be anybody."""
         self._rules: Sequence[_Rule] = [rule for text in _split(rules) if (rule := _parsed(text)) is not None]
+        if not self._rules:
+            raise WrongRule("it has no rule, so no client could log in; DEFAULT gives each the whole name of its certificate")
 
     def name_of(self, distinguished_name: str) -> str:
         """Raises NoRuleFits."""

@@ -11,6 +11,7 @@ from libs.clock import Clock
 from libs.cluster.image import ClusterImage
 from libs.lean_dataclass import dataclass
 from libs.rpc.client.rpc_client import Response, RpcClient
+from services.gateway.core.authentication import ANONYMOUS_NAME
 from services.gateway.core.coordinator_shards import CoordinatorShards
 from services.gateway.core.produced_partitions import ProducedPartitions
 from services.gateway.core.request_spans import Subject
@@ -51,7 +52,7 @@ class TracedCalls(Protocol):
         """Call it for each that is about to be sent."""
 
 
-ANONYMOUS: Final = "User:ANONYMOUS"
+ANONYMOUS: Final = f"User:{ANONYMOUS_NAME}"
 """The principal of a connection that has not authenticated."""
 
 

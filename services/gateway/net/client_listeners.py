@@ -10,8 +10,9 @@ from libs.rpc.transport.tls_server import ClientAuth, TlsServer, TlsSettings, Un
 from libs.rpc.transport.transport import Transport
 from libs.runtime.lifecycle import CannotRun
 from services.gateway.config import GatewayConfig
+from services.gateway.core.authentication import ANONYMOUS_NAME
 from services.gateway.core.distinguished_name import subject_name
-from services.gateway.core.listener_settings import CLIENT_AUTH, DEFAULT_MAPPING, PLAINTEXT, SSL, WITH_TLS, Address
+from services.gateway.core.listener_settings import CLIENT_AUTH, DEFAULT_MAPPING, PLAINTEXT, SSL, WITH_TLS, Address, port_clash
 from services.gateway.gateway_meters import GatewayMeters
 from services.gateway.net.certificates import Certificates
 from services.gateway.net.client_listener import ClientListener
@@ -19,6 +20,13 @@ from services.gateway.net.connections import Connections
 from services.gateway.net.listeners import Listeners
 from services.gateway.peers.scram_credentials import CredentialFollower
 from services.gateway.requests.authentication import SaslListener
+
+
+def known_name(mapped: str) -> str:
+    """The name itself. Raises ValueError for the one of clients that have shown no certificate."""
+    if mapped == ANONYMOUS_NAME:
+        raise ValueError("PENSTOCK_SSL_PRINCIPAL_MAPPING_RULES makes the client ANONYMOUS, which only clients without a name are")
+    return mapped
 
 
 class ClientListeners:
@@ -76,7 +84,9 @@ class ClientListeners:
         return self._all[0].broker_ids
 
     async def start(self, broker_ids: set[int]) -> None:
-        """Opens all ports. Raises OSError when a bootstrap port is taken."""
+        """Opens all ports. Raises OSError when a bootstrap port is taken, and CannotRun when two listeners need one port."""
+        if (clash := port_clash(self._config.listens, broker_ids)) is not None:
+            raise CannotRun("listeners need one port", reason=clash)
         if self.certificates is not None:
             self.certificates.start()
         if self._sasl is not None:
@@ -112,7 +122,7 @@ class ClientListeners:
                 from services.gateway.core.principal_mapping import PrincipalMapping  # RE2 is dear to import
 
                 mapping = PrincipalMapping(config.ssl_principal_mapping_rules)
-                user_of = lambda certificate: mapping.name_of(subject_name(certificate))  # noqa: E731
+                user_of = lambda certificate: known_name(mapping.name_of(subject_name(certificate)))  # noqa: E731
         return ClientListener(config.ssl_address.protocol, user_of=user_of)
 
     def _listeners(self, address: Address, listener: ClientListener) -> Listeners:

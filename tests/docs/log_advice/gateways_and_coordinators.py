@@ -26,6 +26,10 @@ GATEWAY: Final = {
         "Files of a listener with TLS have changed and cannot be used; the former ones stay in force. `reason` has the fault.",
         "Put the files right before the former certificate expires: [security](../security.md#a-listener-with-tls).",
     ),
+    "listeners need one port": Advice(
+        "The gateway does not start: ports of broker ids of one listener are those of another. `reason` names the settings.",
+        "Move one of the listeners so far that each broker id has a port of its own on both.",
+    ),
     "TLS cannot be served: …": Advice(
         "The gateway does not start: the key or certificate of a listener cannot be used. The text has the fault.",
         "Make them as in [a certificate](../security.md#a-certificate).",

@@ -103,6 +103,7 @@ class ScramCredentials:
         """`secret` serves until the store has one: it has one as soon as there is a user."""
         self._secret = secret
         self._of: dict[tuple[str, str], ScramCredential] = {}
+        self._iterations_max: dict[str, int] = {}
 
     def take(self, item: KeyValue) -> None:
         """Raises RecordError."""
@@ -110,13 +111,22 @@ class ScramCredentials:
             self._secret = item.value
         elif item.key.startswith(keys.SCRAM_CREDENTIALS):
             self._of[keys.scram_user_of(item.key)] = decoded(item.value)
+            self._iterations_max.clear()
 
     def remove(self, key: str) -> None:
         if key.startswith(keys.SCRAM_CREDENTIALS):
             self._of.pop(keys.scram_user_of(key), None)
+            self._iterations_max.clear()
 
     def get(self, mechanism: str, user: str) -> ScramCredential | None:
         return self._of.get((mechanism, user))
+
+    def iterations_max(self, mechanism: str) -> int:
+        """The most iterations that a user of the mechanism has. 0: it has no user."""
+        if mechanism not in self._iterations_max:
+            counts = [each.iterations for (of, _), each in self._of.items() if of == mechanism]
+            self._iterations_max[mechanism] = max(counts, default=0)
+        return self._iterations_max[mechanism]
 
     def invented(self, mechanism: str, user: str) -> ScramCredential:
         """A credential for an unknown user, which no password fits. It is the same at every gateway and every time, and its salt

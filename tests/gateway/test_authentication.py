@@ -1,6 +1,8 @@
 """The exchange of one client that authenticates: what it is answered, and that it learns nothing about users."""
 
+import hashlib
 import re
+from collections import Counter
 from hmac import compare_digest
 
 import pytest
@@ -8,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient
 
-from libs.cluster.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredentials
+from libs.cluster import keys
+from libs.cluster.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredentials, encoded
+from libs.cluster.store import KeyValue
 from libs.wire.errors import ErrorCode
 from services.gateway.core.authentication import (
     MECHANISMS,
@@ -27,7 +31,7 @@ from services.gateway.core.authentication import (
     TokenCheck,
 )
 from services.gateway.core.bearer_token import Bearer, InvalidToken, ValidToken
-from tests.gateway.sasl_users import SECRET, known, put
+from tests.gateway.sasl_users import SECRET, credential, known, put
 
 SCRAM = [SCRAM_SHA_256, SCRAM_SHA_512]
 VAGUE = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
@@ -331,3 +335,42 @@ def test_nobody_authenticates_as_the_user_of_those_who_have_not(mechanism: str) 
     reason = "ANONYMOUS is the name of clients that have not authenticated"
     assert last == Denied(ErrorCode.SASL_AUTHENTICATION_FAILED, VAGUE + mechanism, reason)
     assert server.state is State.FAILED
+
+
+@pytest.mark.parametrize("of_cluster", [[SCRAM_SHA_256], [SCRAM_SHA_512], SCRAM, []])
+def test_a_password_of_plain_costs_the_same_whoever_its_user_is(of_cluster: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock shows nothing but these iterations."""
+    credentials = known()
+    for mechanism in of_cluster:
+        put(credentials, f"of-{mechanism}", mechanism)
+        put(credentials, "of-all", mechanism)
+        many = encoded(credential(mechanism, iterations=8192))
+        credentials.take(KeyValue(keys.scram_credential(mechanism, f"many-{mechanism}"), many, 1, 1, 0))
+    work: Counter[str] = Counter()
+    real = hashlib.pbkdf2_hmac
+
+    def counted(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        work[name] += iterations
+        return real(name, password, salt, iterations)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", counted)
+    seen = set()
+    for user in ["nobody", *credentials.users]:
+        for password, fits in ((SECRET, user != "nobody"), ("wrong", False)):
+            check = exchange(PLAIN, credentials).take(f"\0{user}\0{password}".encode())
+            assert isinstance(check, PasswordCheck)
+            work.clear()
+            assert check.holds() is fits
+            seen.add(tuple(sorted(work.items())))
+    assert len(seen) == 1
+    hashes = {name for name, _ in next(iter(seen))}
+    assert hashes == {each.removeprefix("SCRAM-").lower().replace("-", "") for each in of_cluster or [SCRAM_SHA_256]}
+
+
+def test_the_costliest_credential_is_forgotten_with_its_user() -> None:
+    credentials = known(u=SCRAM_SHA_256)
+    key = keys.scram_credential(SCRAM_SHA_256, "many")
+    credentials.take(KeyValue(key, encoded(credential(SCRAM_SHA_256, iterations=8192)), 1, 1, 0))
+    assert credentials.iterations_max(SCRAM_SHA_256) == 8192
+    credentials.remove(key)
+    assert (credentials.iterations_max(SCRAM_SHA_256), credentials.iterations_max(SCRAM_SHA_512)) == (4096, 0)

@@ -95,22 +95,42 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class PasswordCheck:
-    """A password that is compared off the event loop. Then `checked` tells the exchange."""
+class PasswordHash:
+    """The comparison with one credential. It costs as many iterations as for any other user of the cluster."""
 
-    user: str
     mechanism: str
     credential: ScramCredential
+    is_users: bool
+    """Whether the user has it. Otherwise it is invented, and takes the time."""
+    iterations_max: int
+
+    def fits(self, password: bytes) -> bool:
+        name, credential = HASHES[self.mechanism]().name, self.credential
+        salted = hashlib.pbkdf2_hmac(name, password, credential.salt, credential.iterations)
+        if (rest := self.iterations_max - credential.iterations) > 0:
+            hashlib.pbkdf2_hmac(name, password, credential.salt, rest)
+        return hmac.compare_digest(derived(self.mechanism, salted)[0], credential.stored_key)
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordCheck:
+    """A password that is compared off the event loop. Then `checked` tells the exchange.
+
+    Its time must not show whether there is such a user, and by which mechanism. So there is a hash for each mechanism that any
+    user has, and all are computed.
+    """
+
+    user: str
+    hashes: Sequence[PasswordHash]
     password: bytes
 
     def __repr__(self) -> str:
         return "PasswordCheck([hidden])"
 
     def holds(self) -> bool:
-        """PBKDF2 takes milliseconds: call it in a thread."""
-        name = HASHES[self.mechanism]().name
-        salted = hashlib.pbkdf2_hmac(name, self.password, self.credential.salt, self.credential.iterations)
-        return hmac.compare_digest(derived(self.mechanism, salted)[0], self.credential.stored_key)
+        """The first credential that the user has decides. PBKDF2 takes milliseconds: call it in a thread."""
+        results = [(each.is_users, each.fits(self.password)) for each in self.hashes]
+        return next((fits for is_users, fits in results if is_users), False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +251,16 @@ class SaslExchange:
         if len(user) > NAME_BYTES_MAX or len(password.encode()) > PASSWORD_BYTES_MAX:
             return self._denied("Authentication failed: Invalid username or password")
         self._named, self.state = user, State.CHECKS
-        for mechanism in (SCRAM_SHA_512, SCRAM_SHA_256):
-            if (credential := self._credentials.get(mechanism, user)) is not None:
-                return PasswordCheck(user, mechanism, credential, password.encode())
-        return PasswordCheck(user, SCRAM_SHA_256, self._credentials.invented(SCRAM_SHA_256, user), password.encode())
+        known = self._credentials
+        used = [each for each in (SCRAM_SHA_512, SCRAM_SHA_256) if known.iterations_max(each)] or [SCRAM_SHA_256]
+        hashes = []
+        for mechanism in used:
+            credential = known.get(mechanism, user)
+            invented = known.invented(mechanism, user)
+            hashes.append(
+                PasswordHash(mechanism, credential or invented, credential is not None, known.iterations_max(mechanism))
+            )
+        return PasswordCheck(user, hashes, password.encode())
 
     def _first(self, text: str) -> Accepted | Denied:
         self._named = _user_in(text)

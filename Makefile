@@ -132,8 +132,8 @@ chaos: setup ## power cuts of a real disk, processes that die and hang, under re
 clients: setup ## run only the tests with real clients (AGAINST=kafka: those with groups, against Apache Kafka)
 	$(if $(AGAINST),PENSTOCK_GROUPS_AGAINST=$(AGAINST)) $(VENV)/python -m pytest tests/compat/clients$(if $(AGAINST),/groups)
 
-bench: setup ## measure beside Apache Kafka; prints JSON lines (CASE=lean-produce,lean-fetch-64KB: cases with one of these in their names; ROUNDS= SECONDS=)
-	$(VENV)/python -m tests.bench $(if $(CASE),--only "$(CASE)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS))
+bench: setup ## measure beside Apache Kafka; prints JSON lines, and writes .bench/report.html (CASE=lean-produce,lean-fetch-64KB: cases with one of these in their names; ROUNDS= SECONDS=)
+	$(VENV)/python -m tests.bench --report .bench/report.html $(if $(CASE),--only "$(CASE)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 docs: setup ## write what is made from code: pages (protocol, settings, configs, metrics, log events), dashboards and alerts, and draw the tables of states in docs/
 	$(VENV)/python -m services.gateway.protocol_docs.protocol_page

@@ -5,7 +5,7 @@
                           [--memory] [--startup] [--recovery] [--partitions] [--compaction] [--background]
                           [--transactions] [--transactional-ids] [--overheads]
                           [--only SUBSTRING,…] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
-                          [--parent CHECKOUT]
+                          [--parent CHECKOUT] [--report FILE.html]
 
 Without a group, all of them; `--durability` is that of raw, java and replicated. What is replicated compares three
 nodes with three. `--parent` compares with the Penstock of another checkout, set up by its `make setup`, in place of
@@ -28,10 +28,12 @@ from tests.bench.group_cases import group_cases, replicated_group_cases
 from tests.bench.java import java_cases
 from tests.bench.lean.cases import lean_cases, lean_replicated_cases
 from tests.bench.log_figures import compaction, recovery
+from tests.bench.machine import machine
 from tests.bench.opened_cases import opened_cases
 from tests.bench.overheads import overheads
 from tests.bench.partitions import many_partitions
 from tests.bench.replicated_cases import replicated_cases
+from tests.bench.report_page import write_page
 from tests.bench.storage_cases import random_read_cases, synced_cases
 from tests.bench.systems import start_kafka, start_penstock, start_replicated_kafka, start_replicated_penstock
 from tests.bench.transactional_ids import transactional_ids
@@ -69,7 +71,21 @@ FIGURES: dict[str, Callable[[], list[dict[str, object]]]] = {
 }
 
 
-def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace, *, replicated: bool) -> None:
+class Report:
+    """Figures as JSON lines, and as a page that grows with them."""
+
+    def __init__(self, page: Path | None) -> None:
+        self._page = page
+        self._lines: list[dict[str, object]] = []
+
+    def add(self, line: dict[str, object]) -> None:
+        print(json.dumps(line), flush=True)
+        self._lines.append(line)
+        if self._page is not None:
+            write_page(self._page, self._lines)
+
+
+def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace, report: Report, *, replicated: bool) -> None:
     start_kafka_side, start_ours = STARTS[replicated]
     with ExitStack() as stack:
         if options.parent is not None:
@@ -79,7 +95,7 @@ def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace
         penstock = stack.enter_context(start_ours(durability))
         warm([penstock, other], cases, options.warm)
         for case in cases:
-            print(json.dumps(compare(case, penstock, other, options.rounds, options.seconds)), flush=True)
+            report.add(compare(case, penstock, other, options.rounds, options.seconds))
 
 
 def main(arguments: list[str]) -> int:
@@ -92,6 +108,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--warm", type=float, default=40.0)
     parser.add_argument("--durability", choices=["replicated", "synced"], default="replicated")
     parser.add_argument("--parent", type=Path, help="a checkout of another commit, in place of Kafka")
+    parser.add_argument("--report", type=Path, help="a page with plots, in HTML")
     options = parser.parse_args(arguments)
     wanted = [group for group in (*CASES, *FIGURES) if getattr(options, group)] or [*CASES, *FIGURES]
     chosen: dict[tuple[str, bool], list[Case]] = {}
@@ -102,12 +119,14 @@ def main(arguments: list[str]) -> int:
     figures = [FIGURES[group] for group in wanted if group in FIGURES and not options.only]
     if not any(chosen.values()) and not figures:
         parser.error(f"no case has {options.only!r} in its name")
+    report = Report(options.report)
+    report.add(machine(arguments))
     for (durability, replicated), cases in chosen.items():
         if cases:
-            _compare_all(cases, durability, options, replicated=replicated)
+            _compare_all(cases, durability, options, report, replicated=replicated)
     for measure in figures:
         for figure in measure():
-            print(json.dumps(figure), flush=True)
+            report.add(figure)
     return 0
 
 

@@ -57,7 +57,8 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     lines = Path(arguments[0]).read_text(encoding="utf-8").splitlines()
-    made = table(json.loads(line) for line in lines if line.startswith("{"))
+    figures = [json.loads(line) for line in lines if line.startswith("{")]
+    made = table(figure for figure in figures if figure.get("kind") != "machine")
     if len(arguments) == 1:
         print(made)
         return 0

@@ -150,6 +150,15 @@ def test_a_malformed_first_token_is_denied(first: bytes) -> None:
     assert server.state is State.FAILED
 
 
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_cve_2017_12610_scram_lets_nobody_in_under_an_authorization_id(mechanism: str) -> None:
+    server, asking = exchange(mechanism, known(u=mechanism, other=mechanism)), client(mechanism)
+    first = asking.get_client_first()
+    assert first.startswith("n,,n=u,")
+    assert isinstance(server.take(first.replace("n,,", "n,a=other,", 1).encode()), Denied)
+    assert server.state is State.FAILED
+
+
 @pytest.mark.parametrize("final", [b"", b"c=biws", b"c=biws,r=x,p=!!", b"c=biws,r=x,p=AAAA", b"\xff", b"e=other-error"])
 def test_a_malformed_last_token_is_denied(final: bytes) -> None:
     server = exchange(SCRAM_SHA_256, known(u=SCRAM_SHA_256))

@@ -327,7 +327,11 @@ def metadata_body(version: int, names: list[str] | None) -> bytes:
 
 
 async def asked_metadata(client: RawClient, version: int, names: list[str] | None) -> metadata.MetadataResponse:
-    send(client, ApiKey.METADATA, version, metadata_body(version, names))
+    return await asked_metadata_by(client, version, metadata_body(version, names))
+
+
+async def asked_metadata_by(client: RawClient, version: int, body: bytes) -> metadata.MetadataResponse:
+    send(client, ApiKey.METADATA, version, body)
     _, reader = await client.answer()
     if response_header_version(ApiKey.METADATA, version) == 1:
         reader.skip_tagged_fields()
@@ -356,6 +360,18 @@ async def test_metadata_hides_topics_and_refuses_those_that_are_named(version: i
         assert operations == {TOPIC: 1 << DESCRIBE, "missing": -(1 << 31)}
     if version == 8:
         assert named["cluster_authorized_operations"] == 0
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_metadata_by_id_names_no_topic_that_may_not_be_described(version: int, cluster: Cluster) -> None:
+    named = metadata_body(version, [TOPIC]).replace(bytes(16), TOPIC_ID, 1)
+    name = bytes([len(TOPIC) + 1]) + TOPIC.encode()
+    by_id = named.replace(name, b"\0", 1)  # null
+    client = await cluster.rig.client(1)
+    for permissions, expected in (([], (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)), ([DESCRIBE], (TOPIC, ErrorCode.NONE))):
+        await grant(cluster.rig, *(acl(permission, TOPICS, TOPIC) for permission in permissions))
+        answer: Any = await asked_metadata_by(client, version, by_id)
+        assert [(topic["name"], topic["error_code"]) for topic in answer["topics"]] == [expected]
 
 
 async def test_a_denial_is_logged_once_in_a_while(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -319,6 +319,21 @@ def test_row_30_corrupt_compressed_bytes_are_corrupt(codec: Codec) -> None:
         assert refused.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE)
 
 
+@pytest.mark.parametrize("length", [0xFFFF_FFFF, 0x8000_0000, 0x7FFF_FFFF, 0x7FFF_FF00])
+@pytest.mark.parametrize("blocks_before", [0, 1])
+def test_cve_2023_34455_a_snappy_block_of_an_impossible_length_is_corrupt(length: int, blocks_before: int) -> None:
+    good = compress(Codec.SNAPPY, b"a block")
+    header = struct.Struct(">8sii").size
+    with pytest.raises(DecompressionFailed, match="truncated block"):
+        decompress(Codec.SNAPPY, good[:header] + blocks_before * good[header:] + struct.pack(">I", length) + b"data", 1 << 20)
+
+
+@pytest.mark.parametrize("claimed", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\xff" * 10])
+def test_cve_2023_34455_raw_snappy_that_claims_gigabytes_is_refused(claimed: bytes) -> None:
+    with pytest.raises((DecompressionFailed, DecompressionTooLarge)):
+        decompress(Codec.SNAPPY, claimed + b"data", 1 << 20)
+
+
 @settings(max_examples=300)
 @given(codec=st.sampled_from(list(Codec)), data=st.binary(max_size=100))
 def test_nothing_that_is_decompressed_escapes_its_two_errors(codec: Codec, data: bytes) -> None:

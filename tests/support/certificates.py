@@ -2,6 +2,7 @@
 
 import ssl
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +22,13 @@ class Authority:
         """What trusts it: a truststore."""
         return self.directory / "ca.pem"
 
-    def sign(self, name: str, subject: str, *, names: str = NAMES, days: int = 2, password: str = "") -> Path:
-        """A PEM file of a key, and of a certificate for the subject, such as `/O=Penstock/CN=gateway`: a keystore."""
+    def sign(
+        self, name: str, subject: str, *, names: str = NAMES, days: int = 2, password: str = "", encryption: Sequence[str] = ()
+    ) -> Path:
+        """A PEM file of a key, and of a certificate for the subject, such as `/O=Penstock/CN=gateway`: a keystore.
+
+        `password` encrypts the key, in the way of `encryption`: options of openssl's pkcs8.
+        """
         key, request, signed = (self.directory / f"{name}.{kind}" for kind in ("key", "csr", "crt"))
         extensions = self.directory / f"{name}.ext"
         extensions.write_text(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n", encoding="utf-8")
@@ -30,7 +36,7 @@ class Authority:
         authority = ("-CA", self.certificate, "-CAkey", self.directory / "ca.key", "-CAcreateserial")
         _openssl("x509", "-req", "-in", request, *authority, "-out", signed, "-days", days, "-extfile", extensions)
         if password:
-            _openssl("pkcs8", "-topk8", "-in", key, "-out", f"{key}.new", "-passout", f"pass:{password}")
+            _openssl("pkcs8", "-topk8", "-in", key, "-out", f"{key}.new", "-passout", f"pass:{password}", *encryption)
             key = Path(f"{key}.new")
         keystore = self.directory / f"{name}.pem"
         keystore.write_bytes(key.read_bytes() + signed.read_bytes())

@@ -89,6 +89,7 @@ LONG = (
     "tests/system/faults/test_rebalance_storm.py",
     "tests/compat/clients/transactions/test_streams.py",
     "tests/compat/clients/groups/test_connect.py",
+    "tests/compat/clients/security/test_secured_clients.py",
     "tests/compat/clients/test_confluent_producer.py",
     "tests/local/test_commands.py",
     "tests/pipeline/test_make_pipeline.py",

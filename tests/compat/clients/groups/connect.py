@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.compat.kafka.jars import CONNECT, KafkaJars
@@ -26,9 +27,12 @@ ON_THE_WAY = {404, 409, 500, 503}  # "no such connector yet", "a rebalance is go
 
 
 class Worker:
-    """`start()` returns when it is in its group. Workers of one `group` are one Connect cluster."""
+    """`start()` returns when it is in its group. Workers of one `group` are one Connect cluster.
 
-    def __init__(self, bootstrap: str, group: str, directory: Path) -> None:
+    `security`: settings of all its clients.
+    """
+
+    def __init__(self, bootstrap: str, group: str, directory: Path, security: Mapping[str, str] = MappingProxyType({})) -> None:
         require("java", "kafka-connect")
         directory.mkdir()
         self._reservation = reserve_ports(1)
@@ -58,6 +62,11 @@ class Worker:
             **alive,
             **{f"consumer.{name}": value for name, value in alive.items()},
             **topics,
+            **{
+                f"{client}{name}": value
+                for client in ("", "producer.", "consumer.", "admin.")
+                for name, value in security.items()
+            },
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
         self._process: subprocess.Popen[bytes] | None = None

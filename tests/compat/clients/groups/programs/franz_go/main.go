@@ -134,6 +134,10 @@ func main() {
 		flood(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "secured" {
+		secured(os.Args[2])
+		return
+	}
 	client, err := kgo.NewClient(options()...)
 	if err != nil {
 		panic(err)

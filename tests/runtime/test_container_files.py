@@ -3,6 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from services.gateway.config import GatewayConfig
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 COMPOSE_FILES = ("compose.yaml", "compose.single.yaml")
-SASL = "compose.sasl.yaml"
+SASL, TLS = "compose.sasl.yaml", "compose.tls.yaml"
 SETTING = re.compile(r"(?<![${\w])PENSTOCK_([A-Z_]+)(?=[:=])")
 GIVEN_TO_COMPOSE = re.compile(r"\$\{(PENSTOCK_[A-Z_]+)")
 
@@ -25,20 +26,59 @@ def test_images_have_the_version_of_the_project(file: str) -> None:
     assert re.findall(r"ARG VERSION=(.*)", (ROOT / "Dockerfile").read_text(encoding="utf-8")) == [VERSION]
 
 
-@pytest.mark.parametrize("file", ["Dockerfile", "compose.yaml", SASL])
+@pytest.mark.parametrize("file", ["Dockerfile", "compose.yaml", SASL, TLS])
 def test_containers_get_settings_that_services_know(file: str) -> None:
     given = {name.lower() for name in SETTING.findall((ROOT / file).read_text(encoding="utf-8"))}
     assert given
     assert given <= set(NAMES)
 
 
-def test_clients_of_the_published_ports_authenticate_where_compose_is_asked_for_it() -> None:
-    """Compose lays the variables of the second file over those of the first one."""
-    base, over = [yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in ("compose.yaml", SASL)]
-    merged = {**base["services"]["gateway"]["environment"], **over["services"]["gateway"]["environment"]}
-    given = {name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value)) for name, value in merged.items() if value is not None}
+def gateway_of(*files: str, **variables: str) -> GatewayConfig:
+    """Compose lays the variables of each file over those of the ones before it."""
+    merged: dict[str, Any] = {}
+    for file in files:
+        merged |= yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["services"]["gateway"]["environment"]
+
+    def value_of(found: re.Match[str]) -> str:
+        name, is_default, text = found.groups()
+        given = variables.get(name, "")
+        return (given or text) if is_default == "-" else text if given else ""
+
+    given = {
+        name: re.sub(r"\$\{(\w+):([-+])([^}]*)\}", value_of, str(value)) for name, value in merged.items() if value is not None
+    }
     config = load(GatewayConfig, env={**given, "PENSTOCK_DATA_DIR": "/data", "PENSTOCK_TRACE_SAMPLE_RATIO": "0.01"})
     assert config.problem() is None
+    return config
+
+
+def test_compose_takes_the_settings_of_the_authorizer_for_both_gateways() -> None:
+    assert gateway_of("compose.yaml").authorizer == ""
+    given = {"PENSTOCK_AUTHORIZER": "StandardAuthorizer", "PENSTOCK_SUPER_USERS": "User:admin;User:ANONYMOUS"}
+    config = gateway_of("compose.yaml", SASL, **given, PENSTOCK_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true")
+    assert (config.authorizer, config.super_users) == tuple(given.values())
+    assert config.allow_everyone_if_no_acl_found
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    for name in ("AUTHORIZER", "SUPER_USERS", "ALLOW_EVERYONE_IF_NO_ACL_FOUND"):
+        variable = f"PENSTOCK_{name}"
+        same = {services[gateway]["environment"][variable] for gateway in ("gateway", "gateway-internal")}
+        assert len(same) == 1
+
+
+def test_clients_of_the_published_ports_authenticate_over_tls_where_compose_is_given_certificates() -> None:
+    config = gateway_of("compose.yaml", SASL, TLS)
+    assert (config.sasl_address.protocol, config.sasl_advertised_address.port_base) == ("SASL_SSL", 9092)
+    assert (config.sasl_ssl_client_auth, config.ssl_truststore_location) == ("none", "")
+    mutual = gateway_of("compose.yaml", SASL, TLS, PENSTOCK_SASL_SSL_CLIENT_AUTH="required")
+    [volume] = yaml.safe_load((ROOT / TLS).read_text(encoding="utf-8"))["services"]["gateway"]["volumes"]
+    files = (mutual.ssl_keystore_location, mutual.ssl_key_location, mutual.ssl_truststore_location)
+    assert files == tuple(f"{volume['target']}/{name}" for name in ("tls.crt", "tls.key", "ca.crt"))
+    assert (volume["read_only"], volume["bind"]) == (True, {"create_host_path": False})
+
+
+def test_clients_of_the_published_ports_authenticate_where_compose_is_asked_for_it() -> None:
+    base, over = [yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in ("compose.yaml", SASL)]
+    config = gateway_of("compose.yaml", SASL)
     assert config.listen_host == config.advertised_host == "127.0.0.1"
     assert (config.sasl_address.port_base, config.sasl_advertised_address.port_base) == (9092, 9092)
     own = base["services"]["gateway-internal"]["environment"]["PENSTOCK_LISTENER_NAME"]
@@ -50,7 +90,11 @@ def test_clients_of_the_published_ports_authenticate_where_compose_is_asked_for_
 
 def test_the_page_names_each_variable_that_compose_takes() -> None:
     page = (ROOT / "docs" / "operate" / "compose.md").read_text(encoding="utf-8")
-    variables = {name for file in COMPOSE_FILES for name in GIVEN_TO_COMPOSE.findall((ROOT / file).read_text(encoding="utf-8"))}
+    variables = {
+        name
+        for file in (*COMPOSE_FILES, SASL, TLS)
+        for name in GIVEN_TO_COMPOSE.findall((ROOT / file).read_text(encoding="utf-8"))
+    }
     assert len(variables) > 5
     assert variables <= set(re.findall(r"`(PENSTOCK_\w+)`", page))
 

@@ -49,6 +49,25 @@ async def test_a_process_does_not_start_with_the_certificate_of_another(
     assert refusal.value.facts == {"names": uri, "expected": f"penstock://CLUSTER/{role}/1"}
 
 
+async def test_a_new_certificate_may_name_more_processes_and_must_name_this_one(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lifecycle = Lifecycle()
+    tls = peer_tls(with_files(authority, tmp_path, "penstock:///storage/1", "penstock:///storage/2"), STORAGE, lifecycle)
+    assert tls is not None
+    first = tls.server.context
+    certified(authority, tmp_path, *(f"penstock:///storage/{node}" for node in (1, 2, 3)))
+    await tls.look()
+    more = tls.server.context
+    assert more is not first
+    for uri in ("penstock:///storage/2", "penstock://of-another/storage/1"):
+        certified(authority, tmp_path, uri)
+        await tls.look()
+        assert tls.server.context is more
+    assert "new certificate of this process not used" in caplog.text
+    assert await lifecycle.drain()
+
+
 async def test_a_process_does_not_start_with_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None:
     settings = with_files(authority, tmp_path, "penstock:///storage/1")
     await asyncio.to_thread(Path(settings.rpc_tls_key).write_text, "nothing", encoding="utf-8")

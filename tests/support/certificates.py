@@ -23,7 +23,15 @@ class Authority:
         return self.directory / "ca.pem"
 
     def sign(
-        self, name: str, subject: str, *, names: str = NAMES, days: int = 2, password: str = "", encryption: Sequence[str] = ()
+        self,
+        name: str,
+        subject: str,
+        *,
+        names: str = NAMES,
+        usages: str = "",
+        days: int = 2,
+        password: str = "",
+        encryption: Sequence[str] = (),
     ) -> Path:
         """A PEM file of a key, and of a certificate for the subject, such as `/O=Penstock/CN=gateway`: a keystore.
 
@@ -31,7 +39,9 @@ class Authority:
         """
         key, request, signed = (self.directory / f"{name}.{kind}" for kind in ("key", "csr", "crt"))
         extensions = self.directory / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n", encoding="utf-8")
+        lines = [f"subjectAltName={names}" if names else "basicConstraints=CA:FALSE"]
+        lines += [f"extendedKeyUsage={usages}"] if usages else []
+        extensions.write_text("\n".join(lines) + "\n", encoding="utf-8")
         _openssl(*_NEW_KEY, "-keyout", key, "-out", request, "-subj", subject, "-utf8", "-multivalue-rdn")
         authority = ("-CA", self.certificate, "-CAkey", self.directory / "ca.key", "-CAcreateserial")
         _openssl("x509", "-req", "-in", request, *authority, "-out", signed, "-days", days, "-extfile", extensions)

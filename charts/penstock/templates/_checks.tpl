@@ -22,6 +22,7 @@
 {{- include "penstock.listenerChecks" . -}}
 {{- include "penstock.protocolChecks" . -}}
 {{- include "penstock.authorizerChecks" . -}}
+{{- include "penstock.rpcTlsChecks" . -}}
 {{- include "penstock.networkPolicyChecks" . -}}
 {{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "quotaManager" "gateway" -}}
 {{- range $container := (index $values $role).podSpec.containers | default list -}}

@@ -27,6 +27,9 @@ Helm renders without a cluster. Argument: root.
 {{- if has $component (list "storage" "controller" "etcd") -}}
 {{- include "penstock.volumeChecks" (dict "running" $running "name" $name "key" $component "values" (index $root.Values $component)) -}}
 {{- end -}}
+{{- if eq $component "storage" -}}
+{{- include "penstock.rpcTlsRunningChecks" (dict "root" $root "running" $running) -}}
+{{- end -}}
 {{- if eq $component "etcd" -}}
 {{- include "penstock.etcdRunningChecks" (dict "values" $root.Values.etcd "replicas" (int $running.spec.replicas)) -}}
 {{- end -}}
@@ -62,6 +65,17 @@ Helm renders without a cluster. Argument: root.
 {{- end -}}
 {{- if not $common -}}
 {{- fail (printf "the metadata of this release is in the etcd at %s, and these values name the one at %s: give etcd.enabled and etcd.external.endpoints as they were; one of the endpoints must stay in each upgrade" $runs (join "," $given)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A port with TLS serves nobody without it, so pods of both kinds could not work together while an upgrade goes on. */}}
+{{- define "penstock.rpcTlsRunningChecks" -}}
+{{- $runs := false -}}
+{{- range (first .running.spec.template.spec.containers).env -}}
+{{- if eq .name "PENSTOCK_RPC_TLS_CERTIFICATE" }}{{ $runs = true }}{{ end -}}
+{{- end -}}
+{{- if ne $runs .root.Values.rpcTls.enabled -}}
+{{- fail (printf "rpcTls.enabled is %t, and the pods of this release run with %t: pods with TLS and pods without do not understand each other; keep it, or uninstall the release, which keeps its volumes, and install it anew" .root.Values.rpcTls.enabled $runs) -}}
 {{- end -}}
 {{- end -}}
 

@@ -67,6 +67,17 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "penstock.rpcTlsChecks" -}}
+{{- range $name, $value := .Values.rpcTls.certManager -}}
+{{- if and $value (not $.Values.rpcTls.enabled) -}}
+{{- fail (printf "rpcTls.enabled is false, and rpcTls.certManager.%s is given: pods speak no TLS with each other; expected rpcTls.enabled=true" $name) -}}
+{{- end -}}
+{{- if and $value (not $.Values.rpcTls.certManager.issuerRef.name) -}}
+{{- fail (printf "rpcTls.certManager.%s is given, and rpcTls.certManager.issuerRef names nobody who signs" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* `true` if clients of a listener may come without saying who they are, as User:ANONYMOUS. Argument: the listener. */}}
 {{- define "penstock.letsAnonymousIn" -}}
 {{- $protocol := .protocol | default "PLAINTEXT" -}}

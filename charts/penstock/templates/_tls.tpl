@@ -63,3 +63,34 @@ spec:
     kind: {{ .ask.issuerRef.kind | default "Issuer" }}
     group: {{ .ask.issuerRef.group | default "cert-manager.io" }}
 {{- end -}}
+
+{{/* The certificates of pods, which show them to each other (docs/security.md, Between hosts). */}}
+
+{{/* The Secret that all pods of a StatefulSet share: their template cannot give each its own. Argument: the set's name. */}}
+{{- define "penstock.rpcSecret" -}}
+{{- printf "%s-rpc-tls" . -}}
+{{- end -}}
+
+{{/*
+The last id that a set's certificate names. It names more than run: a new pod does not start before its Secret names it. Argument: dict "root" "service" "first" "replicas".
+*/}}
+{{- define "penstock.lastNamedId" -}}
+{{- $count := mul 10 (div (add (int .replicas) 9) 10) -}}
+{{- if eq .service "storage" }}{{ $count = int .root.Values.storage.maxReplicas }}{{ end -}}
+{{- sub (add .first $count) 1 -}}
+{{- end -}}
+
+{{- define "penstock.rpcCertificate" -}}
+{{- $service := .service -}}
+{{- $uris := list -}}
+{{- range $id := untilStep (int .first) (int (add1 (include "penstock.lastNamedId" . | int))) 1 -}}
+{{- $uris = append $uris (printf "penstock:///%s/%d" $service $id) -}}
+{{- end -}}
+{{- include "penstock.certificate" (dict "root" .root
+    "component" .component
+    "name" (include "penstock.rpcSecret" .name)
+    "ask" .root.Values.rpcTls.certManager
+    "usages" (list "server auth" "client auth")
+    "names" (dict "uris" $uris)
+) -}}
+{{- end -}}

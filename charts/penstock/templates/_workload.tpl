@@ -41,6 +41,10 @@ spec:
     - {name: rpc, port: 9300, targetPort: rpc, protocol: TCP, appProtocol: tcp}
     - {name: admin, port: 9600, targetPort: admin, protocol: TCP, appProtocol: http}
 ---
+{{- if and $root.Values.rpcTls.enabled $root.Values.rpcTls.certManager.issuerRef.name }}
+{{ include "penstock.rpcCertificate" . }}
+---
+{{- end }}
 apiVersion: apps/v1
 kind: StatefulSet
 metadata:
@@ -79,6 +83,10 @@ spec:
 {{- $root := .root -}}
 {{- $labels := dict "root" $root "component" .component -}}
 {{- $zoned := and .rack (eq $root.Values.rack.source "nodeLabel") -}}
+{{- $secrets := .secrets | default list -}}
+{{- if $root.Values.rpcTls.enabled -}}
+{{- $secrets = append $secrets (dict "secret" (include "penstock.rpcSecret" .name) "folder" "/etc/penstock-rpc-tls" "needed" true) -}}
+{{- end -}}
 serviceAccountName: {{ include "penstock.fullname" $root }}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -112,6 +120,11 @@ containers:
       - {name: PENSTOCK_RPC_TCP, value: "0.0.0.0:9300"}
       # The address and no name: DNS answers with the former address for up to half a minute after a restart.
       - {name: PENSTOCK_RPC_ADVERTISED_HOST, value: $(POD_IP)}
+      {{- if $root.Values.rpcTls.enabled }}
+      - {name: PENSTOCK_RPC_TLS_CERTIFICATE, value: /etc/penstock-rpc-tls/tls.crt}
+      - {name: PENSTOCK_RPC_TLS_KEY, value: /etc/penstock-rpc-tls/tls.key}
+      - {name: PENSTOCK_RPC_TLS_CA, value: /etc/penstock-rpc-tls/ca.crt}
+      {{- end }}
       - {name: PENSTOCK_ADMIN_HOST, value: 0.0.0.0}
       - {name: PENSTOCK_ADMIN_PORT, value: "9600"}
       - {name: PENSTOCK_DATA_DIR, value: /var/lib/penstock/data}
@@ -153,12 +166,12 @@ containers:
       - {name: settings, mountPath: /etc/penstock, readOnly: true}
       - {name: run, mountPath: /run/penstock}
       - {name: tmp, mountPath: /tmp}
-      {{- range $index, $mount := .secrets }}
+      {{- range $index, $mount := $secrets }}
       - {name: secret-{{ $index }}, mountPath: {{ $mount.folder }}, readOnly: true}
       {{- end }}
 volumes:
   - {name: settings, configMap: {name: {{ .name }}}}
-  {{- range $index, $mount := .secrets }}
+  {{- range $index, $mount := $secrets }}
   {{- if $mount.needed }}
   - {name: secret-{{ $index }}, secret: {secretName: {{ $mount.secret }}, defaultMode: 0440}}
   {{- else }}

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from libs.lean_dataclass import dataclass
@@ -59,9 +59,9 @@ class PeerTls:
     `follow` the files, and call `close` at the end.
     """
 
-    def __init__(self, files: PeerTlsFiles) -> None:
-        """It reads the files. Raises Unusable."""
-        self._files = files
+    def __init__(self, files: PeerTlsFiles, own: Callable[[Sequence[str]], frozenset[str]] = frozenset) -> None:
+        """It reads the files. `own`: which of a certificate's URIs a new one must name as well. Raises Unusable."""
+        self._files, self._own = files, own
         self._stamps = stamps_of(files.all)
         contexts = peer_contexts(files)
         self.uris = contexts.uris
@@ -92,7 +92,7 @@ class PeerTls:
             return None
         self._stamps = stamps
         contexts = peer_contexts(self._files)
-        if set(contexts.uris) != set(self.uris):
+        if self._own(contexts.uris) != self._own(self.uris):
             named, former = ", ".join(contexts.uris), ", ".join(self.uris)
             raise Unusable(f"{self._files.certificate} names {named}, and the former one {former}")
         return contexts

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from tests.deploy.chart.pod_network import PodNetwork
 from tests.deploy.chart.pods import Pod
@@ -25,8 +25,16 @@ ENDPOINTS_S = 0.5
 class LocalKubernetes:
     """Use as a context manager. At the end no process is left."""
 
-    def __init__(self, objects: Sequence[Object], directory: Path, *, domain: str = "cluster.local") -> None:
-        self._objects, self._directory, self._domain = objects, directory, domain
+    def __init__(
+        self,
+        objects: Sequence[Object],
+        directory: Path,
+        *,
+        domain: str = "cluster.local",
+        secrets: Mapping[str, Mapping[str, bytes]] = MappingProxyType({}),
+    ) -> None:
+        """`secrets`: each one's files. What pods get when they start is what it has then."""
+        self._objects, self._directory, self._domain, self._secrets = objects, directory, domain, secrets
         self._network = PodNetwork()
         self._hosts = directory / "hosts"
         self._names: dict[str, str] = {"localhost": "127.0.0.1"}
@@ -141,6 +149,7 @@ class LocalKubernetes:
             directory=self._directory / f"pod-{self._made}-{name}",
             hosts=self._hosts,
             config_maps=of_kind(self._objects, "ConfigMap"),
+            secrets=self._secrets,
         )
 
     def _end(self, pod: Pod) -> None:

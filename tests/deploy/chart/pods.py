@@ -32,7 +32,7 @@ PROBE_S = 3.0
 
 
 class Pod:
-    """One container's process. `start` begins it anew, with empty emptyDirs; claims and `config_maps` are given."""
+    """One container's process. `start` begins it anew, with empty emptyDirs; claims, `config_maps` and `secrets` are given."""
 
     def __init__(
         self,
@@ -45,11 +45,12 @@ class Pod:
         directory: Path,
         hosts: Path,
         config_maps: Mapping[str, Object],
+        secrets: Mapping[str, Mapping[str, bytes]],
     ) -> None:
         self.name, self.spec, self.labels = name, spec, dict(labels)
         self.namespace, self.address, self.directory = namespace, address, directory
         self.ready = self.terminating = False
-        self._hosts, self._config_maps = hosts, config_maps
+        self._hosts, self._config_maps, self._secrets = hosts, config_maps, secrets
         [self.container] = containers(spec)
         self._uid: int = spec["securityContext"]["runAsUser"]
         self._starts = 0
@@ -82,6 +83,12 @@ class Pod:
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(min(within_s, self.spec["terminationGracePeriodSeconds"]))
         assert code in (0, -signal.SIGTERM), f"{self.name} ended with {code}:\n{self.log()[-4000:]}"
+
+    def renew(self, secret: str) -> None:
+        """As the kubelet, some time after the Secret has changed."""
+        for volume in self.spec.get("volumes", []):
+            if volume["name"] in self._volumes and volume.get("secret", {}).get("secretName") == secret:
+                _write_secret(self._volumes[volume["name"]], self._secrets[secret], self._uid)
 
     def kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -166,6 +173,22 @@ class Pod:
         if kind is not None and "configMap" in kind:
             for file, text in self._config_maps[kind["configMap"]["name"]]["data"].items():
                 (path / file).write_text(text, encoding="utf-8")
+        elif kind is not None and "secret" in kind:
+            _write_secret(path, self._secrets[kind["secret"]["secretName"]], self._uid)
         else:
             shutil.chown(path, self._uid, self._uid)
         return path
+
+
+def _write_secret(folder: Path, files: Mapping[str, bytes], group: int) -> None:
+    """Root's, readable by the pod's group. All files lead through one link, so that they change together."""
+    data = folder / f"..{len(list(folder.iterdir()))}"
+    data.mkdir()
+    for name, content in files.items():
+        (data / name).write_bytes(content)
+        shutil.chown(data / name, 0, group)
+        (data / name).chmod(0o440)
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(Path("..data", name))
+    (folder / "..new").symlink_to(data.name)
+    (folder / "..new").rename(folder / "..data")

@@ -1,5 +1,6 @@
 """The chart's pods as processes: each has its command, environment, ports, probes, user and read-only root, and an address of its
-own. A client works while all of them are restarted, and while storage goes from three nodes to four and back."""
+own. A client works while all of them are restarted, and while storage goes from three nodes to four and back. Pods speak TLS with
+each other, and clients may; their certificates are those that the chart asks cert-manager for."""
 
 import json
 import tempfile
@@ -7,32 +8,59 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.deploy.chart.issued import issued
 from tests.deploy.chart.local_kubernetes import LocalKubernetes
 from tests.deploy.chart.pods import Pod
 from tests.deploy.chart.rendering import FULL_NAME, Object, of_kind, render
 from tests.deploy.chart.transfers import BEGUN
+from tests.support.certificates import Authority, make_authority
 from tests.support.polling import eventually
 from tests.support.requirements import require
 
 pytestmark = pytest.mark.timeout(900)
 
+TLS_HOST = f"{FULL_NAME}-tls.streams.svc.cluster.local"
 BOOTSTRAP = f"{FULL_NAME}-plaintext.streams.svc.cluster.local:9092"
 VALUES = "gateway.stopDelaySeconds=2,storage.scaleDown.jobs=always,storage.maxReplicas=4,controller.replicas=2"
+ISSUER = {"issuerRef": {"name": "of-this-test"}}
+TLS = {
+    "listeners": [
+        {"name": "PLAINTEXT", "type": "ClusterIP", "portBase": 9092},
+        {"name": "TLS", "type": "ClusterIP", "portBase": 9092, "protocol": "SSL", "replicas": 1, "tls": {"certManager": ISSUER}},
+    ],
+    "rpcTls": {"enabled": True, "certManager": ISSUER},
+}
 ROLES = ("controller", "group-coordinator", "transaction-coordinator", "quota-manager", "plaintext-gateway", "storage")
 
 
 @pytest.fixture(scope="module")
-def objects() -> list[Object]:
-    return render(["--set", VALUES])
+def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Object]:
+    values = tmp_path_factory.mktemp("values") / "tls.yaml"
+    values.write_text(yaml.safe_dump(TLS), encoding="utf-8")
+    return render(["-f", str(values), "--set", VALUES])
 
 
 @pytest.fixture(scope="module")
-def kubernetes(objects: list[Object]) -> Iterator[LocalKubernetes]:
+def authority() -> Iterator[Authority]:
+    """Where the pods' users can read what trusts it."""
+    with tempfile.TemporaryDirectory(prefix="penstock-authority-") as directory:
+        Path(directory).chmod(0o755)
+        yield make_authority(Path(directory))
+
+
+@pytest.fixture(scope="module")
+def secrets(objects: list[Object], authority: Authority) -> dict[str, dict[str, bytes]]:
+    return issued(objects, authority)
+
+
+@pytest.fixture(scope="module")
+def kubernetes(objects: list[Object], secrets: dict[str, dict[str, bytes]]) -> Iterator[LocalKubernetes]:
     """Not below pytest's folders, which it keeps from the pods' users."""
     require("namespaces", "etcd", "helm")
     scratch = tempfile.TemporaryDirectory(prefix="penstock-pods-")
-    with scratch as directory, LocalKubernetes(objects, Path(directory)) as running:
+    with scratch as directory, LocalKubernetes(objects, Path(directory), secrets=secrets) as running:
         running.install()
         yield running
 
@@ -43,9 +71,9 @@ def run_hook(kubernetes: LocalKubernetes, objects: list[Object], kind: str, name
     return kubernetes.run(name, template["spec"], template["metadata"]["labels"], within_s=120)
 
 
-def begin_transfers(kubernetes: LocalKubernetes, like: Pod, topic: str) -> Pod:
+def begin_transfers(kubernetes: LocalKubernetes, like: Pod, topic: str, bootstrap: str = BOOTSTRAP, *configs: str) -> Pod:
     """A client in a pod of its own. It has the user and the rights of the pod `like`."""
-    command = ["python", "-m", "tests.deploy.chart.transfers", BOOTSTRAP, topic]
+    command = ["python", "-m", "tests.deploy.chart.transfers", bootstrap, topic, *configs]
     container = {"name": "client", "command": command, "volumeMounts": []}
     spec = {**like.spec, "containers": [container], "initContainers": [], "volumes": []}
     client = kubernetes.start(f"client-{topic}", spec, {"penstock/set": "client"})

@@ -113,6 +113,14 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
         {"authorizer": {"enabled": True, "superUsers": ["User:ANONYMOUS"]}, "listeners": [CLOSED, SASL, TLS]},
         "authorizer.superUsers has User:ANONYMOUS, who is anybody that reaches listeners[2] (TLS)",
     ),
+    "an issuer for pods that speak no TLS": (
+        {"rpcTls": {"certManager": {"issuerRef": {"name": "ca"}}}},
+        "rpcTls.enabled is false, and rpcTls.certManager.issuerRef is given: pods speak no TLS with each other",
+    ),
+    "a validity of certificates that nobody signs": (
+        {"rpcTls": {"enabled": True, "certManager": {"duration": "2160h"}}},
+        "rpcTls.certManager.duration is given, and rpcTls.certManager.issuerRef names nobody who signs",
+    ),
     "no listener for the jobs": (
         {"listeners": [SASL]},
         "no listener has protocol PLAINTEXT, and the chart's jobs and tests come over one, since they have no password",

@@ -38,6 +38,10 @@ REFUSALS = {
         "etcd.enabled=false,etcd.external.endpoints={etcd.example.net:2379}",
         "etcd.enabled is false, and the metadata of this release is in the etcd that it runs: expected true",
     ),
+    "TLS between pods, where they run without": (
+        "rpcTls.enabled=true",
+        "rpcTls.enabled is true, and the pods of this release run with false: pods with TLS and pods without do not understand",
+    ),
     "another name": (
         "fullnameOverride=other",
         f"the release runs {FULL_NAME}-controller, and these values name it other-controller: the names of a release are fixed",
@@ -117,6 +121,12 @@ def test_another_etcd_than_the_one_with_the_metadata_is_refused(name: str, tmp_p
     done = upgrade(chart_that_sees(render(EXTERNAL), tmp_path), *arguments)
     assert done.returncode != 0
     assert words in done.stderr
+
+
+def test_tls_between_pods_stays(tmp_path: Path) -> None:
+    chart = chart_that_sees(render(["--set", "rpcTls.enabled=true"]), tmp_path)
+    assert upgrade(chart, "--set", "rpcTls.enabled=true").returncode == 0
+    assert "rpcTls.enabled is false, and the pods of this release run with true" in upgrade(chart).stderr
 
 
 def test_a_member_of_an_external_etcd_may_be_replaced(tmp_path: Path) -> None:

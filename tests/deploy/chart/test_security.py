@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from libs.roles import ROLES
+from libs.rpc.messages.peer_names import names_in
+from libs.runtime.config import load
+from libs.runtime.service_config import ServiceConfig
 from tests.deploy.chart.rendering import FULL_NAME, Object, environment, notes, of_kind, render, value_sets
 
 EXTERNAL, SERVICES = f"{FULL_NAME}-external", f"{FULL_NAME}-services"
@@ -43,8 +47,7 @@ def test_a_certificate_comes_from_a_secret_and_is_renewed_in_its_folder() -> Non
 
 
 def test_cert_manager_is_asked_for_a_certificate_of_the_names_that_clients_use() -> None:
-    [certificate] = of_kind(rendered("tls"), "Certificate").values()
-    asked = certificate["spec"]
+    asked = of_kind(rendered("tls"), "Certificate")[f"{EXTERNAL}-tls"]["spec"]
     assert asked["dnsNames"] == ["kafka.example.net", "*.example.net"]
     assert asked["issuerRef"] == {"name": "letsencrypt", "kind": "ClusterIssuer", "group": "cert-manager.io"}
     assert (asked["duration"], asked["renewBefore"]) == ("2160h", "360h")
@@ -74,6 +77,46 @@ def test_an_address_is_no_name_in_a_certificate(address: str, names: dict[str, l
 def test_nothing_of_cert_manager_is_needed_where_nobody_asks_for_it(name: str) -> None:
     assert [each for each in rendered(name) if "cert-manager" in each["apiVersion"]] == []
     assert "PENSTOCK_AUTHORIZER" not in str(rendered(name))
+
+
+def test_the_certificate_of_each_kind_of_pod_names_all_its_pods_and_no_others() -> None:
+    certificates = of_kind(rendered("tls"), "Certificate")
+    seen = set()
+    for name, each in of_kind(rendered("tls"), "StatefulSet").items():
+        if name.endswith("-etcd"):
+            continue
+        spec = each["spec"]["template"]["spec"]
+        assert secret_of(spec, "PENSTOCK_RPC_TLS_KEY") == (f"{name}-rpc-tls", "tls.key")
+        assert secret_of(spec, "PENSTOCK_RPC_TLS_CA") == (f"{name}-rpc-tls", "ca.crt")
+        asked = certificates[f"{name}-rpc-tls"]["spec"]
+        assert (asked["usages"], asked.keys() & {"dnsNames"}) == (["digital signature", "server auth", "client auth"], set())
+        named = list(names_in(asked["uris"]))
+        [service] = {process.role for process in named}
+        assert spec["containers"][0]["command"][-1] == f"services.{service}"
+        first = each["spec"]["ordinals"]["start"]
+        assert [process.node_id for process in named] == list(range(first, first + 10))
+        assert each["spec"]["replicas"] <= 10
+        given = {name: value for name, value in environment(spec["containers"][0]).items() if name != "PENSTOCK_CONFIG"}
+        config = load(ServiceConfig, env={**given, "PENSTOCK_NODE_ID": "1", "PENSTOCK_RPC_ADVERTISED_HOST": "10.0.0.1"})
+        assert config.problem() is None
+        seen.add(service)
+    assert seen == set(ROLES)
+
+
+def test_more_pods_than_named_have_another_certificate_and_storage_has_one_for_all_that_may_come() -> None:
+    more = "gateway.replicas=11,controller.replicas=1,storage.maxReplicas=30"
+    issuer = "rpcTls.enabled=true,rpcTls.certManager.issuerRef.name=ca"
+    certificates = of_kind(render(["--set", f"{more},{issuer}"]), "Certificate")
+    counts = {name.removeprefix(f"{FULL_NAME}-"): len(each["spec"]["uris"]) for name, each in certificates.items()}
+    expected = {"plaintext-gateway-rpc-tls": 20, "controller-rpc-tls": 10, "storage-rpc-tls": 30}
+    assert {name: counts[name] for name in expected} == expected
+
+
+def test_secrets_for_pods_may_be_given() -> None:
+    objects = render(["--set", "rpcTls.enabled=true"])
+    assert of_kind(objects, "Certificate") == {}
+    spec = of_kind(objects, "StatefulSet")[f"{FULL_NAME}-storage"]["spec"]["template"]["spec"]
+    assert secret_of(spec, "PENSTOCK_RPC_TLS_CERTIFICATE") == (f"{FULL_NAME}-storage-rpc-tls", "tls.crt")
 
 
 def test_all_gateways_have_the_same_authorizer() -> None:

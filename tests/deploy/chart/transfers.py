@@ -1,6 +1,7 @@
 """A client that produces and consumes until SIGTERM, and then says what became of it, as one line of JSON.
 
-`python -m tests.deploy.chart.transfers BOOTSTRAP TOPIC`. The topic is made with three partitions.
+`python -m tests.deploy.chart.transfers BOOTSTRAP TOPIC [NAME=VALUE …]`. The topic is made with three partitions. Names are those
+of librdkafka's configs.
 """
 
 import json
@@ -19,8 +20,9 @@ BEGUN = "the first record came back"
 
 
 class Transfers:
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._bootstrap, self._topic = bootstrap, topic
+    def __init__(self, bootstrap: str, topic: str, *configs: str) -> None:
+        self._topic = topic
+        self._common: dict[str, Any] = {"bootstrap.servers": bootstrap, **dict(each.split("=", 1) for each in configs)}
         self._stopping = threading.Event()
         self._sent = 0
         self._acknowledged: set[int] = set()
@@ -31,7 +33,7 @@ class Transfers:
 
     def run(self) -> dict[str, object]:
         signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
-        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        admin = AdminClient(self._common)
         for made in admin.create_topics([NewTopic(self._topic, 3)]).values():
             made.result(30)
         consuming = threading.Thread(target=self._consume)
@@ -48,7 +50,7 @@ class Transfers:
         }
 
     def _produce(self) -> None:
-        producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "linger.ms": 1})
+        producer = Producer({**self._common, "enable.idempotence": True, "linger.ms": 1})
         while not self._stopping.is_set():
             producer.produce(self._topic, str(self._sent).encode(), on_delivery=self._delivered)
             self._sent += 1
@@ -67,7 +69,7 @@ class Transfers:
         self._acknowledged.add(int(message.value()))
 
     def _consume(self) -> None:
-        config = {"bootstrap.servers": self._bootstrap, "group.id": self._topic, "auto.offset.reset": "earliest"}
+        config = {**self._common, "group.id": self._topic, "auto.offset.reset": "earliest"}
         consumer = Consumer(config)
         consumer.subscribe([self._topic])
         deadline = float("inf")

@@ -32,8 +32,11 @@ RETRY_S = 60.0
 """The time until a log file that could not be renamed is tried again, and between two words of lines that are lost."""
 LEVELS: Final = ("trace", "debug", "info", "warning", "error")
 TEXT, JSON = "text", "json"
-LONGEST_OF = {"way_out": 4000}
-"""Advice that is cut is wrong: it may name a path several times, with a topic's name in it."""
+LONGEST_NAME = 1024
+"""The longest name of a principal that a line shows as a whole: rules and ACLs need all of it."""
+LONGEST_OF = {"way_out": 4000, "detail": LONGEST_NAME + LONGEST_VALUE, "principal": LONGEST_NAME, "subject": LONGEST_NAME}
+"""Advice that is cut is wrong: it may name a path several times, with a topic's name in it. So is half a name of a certificate,
+with which `detail` ends where no rule fits it."""
 _VALUES = (str, int, float, list, tuple, dict, set, frozenset, type(None))
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@,+\-\[\]#]+\Z")
 _UNPRINTABLE = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069"\\]')

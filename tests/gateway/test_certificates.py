@@ -102,6 +102,27 @@ async def test_a_broken_file_leaves_the_former_certificate_and_is_said_once(
     assert await produced(await rig.client(TLS_AT, tls=client_context(authority))) == 0
 
 
+async def test_a_keystore_that_was_removed_is_said_once_until_it_is_back(
+    rig: Rig, keystore: Path, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = tmp_path / "gateway.pem"
+    shutil.copy(keystore, own)
+    gateway = await started(rig, own)
+    files = gateway.listeners.certificates
+    assert files is not None
+    told = "new certificate of this gateway not used"
+    for count in (1, 2):
+        own.rename(tmp_path / "away")
+        for _ in range(3):
+            await files.look()
+        assert caplog.text.count(told) == count
+        assert await produced(await rig.client(TLS_AT, tls=client_context(authority))) == 0
+        (tmp_path / "away").rename(own)
+        await files.look()
+    lines = [line for line in caplog.records if line.getMessage() == told]
+    assert {line.__dict__["fields"]["reason"] for line in lines} == {f"{own} cannot be read: No such file or directory"}
+
+
 async def test_a_new_truststore_decides_about_new_clients(rig: Rig, keystore: Path, authority: Authority, tmp_path: Path) -> None:
     trust = tmp_path / "trust.pem"
     shutil.copy(authority.certificate, trust)

@@ -113,6 +113,18 @@ async def test_rules_map_the_name(
     assert closed_lines(caplog) == ["tls: no rule of PENSTOCK_SSL_PRINCIPAL_MAPPING_RULES fits CN=bob"]
 
 
+async def test_a_long_name_that_no_rule_fits_stands_in_the_log_as_a_whole(
+    rig: Rig, keystore: Path, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    await mutual(rig, keystore, authority, ssl_principal_mapping_rules="RULE:^CN=alice$/alice/")
+    units = [f"unit {number} ".ljust(60, "u") for number in range(12)]
+    subject = "".join(f"/OU={unit}" for unit in units) + "/CN=bob"
+    client = await rig.client(TLS_AT, tls=client_context(authority, authority.sign("long", subject, names="")))
+    assert await client.ended()
+    await until(lambda: len(closed_lines(caplog)) == 1)
+    assert closed_lines(caplog)[0].endswith(f" fits CN=bob,{','.join(f'OU={unit}' for unit in reversed(units))}")
+
+
 async def test_no_rule_makes_a_client_anonymous(
     rig: Rig, keystore: Path, authority: Authority, alice: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ from libs.cluster.records import ClientQuotas, QuotaEntity
 from libs.cluster.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512
 from libs.cluster.store import Delete, Put
 from libs.telemetry.level_switches import Switches
+from libs.telemetry.logs import LONGEST_VALUE
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import sasl_authenticate, sasl_handshake
@@ -88,6 +89,21 @@ async def test_a_wrong_user_or_password_is_denied_and_closed(rig: Rig, mechanism
     assert await log_in(client, user, password, mechanism) == ErrorCode.SASL_AUTHENTICATION_FAILED
     await closes(rig, client, "authentication")
     assert (gateway.meters.authentications, gateway.meters.failed_authentications) == (0, 1)
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+async def test_the_line_of_a_wrong_password_has_the_user_bounded(
+    rig: Rig, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await started(rig)
+    user = "u" * 900
+    await log_in(await connect(rig), user, "wrong", mechanism)
+    await until(lambda: "client connection closed" in caplog.text)
+    (line,) = [record for record in caplog.records if record.getMessage() == "client connection closed"]
+    found = line.__dict__["fields"]
+    assert found["reason"] == "authentication"
+    assert user.startswith(found["user"])
+    assert len(found["user"]) <= LONGEST_VALUE + 1
 
 
 async def test_whoever_hangs_up_before_the_denial_leaves_nothing_behind(rig: Rig) -> None:

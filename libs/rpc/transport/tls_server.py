@@ -13,6 +13,8 @@ from libs.rpc.transport.tls_handshakes import Handshakes
 CHUNK: Final = 131_072
 """The most bytes that are encrypted in one call. OpenSSL wants the same bytes again until the socket has taken them all."""
 PEM_BYTES_MAX: Final = 4 << 20
+NO_FILE: Final = (0, 0, 0)
+"""The stamp of a file that is not there. Whoever reads it hears why."""
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _PEM: Final = b"-----BEGIN "
 _JAVA_KEYSTORE: Final = b"\xfe\xed\xfe\xed"
@@ -67,11 +69,16 @@ def read_pem(path: str) -> bytes:
 
 
 def stamps_of(paths: Iterable[str]) -> list[tuple[int, int, int]]:
-    """What changes when one of the files is written or replaced. It reads directories only. Raises Unusable."""
+    """What changes when one of the files is written, replaced or removed. It reads directories only."""
+    return [_stamp(path) for path in paths]
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
     try:
-        return [(found.st_ino, found.st_mtime_ns, found.st_size) for found in map(os.stat, paths)]
-    except OSError as error:
-        raise Unusable(f"{error.filename} cannot be read: {error.strerror}") from error
+        found = os.stat(path)
+    except OSError:
+        return NO_FILE
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:

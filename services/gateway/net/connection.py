@@ -89,7 +89,7 @@ class SharedByConnections(Protocol):
     def completed(self, exchanges: Sequence[Exchange], now: float) -> None:
         """Tells that all is over for requests."""
 
-    def log_closed(self, connection: "Connection", reason: str, detail: str, client_id: str) -> None:
+    def log_closed(self, connection: "Connection", reason: str, detail: str, client_id: str, user: str) -> None:
         """Logs why the gateway closes it."""
 
     def ended(self, connection: "Connection", reason: str) -> None:
@@ -446,12 +446,13 @@ class Connection:
         if self._phase.ends_when_idle and self._session.idle:
             self._carry_out(self._phase.turn(Fact.HALF_IDLE if self._reader.pending else Fact.IDLE), DRAINED)
 
-    def close(self, reason: str, detail: str = "") -> None:
-        """Ends the connection, for a reason of `connection_phase.REASONS`, which says what becomes of answers in the stream."""
+    def close(self, reason: str, detail: str = "", user: str = "") -> None:
+        """Ends the connection, for a reason of `connection_phase.REASONS`, which says what becomes of answers in the stream.
+        `user`: whom the client wanted to be."""
         known = REASONS[reason]
         if known.is_logged and not self._phase.ended:
             client_id = next((e.client_id for e in self._session.outstanding() if e.client_id), "")
-            self._connections.log_closed(self, reason, detail, client_id)
+            self._connections.log_closed(self, reason, detail, client_id, user)
         self._carry_out(self._phase.turn(known.fact), reason)
 
     def _release(self, reason: str) -> None:

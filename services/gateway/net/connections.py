@@ -9,7 +9,7 @@ from libs.cluster.image import ClusterImage
 from libs.rpc.transport.transport import Receiver, Stream
 from libs.runtime.memory import give_back_memory
 from libs.telemetry.limited_lines import LimitedLines
-from libs.telemetry.logs import fields
+from libs.telemetry.logs import LONGEST_VALUE, fields
 from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_limits import MAX_CONNECTION_CREATION_RATE, MAX_CONNECTIONS, ConnectionLimits, Refusal
@@ -192,11 +192,13 @@ class Connections:
         self._delayed.pop(refused).cancel()
         self._limits.delayed = len(self._delayed)
 
-    def log_closed(self, connection: Connection, reason: str, detail: str, client_id: str) -> None:
+    def log_closed(self, connection: Connection, reason: str, detail: str, client_id: str, user: str) -> None:
         """A client that is set up wrongly connects again and again: a host and reason has one line in `CLOSED_LOG_S`."""
         kind = detail if detail in OTHER_PROTOCOLS else ""
         key = connection.client_host, reason, kind
         details = {"reason": reason, "detail": detail, "peer": connection.peer, "client_id": client_id}
+        if user:
+            details["user"] = user[: LONGEST_VALUE + 1]
         self._closed_lines.write(key, logging.WARNING, "client connection closed", **details)
 
     def ended(self, connection: Connection, reason: str) -> None:

@@ -326,7 +326,7 @@ class AuthenticationGate:
         if written is not None:
             exchange.finish(written)
         assert self._sasl is not None, "it has failed"
-        exchange.connection.close("authentication", f"{self._sasl.mechanism}: {reason}")
+        exchange.connection.close("authentication", f"{self._sasl.mechanism}: {reason}", self._sasl.named_user)
 
     def _fail(self, exchange: Exchange, error: ErrorCode) -> None:
         exchange.error = error

@@ -39,6 +39,7 @@ MARKERS: Final = "transaction markers"
 REFUSED_CLIENTS: Final = "refused clients"
 UNENFORCED_ACLS: Final = "unenforced acls"
 UNKNOWN_ACLS: Final = "unknown acls"
+DIFFERENT_AUTHORIZERS: Final = "different authorizers"
 _TAKES_LONG: Final = {
     REBALANCE: ("group", "has been rebalancing"),
     TRANSACTION: ("transaction", "has been open past its timeout"),
@@ -46,6 +47,7 @@ _TAKES_LONG: Final = {
     REFUSED_CLIENTS: ("gateway", "has been refusing clients beyond max.connections"),
     UNENFORCED_ACLS: ("gateway", "has no authorizer and has ignored the stored ACLs"),
     UNKNOWN_ACLS: ("gateway", "has ignored ACLs of kinds that a later version knows"),
+    DIFFERENT_AUTHORIZERS: ("gateway", "has had other settings of the authorizer than another gateway"),
 }
 
 
@@ -99,7 +101,8 @@ class LongRunning:
     verdict."""
 
     kind: str
-    """REBALANCE, TRANSACTION, MARKERS, REFUSED_CLIENTS, UNENFORCED_ACLS, UNKNOWN_ACLS, or a word of a newer version."""
+    """REBALANCE, TRANSACTION, MARKERS, REFUSED_CLIENTS, UNENFORCED_ACLS, UNKNOWN_ACLS,
+    DIFFERENT_AUTHORIZERS, or a word of a newer version."""
     name: str
     since_ms: int
     """Wall time."""

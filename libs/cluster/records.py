@@ -166,6 +166,8 @@ class Member:
     """Storage only: ids of log directories that are older copies of themselves. Acknowledged records are missing there."""
     slow_followers: tuple[int, ...] = ()
     """Storage only: followers that hold up acks=all of partitions which this node leads, again and again."""
+    authorizer: str = ""
+    """Gateway only: a digest of its authorizer's settings, which all gateways must share. "", from an older version: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

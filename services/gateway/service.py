@@ -36,7 +36,7 @@ from services.gateway.authorization.authorization import Authorization
 from services.gateway.config import GatewayConfig
 from services.gateway.core.addresses import broker_ids
 from services.gateway.core.answer_budget import AnswerBudget
-from services.gateway.core.authorizer_settings import super_users
+from services.gateway.core.authorizer_settings import settings_digest, super_users
 from services.gateway.core.connection_configs import ConnectionConfigs
 from services.gateway.core.connection_limits import ConnectionLimits
 from services.gateway.core.coordinator_shards import GROUPS, NO_BROKER, TRANSACTIONS, CoordinatorShards
@@ -122,7 +122,8 @@ class Gateway:
         shares = share_descriptors(descriptors_max, open_files_max=config.open_files_max)
         self._files = Files(shares.open_files_max, config.open_file_idle_s, world.transport.passed_files)
         self._authorization = self._with_authorizer() if config.authorizer else None
-        self._acl_findings = AclFindings(config.node_id, world.clock.wall_ms, has_authorizer=self.has_authorizer)
+        authorizer = settings_digest(config.authorizer, config.super_users, allow_if_no_acl=config.allow_everyone_if_no_acl_found)
+        self._acl_findings = AclFindings(config.node_id, world.clock.wall_ms, authorizer=authorizer)
         now = asyncio.get_running_loop().time
         log_layouts = LogLayouts(self._nodes, now)
         self._moved_endpoints = MovedEndpoints(now)
@@ -165,7 +166,7 @@ class Gateway:
         server = RpcServer(hello, lent_methods(world, lambda: self.image), transport=transport, denied=world.denied)
         others = OtherProcesses(identity.name, lambda: self.image, hello, identity.host_id, transport)
         self.traces = TraceViews(identity.name, world.tracing.ring, others)
-        member = replace(identity.member(), rack=config.rack, listeners=self.listeners.own)
+        member = replace(identity.member(), rack=config.rack, listeners=self.listeners.own, authorizer=authorizer)
         self._registration = Registration(server, member, world.store, config.lease_s, die)
         self._joining: asyncio.Task[None] | None = None
         self._die = die

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from libs.cluster.health import (
+    DIFFERENT_AUTHORIZERS,
     MARKERS,
     REBALANCE,
     REFUSED_CLIENTS,
@@ -197,6 +198,9 @@ def test_what_takes_too_long_is_named_and_changes_no_verdict() -> None:
     assert ignored.sentence == "healthy: gateway 2 has no authorizer and has ignored the stored ACLs for 40 s"
     unknown = with_long_running(whole, [LongRunning(UNKNOWN_ACLS, "2", 0)], 40_000)
     assert unknown.sentence == "healthy: gateway 2 has ignored ACLs of kinds that a later version knows for 40 s"
+    different = with_long_running(whole, [LongRunning(DIFFERENT_AUTHORIZERS, name, 0) for name in "12"], 40_000)
+    told = "healthy: gateway 1 has had other settings of the authorizer than another gateway for 40 s, and 1 more"
+    assert different.sentence == told
     assert health.as_json()["long_running"][1] == {"kind": "of a newer version", "name": "x", "since_ms": 0}  # type: ignore[index]
     degraded = with_long_running(health_of(image(partition(1, (1, 2)))), found[:1], 1_000)
     assert degraded.sentence == "degraded: 1 partition is under-replicated, group orders? has been rebalancing for 1 s"

@@ -1,11 +1,14 @@
 """The settings of the authorizer, under Kafka's names, and what of them is refused."""
 
 import re
+from hashlib import blake2b
 from typing import Final
 
 STANDARD_AUTHORIZER: Final = "StandardAuthorizer"
 KAFKAS_CLASS: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 """As `authorizer.class.name` has it in Kafka."""
+NO_AUTHORIZER: Final = "none"
+"""The digest of a gateway that serves everybody."""
 _JOINED_BY_COMMA: Final = re.compile(r",\s*User:")
 """Names may hold commas, as those of certificates do. What follows one is no second principal."""
 
@@ -18,6 +21,14 @@ def super_users(text: str) -> frozenset[str]:
         if not (kind and separator and name) or _JOINED_BY_COMMA.search(name):
             raise ValueError(f"{principal!r} is no principal. One is written as User:NAME, and several are separated by ';'")
     return frozenset(principals)
+
+
+def settings_digest(authorizer: str, users: str, *, allow_if_no_acl: bool) -> str:
+    """A text that two gateways share exactly if they decide alike by the same ACLs. Raises ValueError."""
+    if not authorizer:
+        return NO_AUTHORIZER
+    text = repr((sorted(super_users(users)), allow_if_no_acl))
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def authorizer_problem(authorizer: str, users: str, *, allow_if_no_acl: bool) -> str | None:

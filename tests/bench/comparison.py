@@ -152,6 +152,7 @@ def _of_load(measured: Mapping[str, Sequence[Measured]]) -> dict[str, object]:
     offered = max(run.offered_rate for turns in runs.values() for run in turns)
     if offered:
         found["offered_rate"] = offered
+        found["client_late_p99_ms"] = medians(lambda run: run.woken_late_us["p99"] / 1e3)
         found["done_rate"] = medians(lambda run: run.requests / run.seconds)
         found["unanswered"] = {name: sum(run.unanswered for run in turns) for name, turns in runs.items()}
     found["throttled_ms"] = {name: sum(run.throttle_ms for run in turns) for name, turns in runs.items()}

@@ -43,7 +43,7 @@ def loaded(rate: float, done: float) -> Loaded:
         "scheduled": int(rate),
     }
     counts |= {"offered_rate": rate, "seconds": 1.0, "requests": int(done), "bytes": 10**6, "cpu_s": 0.1, "errors": {}}
-    return Loaded(**facts, **counts, latency_us=latency_us, sent_late_us=latency_us)
+    return Loaded(**facts, **counts, latency_us=latency_us, woken_late_us=latency_us)
 
 
 def compared(case: str, ours: list[float], theirs: list[float], *, rate: float = 0.0, done: float = 0.0) -> dict[str, Any]:

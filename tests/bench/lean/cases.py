@@ -19,6 +19,8 @@ CONNECTIONS = (1, 4, 16, 64)
 OFFERED_RATES = (250, 500, 1000, 2000, 4000, 8000)
 FILLED_BYTES = 64 * 1024 * 1024
 """What a topic holds that is fetched from, over all its partitions: it stays in the page cache."""
+UNANSWERED_BYTES_MAX = 128 * 1024 * 1024
+"""Beyond it a round of two seconds measures how fast the disk takes dirty pages back, and what a server does meanwhile."""
 IN_FLIGHT = 5
 """The most that clients have by default (`max.in.flight.requests.per.connection`)."""
 
@@ -93,7 +95,8 @@ def fetch_case(name: str, max_bytes: int, batch_size: int, connections: int, *, 
 
     def prepare(side: Side) -> Prepared:
         prepared = _prepare_topic(side, name, connections, connections)
-        options = {"acks": -1, "in-flight": 20, "batch-bytes": batch_size, "bytes-max": FILLED_BYTES}
+        in_flight = min(20, max(1, FILLED_BYTES // batch_size // connections))  # what is in flight at the end comes on top
+        options = {"acks": -1, "in-flight": in_flight, "batch-bytes": batch_size, "bytes-max": FILLED_BYTES, "drain": 60}
         run_load("produce", prepared.topic, prepared.plan, 120, options)
         return prepared
 
@@ -148,6 +151,7 @@ def lean_cases() -> list[Case]:
         produce_case(f"lean-produce-{label}-{connections}conn", size, connections)
         for label, size in SIZES.items()
         for connections in CONNECTIONS
+        if size * connections * IN_FLIGHT <= UNANSWERED_BYTES_MAX
     ]
     cases += [
         produce_case(f"lean-produce-16KB-of-100B-{connections}conn", 16 * KIB, connections, value_size=100)

@@ -37,8 +37,8 @@ class Loaded:
     errors: Mapping[str, int]
     cpu_s: float
     latency_us: Mapping[str, float]
-    sent_late_us: Mapping[str, float]
-    """How long after its time each request of an open loop was begun: behind others, or since the generator did not run."""
+    woken_late_us: Mapping[str, float]
+    """How long after a request of an open loop was due the generator noticed: it had no core. Latencies contain that."""
 
 
 def run_load(

@@ -28,7 +28,7 @@
 #include "histogram.h"
 #include "messages.h"
 
-enum { ANSWER_BYTES_MAX = 256 << 20, FRAMES_PER_WRITE = 64, EVENTS = 64, ERROR_CODES = 512, CLOSED_DRAIN_S = 10 };
+enum { ANSWER_BYTES_MAX = 256 << 20, FRAMES_PER_WRITE = 64, EVENTS = 64, ERROR_CODES = 512 };
 static const int64_t S = 1000000000;
 
 static struct {
@@ -62,7 +62,7 @@ struct worker {
     uint64_t requests, bytes, wire_bytes, records, empty, unanswered, throttle_ms;
     uint64_t errors[ERROR_CODES]; /* by code + 1: UNKNOWN_SERVER_ERROR is -1 */
     int64_t last_ns;
-    struct histogram latency, lateness;
+    struct histogram latency, woken_late;
 };
 
 static struct connection *connections;
@@ -110,10 +110,9 @@ static uint64_t share_of(const struct connection *c) {
 
 static int32_t partition_of(const struct connection *c, uint64_t number) { return c->positions[number % c->count].partition; }
 
-static void begin(struct worker *w, struct connection *c, int64_t now) {
+static void begin(struct connection *c, int64_t now) {
     size_t slot = c->begun % (uint64_t)options.in_flight;
     c->due_ns[slot] = is_open_loop() ? due_at(c->begun, c->index) : now;
-    if (is_open_loop()) histogram_add(&w->lateness, now - c->due_ns[slot]);
     uint8_t *frame;
     if (options.fetches) {
         fetch_frame(&c->frame, options.topic, c->positions, c->count, c->turn++ % c->count, options.max_bytes);
@@ -162,7 +161,7 @@ static void advance(struct worker *w, struct connection *c) {
     for (;;) {
         int64_t now = now_ns();
         bool goes_on = is_open_loop() || now < atomic_load_explicit(&end_ns, memory_order_relaxed);
-        while (goes_on && c->begun < c->allowed && c->begun - c->answered < (uint64_t)options.in_flight) begin(w, c, now);
+        while (goes_on && c->begun < c->allowed && c->begun - c->answered < (uint64_t)options.in_flight) begin(c, now);
         if (c->written == c->begun) return await_room(w, c, false);
         struct iovec parts[3 * FRAMES_PER_WRITE];
         int count = 0;
@@ -287,8 +286,9 @@ static int64_t let_due_begin(struct worker *w, size_t *cursor, uint64_t *number)
     for (;;) {
         struct connection *c = &connections[*cursor];
         if (*number * connection_count + (uint64_t)c->index >= scheduled) return INT64_MAX;
-        int64_t due = due_at(*number, c->index);
-        if (due > now_ns()) return due;
+        int64_t due = due_at(*number, c->index), now = now_ns();
+        if (due > now) return due;
+        histogram_add(&w->woken_late, now - due);
         c->allowed++;
         advance(w, c);
         if ((*cursor += (size_t)options.threads) >= connection_count) {
@@ -317,7 +317,7 @@ static void count_unanswered(struct worker *w, int64_t now) {
     for (size_t i = (size_t)w->index; i < connection_count; i += (size_t)options.threads) {
         struct connection *c = &connections[i];
         if (!is_open_loop() && c->answered < c->begun)
-            stop(1, "%s: %llu requests had no answer for %d seconds", c->name, (unsigned long long)(c->begun - c->answered), CLOSED_DRAIN_S);
+            stop(1, "%s: %llu requests had no answer %g seconds after the end", c->name, (unsigned long long)(c->begun - c->answered), options.drain_s);
         for (uint64_t number = c->answered; is_open_loop() && number < share_of(c); number++) {
             histogram_add(&w->latency, now - due_at(number, c->index));
             w->unanswered++;
@@ -343,10 +343,9 @@ static void *work(void *argument) {
         connections[i].allowed = (uint64_t)options.in_flight;
         advance(w, &connections[i]);
     }
-    double drain_s = is_open_loop() ? options.drain_s : CLOSED_DRAIN_S;
     while (!is_done(w)) {
         int64_t next = is_open_loop() ? let_due_begin(w, &cursor, &number) : INT64_MAX, end = atomic_load(&end_ns);
-        int64_t last = end + (int64_t)(drain_s * 1e9), now = now_ns();
+        int64_t last = end + (int64_t)(options.drain_s * 1e9), now = now_ns();
         if (now >= last) break;
         int64_t wake = now < end && end < next ? end : next < last ? next : last;
         set_timer(w, wake);
@@ -462,7 +461,7 @@ static void print_result(struct worker *workers) {
         for (int code = 0; code < ERROR_CODES; code++) all.errors[code] += w->errors[code];
         if (w->last_ns > all.last_ns) all.last_ns = w->last_ns;
         histogram_merge(&all.latency, &w->latency);
-        histogram_merge(&all.lateness, &w->lateness);
+        histogram_merge(&all.woken_late, &w->woken_late);
     }
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
@@ -481,7 +480,7 @@ static void print_result(struct worker *workers) {
     printf("}, \"cpu_s\": %.6f, ", (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6);
     histogram_print("latency_us", &all.latency);
     printf(", ");
-    histogram_print("sent_late_us", &all.lateness);
+    histogram_print("woken_late_us", &all.woken_late);
     printf("}\n");
     fflush(stdout);
     if (ferror(stdout)) stop(1, "the result could not be written");

@@ -16,6 +16,7 @@ from tests.gateway.sasl_rig import ALL, connect, log_in
 from tests.gateway.tls_rig import TLS_AT, closed_lines, shown, started, started_with_sasl
 from tests.support.certificates import Authority, client_context
 from tests.support.polling import until
+from tests.support.tls_records import RecordClient, Records13
 
 
 @pytest.fixture
@@ -151,6 +152,27 @@ async def test_two_hundred_slow_handshakes_hold_up_nobody(rig: Rig, keystore: Pa
     await until(lambda: len(gateway.connections) == 200)
     for _ in range(3):
         assert await produced(await rig.client(TLS_AT, tls=tls)) == 0
+
+
+async def test_a_client_that_sends_key_updates_and_no_requests_is_closed_and_holds_up_nobody(
+    rig: Rig, keystore: Path, tls: ssl.SSLContext, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await started(rig, keystore)
+    bystander = await rig.client(TLS_AT, tls=tls)
+
+    def shake_hands() -> RecordClient:
+        connected = socket.create_connection(("127.0.0.1", rig.port_base + TLS_AT))
+        return RecordClient.shake_hands(connected, client_context(authority), tmp_path, version=ssl.TLSVersion.TLSv1_3)
+
+    client = await asyncio.to_thread(shake_hands)
+    with client.socket:
+        assert isinstance(client.records, Records13)
+        flood = b"".join(client.records.key_update() for _ in range(5_000))
+        await asyncio.get_running_loop().sock_sendall(client.socket, flood)
+        assert await produced(bystander) == 0
+        await until(lambda: rig.closed("tls") == 1)
+    assert closed_lines(caplog) == ["tls: the client sent more than 4096 TLS records without data"]
+    assert await produced(bystander) == 0
 
 
 async def test_many_clients_come_at_once_and_each_is_served(rig: Rig, keystore: Path, tls: ssl.SSLContext) -> None:

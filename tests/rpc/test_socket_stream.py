@@ -154,12 +154,12 @@ async def test_the_page_cache_is_looked_at_once_for_a_range_that_leaves_soon_and
     while not here.stream.pending_bytes % (1 << 20):  # a part of one range is sent
         here.stream.write_file(fd, 0, 1 << 20)
         here.stream.flush()
+    here.stream.write_file(fd, 0, 1 << 20)
     before = len(looks)
     monkeypatch.setattr(socket_stream, "STILL_CACHED_S", 0.0)
     there.stream.resume_reading()
     await until(lambda: not here.stream.pending_bytes)
-    position, _ = looks[before]
-    assert position > 0, "what was seen before the wait is not taken for granted"
+    assert any(position > 0 for position, _ in looks[before:]), "what was seen before the wait is not taken for granted"
     os.close(fd)
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import struct
 from pathlib import Path
 
 from libs.rpc.files.disk_readers import DiskReaders
@@ -12,8 +11,6 @@ from libs.rpc.transport.tls_server import TlsServer, TlsSettings, server_context
 from libs.rpc.transport.tls_stream import TlsStream
 from tests.rpc.stream_owner import Owner
 from tests.support.polling import until
-
-RESETS = struct.pack("ii", 1, 0)
 
 
 class ToldLater(Handshakes):
@@ -32,20 +29,21 @@ class ToldLater(Handshakes):
         self.computed.append((step, outcome))
 
 
-async def test_a_peer_that_resets_behind_its_hello_makes_no_other_connection_deaf(keystore: Path) -> None:
+async def test_a_handshake_whose_connection_has_ended_makes_no_other_connection_deaf(keystore: Path) -> None:
     loop, handshakes = asyncio.get_running_loop(), ToldLater()
     tls = TlsServer(server_context(TlsSettings(str(keystore))), handshakes, handshake_s_max=10.0)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        gone = socket.create_connection(listening.getsockname())
+        client = socket.create_connection(listening.getsockname())
         connected, _ = listening.accept()
     connected.setblocking(False)
     fd = connected.fileno()
-    gone.sendall(b"\x16\x03\x01")
-    gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
-    gone.close()
     owner = Owner(TlsStream(connected, tls, peer="tcp:127.0.0.1:1", disks=DiskReaders()))
     owner.stream.start(owner)
-    await until(lambda: bool(handshakes.computed or owner.lost))
+    with client:
+        client.sendall(b"\x16\x03\x01\0\x04\x01\0\x01\0")
+        await until(lambda: bool(handshakes.computed))
+    owner.stream.abort(ConnectionResetError("it is over"))
+    await until(lambda: bool(owner.lost))
     ours, theirs = socket.socketpair()
     with ours, theirs:
         os.dup2(ours.fileno(), fd)  # the next connection has the same descriptor
@@ -53,7 +51,6 @@ async def test_a_peer_that_resets_behind_its_hello_makes_no_other_connection_dea
         loop.add_reader(fd, heard.set)
         for step, outcome in handshakes.computed:
             step.on_computed(outcome)
-        await until(lambda: bool(owner.lost))
         theirs.send(b"x")
         await until(heard.is_set)
         loop.remove_reader(fd)

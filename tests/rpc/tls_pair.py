@@ -24,8 +24,8 @@ class TlsClient(TlsServer):
 
     speaks_first = True
 
-    def wrap(self, connected: socket.socket) -> ssl.SSLSocket:
-        return self.context.wrap_socket(connected, server_hostname="localhost", do_handshake_on_connect=False)
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        return self.context.wrap_bio(incoming, outgoing, server_hostname="localhost")
 
 
 @asynccontextmanager

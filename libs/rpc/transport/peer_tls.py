@@ -6,7 +6,6 @@
 import asyncio
 import contextlib
 import logging
-import socket
 import ssl
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -49,8 +48,8 @@ class TlsClient(TlsServer):
 
     speaks_first = True
 
-    def wrap(self, connected: socket.socket) -> ssl.SSLSocket:
-        return self.context.wrap_socket(connected, do_handshake_on_connect=False)
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        return self.context.wrap_bio(incoming, outgoing)
 
 
 class PeerTls:

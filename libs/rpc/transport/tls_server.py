@@ -1,7 +1,6 @@
 """The server's side of TLS: its certificate and its rules. Keys come from PEM files, and are never logged."""
 
 import os
-import socket
 import ssl
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -10,8 +9,10 @@ from typing import Any, Final
 from libs.lean_dataclass import dataclass
 from libs.rpc.transport.tls_handshakes import Handshakes
 
-CHUNK: Final = 131_072
-"""The most bytes that are encrypted in one call. OpenSSL wants the same bytes again until the socket has taken them all."""
+CHUNK: Final = 65_536
+"""The most bytes that are encrypted and sent at once. A connection keeps as many while its socket is full."""
+SCRATCH: Final = 98_304
+"""Also a part of a record, and what is received behind it."""
 PEM_BYTES_MAX: Final = 4 << 20
 NO_FILE: Final = (0, 0, 0)
 """The stamp of a file that is not there. Whoever reads it hears why."""
@@ -108,7 +109,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def uris_of(connected: ssl.SSLSocket | ssl.SSLObject) -> Sequence[str]:
+def uris_of(connected: ssl.SSLObject) -> Sequence[str]:
     """The URIs among the names of the peer's certificate, which was verified. Empty if `ssl` cannot read its names."""
     try:
         certificate: Any = connected.getpeercert()
@@ -145,8 +146,8 @@ class TlsServer:
         self.context = context
         self.handshakes = handshakes
         self.handshake_s_max = handshake_s_max
-        self.scratch = memoryview(bytearray(CHUNK))
-        """Where a stream of this event loop joins what it encrypts next. It holds nothing between two calls."""
+        self.scratch = memoryview(bytearray(SCRATCH))
+        """Where a stream of this event loop receives, and joins what it encrypts next. It holds nothing between two calls."""
 
-    def wrap(self, connected: socket.socket) -> ssl.SSLSocket:
-        return self.context.wrap_socket(connected, server_side=True, do_handshake_on_connect=False)
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        return self.context.wrap_bio(incoming, outgoing, server_side=True)

@@ -1,8 +1,9 @@
 """One connection with TLS on a raw non-blocking socket. It differs from `SocketStream` in what a read and a write are.
 
 The handshake computes in a thread (`tls_handshakes.py`). Afterwards OpenSSL decrypts and encrypts on the event loop, in place.
-Two rules of OpenSSL shape this file. A write that the socket did not take must be repeated with the same bytes. A read may leave
-decrypted bytes in OpenSSL, which epoll does not see.
+OpenSSL never sees the socket: one read would handle all messages without data that arrive, such as the KeyUpdate of TLS 1.3 at
+10 µs each, until data comes (ADR 0036). Here it gets whole records, a bounded number in a turn. epoll does not see records that
+wait for the next turn.
 """
 
 import contextlib
@@ -11,20 +12,35 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from libs.rpc.files.disk_readers import DiskReaders
 from libs.rpc.transport.descriptors import Descriptors
 from libs.rpc.transport.socket_stream import FileRange, SocketStream
 from libs.rpc.transport.tls_handshakes import Outcome, Step
+from libs.rpc.transport.tls_records import DATA_MAX, RECORD_MAX, whole_records
 from libs.rpc.transport.tls_server import CHUNK, TlsServer, uris_of
-from libs.rpc.transport.transport import HandshakeFailed, Receiver, TlsSession
+from libs.rpc.transport.transport import Buffer, Receiver, TlsFailed, TlsSession
 
 log = logging.getLogger("network")
 
 HANDSHAKE_RECORD: Final = 0x16
 """The first byte of a TLS connection (RFC 8446 §5.1). A request of Kafka's begins with a length, and so with 0."""
-PEEKED: Final = 4
+FIRST_BYTES: Final = 4
+RECORDS_A_TURN: Final = 400
+"""The most records that one turn decrypts. A KeyUpdate message takes about 11 µs, and a record with data no more."""
+UNPAID_RECORDS_MAX: Final = 4_096
+"""The most records without data. A connection that brings more is closed: no peer has use for many."""
+PAID_BY_DATA: Final = 32
+"""The records without data that one with data pays for."""
+HANDSHAKE_BYTES_MAX: Final = 262_144
+"""OpenSSL takes certificates of at most 100 KiB."""
+FLIGHT_BYTES: Final = 8_192
+"""The most bytes that one step of a handshake brings. Behind its end there may be records for the first turn, beside its own."""
+UNSENT_CONTROL_BYTES_MAX: Final = 65_536
+"""The most bytes of alerts for a peer that does not read them."""
+_NOTHING: Final = memoryview(b"")
+_HUNG_UP: Final = "the client hung up during the handshake"
 _REASONS: Final = {
     "HTTP_REQUEST": "the client speaks HTTP",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate, and needs one",
@@ -37,21 +53,48 @@ _REASONS: Final = {
 }
 
 
-class TlsStream(SocketStream):
-    """See `transport.Stream`. `bytes_sent` counts what was given to OpenSSL and has left, before encryption."""
+class Ended(NamedTuple):
+    """A connection has nothing more to read."""
 
-    __slots__ = ("_deadline", "_is_secured", "_offered", "_ssl", "_step", "_tls", "_wants_read", "_wants_write")
+    reason: Exception | None
+
+
+class TlsStream(SocketStream):
+    """See `transport.Stream`. `bytes_sent` counts what has left, before encryption; `sends` does not count what has no data, and
+    `receives` counts turns."""
+
+    __slots__ = (
+        "_deadline",
+        "_handshake_bytes",
+        "_held",
+        "_incoming",
+        "_is_secured",
+        "_outgoing",
+        "_reads_soon",
+        "_sealed",
+        "_sealed_bytes",
+        "_sealed_data",
+        "_ssl",
+        "_step",
+        "_tls",
+        "_unpaid",
+    )
 
     def __init__(self, connected: socket.socket, tls: TlsServer, *, peer: str, disks: DiskReaders) -> None:
         super().__init__(connected, peer=peer, peer_uid=None, disks=disks)
         self._tls = tls
-        self._ssl: ssl.SSLSocket | None = None
+        self._ssl: ssl.SSLObject | None = None
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._is_secured = False
         self._blocked = True  # nothing is sent before the handshake is complete
         self._step: Step | None = None  # of the handshake, which waits for a thread or is in it
         self._deadline: Callable[[], None] | None = None
-        self._offered = 0  # bytes of the last write, which OpenSSL wants again
-        self._wants_read = self._wants_write = False  # a write needs a message of the peer's, a read needs to send one
+        self._handshake_bytes = 0
+        self._held = _NOTHING  # what has arrived and OpenSSL has not got yet, from the beginning of a record on
+        self._reads_soon = False
+        self._unpaid = 0  # records that data has not paid for
+        self._sealed: list[Buffer] = []  # records that the socket has not taken yet
+        self._sealed_bytes = self._sealed_data = 0  # their size, and that of their data, which heads the queue still
 
     def start(self, receiver: Receiver) -> None:
         if self.closing:
@@ -62,7 +105,7 @@ class TlsStream(SocketStream):
         if self._tls.speaks_first:
             self._next_step()
         else:
-            self._loop.add_reader(self._fd, self._hello_arrived)
+            self._loop.add_reader(self._fd, self._flight_arrived)
 
     @property
     def tls(self) -> TlsSession | None:
@@ -74,61 +117,77 @@ class TlsStream(SocketStream):
 
     # The handshake
 
-    def _hello_arrived(self) -> None:
+    def _flight_arrived(self) -> None:
+        before = len(self._held)
+        arrived = self._tls.scratch[: before + FLIGHT_BYTES]
         try:
-            first = self._socket.recv(PEEKED, socket.MSG_PEEK)
+            nbytes = self._socket.recv_into(arrived[before:])
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._end(error)
+            self._end(error if self._ssl is None else TlsFailed(_sentence(error)))
             return
-        if not first:
-            self._end(None)
-        elif first[0] != HANDSHAKE_RECORD:
-            self._end(HandshakeFailed("the client does not speak TLS", first))
+        arrived[:before] = self._held
+        arrived = arrived[: before + nbytes]
+        self._handshake_bytes += nbytes
+        end, _ = whole_records(arrived, len(arrived), len(arrived))
+        if not nbytes:
+            self._end(None if self._ssl is None else TlsFailed(_HUNG_UP))
+        elif self._ssl is None and arrived[0] != HANDSHAKE_RECORD:
+            self._end(TlsFailed("the client does not speak TLS", bytes(arrived[:FIRST_BYTES])))
+        elif self._handshake_bytes > HANDSHAKE_BYTES_MAX:
+            self._end(TlsFailed(f"the handshake took more than {HANDSHAKE_BYTES_MAX} bytes of the client"))
         else:
-            self._loop.remove_reader(self._fd)
-            self._next_step()
+            self._hold(arrived[end:])
+            if end:
+                self._loop.remove_reader(self._fd)
+                self._incoming.write(arrived[:end])
+                self._next_step()
+
+    def _hold(self, arrived: memoryview) -> None:
+        """Keeps a copy, since the scratch buffer is everybody's."""
+        self._held = memoryview(bytes(arrived)) if arrived else _NOTHING
 
     def _next_step(self) -> None:
         is_new = self._ssl is None
         if self._ssl is None:
-            try:
-                # Here: `ssl` closes the socket of a peer that is gone, and its descriptor may be another connection's at once.
-                self._ssl = self._socket = self._tls.wrap(self._socket)
-            except OSError as error:
-                self._end(HandshakeFailed(_sentence(error)))
-                return
-        self._step = Step(self._ssl.do_handshake, self._shaken)  # in a thread, while the event loop does not touch the socket
+            self._ssl = self._tls.wrap(self._incoming, self._outgoing)
+        self._step = Step(self._ssl.do_handshake, self._shaken)  # in a thread, while the event loop does not touch it
         self._tls.handshakes.add(self._step, is_new=is_new)
 
     def _shaken(self, outcome: Outcome) -> None:
         self._step = None
         if self._lost:
-            self._socket.close()
-        elif outcome is None:
+            return
+        if outcome is None:
             self._secured()
         elif isinstance(outcome, ssl.SSLWantReadError):
-            self._loop.add_reader(self._fd, self._may_step)
-        elif isinstance(outcome, ssl.SSLWantWriteError):
-            self._loop.add_writer(self._fd, self._may_step)
+            self._loop.add_reader(self._fd, self._flight_arrived)
+            self._send_flight()
         else:
-            self._end(HandshakeFailed(_sentence(outcome)))
+            self._end(TlsFailed(_sentence(outcome)))
 
-    def _may_step(self) -> None:
-        self._loop.remove_reader(self._fd)
-        self._loop.remove_writer(self._fd)
-        self._next_step()
+    def _send_flight(self) -> None:
+        try:
+            self._seal(b"")
+            self._send_sealed()
+        except BlockingIOError:
+            self._loop.add_writer(self._fd, self._send_flight)
+        except OSError as error:
+            self._end(TlsFailed(_sentence(error)))
+        else:
+            self._loop.remove_writer(self._fd)
 
     def _late(self) -> None:
         if self._step is not None:  # it waits for us, and not for its client
             self._deadline = self._loop.call_later(self._tls.handshake_s_max, self._late).cancel
         else:
-            self._end(HandshakeFailed(f"the handshake took longer than {self._tls.handshake_s_max:g} s"))
+            self._end(TlsFailed(f"the handshake took longer than {self._tls.handshake_s_max:g} s"))
 
     def _secured(self) -> None:
         self._is_secured, self._blocked = True, False
         self._cancel_deadline()
+        self._loop.remove_writer(self._fd)
         if self.on_secured is not None:
             try:
                 self.on_secured()
@@ -139,6 +198,9 @@ class TlsStream(SocketStream):
             return
         if self.reading:
             self._loop.add_reader(self._fd, self._readable)
+            if self._holds_records():
+                self._read_soon()
+        self._queue_control()
         if self._queue or self.closing:
             self.flush()
 
@@ -160,77 +222,120 @@ class TlsStream(SocketStream):
     def resume_reading(self) -> None:
         if self._is_secured:
             super().resume_reading()
-            if self.reading and self._ssl is not None and self._ssl.pending():
-                self._loop.call_soon(self._read_on)
+            if self.reading and self._holds_records():
+                self._read_soon()
         elif not self.reading and not self.closing:
             self.reading = True
             if self._ssl is None and self._step is None:
-                self._loop.add_reader(self._fd, self._hello_arrived)
+                self._loop.add_reader(self._fd, self._flight_arrived)
+
+    def _holds_records(self) -> bool:
+        """Whether a read may give data that the socket does not have any more."""
+        return self._ssl is not None and bool(self._held or self._incoming.pending or self._ssl.pending())
+
+    def _read_soon(self) -> None:
+        """Reads what epoll does not see, once the others have had their turn."""
+        if not self._reads_soon:
+            self._reads_soon = True
+            self._loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        """Reads what is in OpenSSL."""
+        self._reads_soon = False
         if self.reading:
             self._readable()
 
     def _readable(self) -> None:
-        receiver, tls = self._receiver, self._ssl
+        if self._reads_soon:
+            return  # one turn is enough
+        receiver = self._receiver
         assert receiver is not None
-        assert tls is not None, "it is read once the handshake is complete"
         self.receives += 1
         self._in_turn = True
-        self._message_may_have_come()
         try:
             buffer = receiver.get_buffer()
-            size, received = len(buffer), 0
-            ended, reason = False, None
-            try:
-                while received < size:
-                    nbytes = tls.recv_into(buffer[received:])
-                    if not nbytes:
-                        ended = True
-                        break
-                    received += nbytes
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLWantWriteError:
-                self._wants_write = True
-            except OSError as error:
-                ended, reason = True, error
+            received, outcome = self._decrypt(buffer)
             del buffer  # the receiver's chunk is free for reuse only when no view of it is left
             if received:
                 receiver.buffer_updated(received)
-            if ended:
-                self._end(reason)
-            elif received == size and self.reading and tls.pending():
-                self._loop.call_soon(self._read_on)
+            if isinstance(outcome, Ended):
+                self._end(outcome.reason)
+            elif self._unpaid > UNPAID_RECORDS_MAX:
+                self._end(TlsFailed(f"the client sent more than {UNPAID_RECORDS_MAX} TLS records without data"))
+            elif outcome and self.reading:
+                self._read_soon()
+            self._queue_control()
         except Exception as error:
             # The fault is the receiver's own. It must not end the other connections.
             log.exception("receiver failed", extra={"fields": {"peer": self.peer}})
             self._end(error)
         finally:
             self._in_turn = False
-        if self._wants_write and not self._blocked and not self._lost:
-            self._blocked = True
-            self._loop.add_writer(self._fd, self.flush)
         if (self._queue or self._sent_early) and not self._blocked and not self._warming:
             self.flush()
 
-    def _message_may_have_come(self) -> None:
-        if self._wants_read:
-            self._wants_read = self._blocked = False
+    def _decrypt(self, buffer: memoryview) -> tuple[int, bool | Ended]:
+        """Fills the buffer with what there is for one turn. It returns the number of bytes, and whether more is there which epoll
+        does not see, or why the connection ends."""
+        tls, incoming, held = self._ssl, self._incoming, self._held
+        assert tls is not None, "it is read once the handshake is complete"
+        read: Callable[[int, memoryview], int] = tls.read  # type: ignore[assignment]
+        size, received, with_data, left = len(buffer), 0, 0, RECORDS_A_TURN
+        scratch, is_drained = self._tls.scratch, False
+        try:
+            while True:
+                while received < size and (incoming.pending or tls.pending()):
+                    try:
+                        nbytes = read(size - received, buffer[received:])
+                    except ssl.SSLWantReadError:
+                        break  # the rest had no data
+                    if not nbytes:
+                        return received, Ended(None)
+                    received += nbytes
+                    with_data += 1
+                if received == size or not left:
+                    return received, bool(held or incoming.pending or tls.pending())
+                wanted = max(size - received, RECORD_MAX)
+                end, count = whole_records(held, wanted, left)
+                if count:
+                    incoming.write(held[:end])
+                    held = held[end:]
+                    left -= count
+                elif is_drained:
+                    return received, False
+                else:
+                    before = len(held)
+                    scratch[:before] = held
+                    held = scratch[:before]
+                    wanted = min(wanted, len(scratch) - before)
+                    nbytes = self._socket.recv_into(scratch[before:], wanted)
+                    if not nbytes:
+                        return received, Ended(None)
+                    held = scratch[: before + nbytes]
+                    is_drained = nbytes < wanted
+        except (BlockingIOError, InterruptedError):
+            return received, False
+        except OSError as error:
+            return received, Ended(error)
+        finally:
+            del buffer  # the traceback of an error keeps this frame
+            if held is not self._held:
+                self._hold(held)
+            self._unpaid = max(self._unpaid + RECORDS_A_TURN - left - with_data * (1 + PAID_BY_DATA), 0)
+
+    def _queue_control(self) -> None:
+        """Lets the next flush send what OpenSSL has for the peer besides data: tickets, alerts, and KeyUpdate messages."""
+        if self._lost:
+            return
+        if (self._outgoing.pending or self._sealed) and not self._queue:
+            self._queue.append(b"")
+        if self._outgoing.pending > UNSENT_CONTROL_BYTES_MAX:
+            self._end(TlsFailed("the client does not read what TLS answers"))
 
     # Writing
 
     def flush(self) -> None:
-        if not self._is_secured or self._wants_read:
-            return
-        if self._wants_write:
-            self._wants_write = False
-            self._loop.call_soon(self._read_on)
-        super().flush()
-        if self._wants_read and not self._lost:
-            # The socket has room, so a wait for it would spin. `_readable` goes on.
-            self._loop.remove_writer(self._fd)
+        if self._is_secured:
+            super().flush()
 
     def _send_buffers(self) -> None:
         self._encrypt()
@@ -240,26 +345,56 @@ class TlsStream(SocketStream):
 
     def _encrypt(self) -> None:
         """Encrypts and sends the head of the queue. Raises BlockingIOError if the socket does not take it all."""
-        tls, head = self._ssl, self._queue[0]
+        if not self._sealed:
+            head = self._queue[0]
+            if not isinstance(head, (FileRange, Descriptors)) and len(head) >= CHUNK:
+                joined = memoryview(head)[:CHUNK]
+            else:
+                joined = self._tls.scratch[: self._join()]
+            if self._warming:
+                return
+            self._seal(joined)
+        self._send_sealed()
+
+    def _seal(self, joined: Buffer) -> None:
+        """Encrypts record by record, since the memory of `_outgoing` stays as large as it ever was."""
+        tls, outgoing, done = self._ssl, self._outgoing, 0
         assert tls is not None, "nothing is sent before the handshake is complete"
-        if not isinstance(head, (FileRange, Descriptors)) and len(head) >= CHUNK:
-            joined = memoryview(head)[:CHUNK]
-        else:
-            joined = self._tls.scratch[: self._join()]
-        sent = 0
-        if joined:
+        while done < len(joined):
+            done += tls.write(joined[done : done + DATA_MAX])
+            self._add_sealed(outgoing.read())
+        if outgoing.pending:
+            self._add_sealed(outgoing.read())
+        self._sealed_data = done
+
+    def _add_sealed(self, record: bytes) -> None:
+        self._sealed.append(record)
+        self._sealed_bytes += len(record)
+
+    def _send_sealed(self) -> None:
+        if not self._sealed:
+            self._left(0)
+            return
+        data = self._sealed_data
+        if data:
             self.sends += 1
-            self._offered = max(self._offered, len(joined))
-            try:
-                sent = tls.send(joined)
-            except ssl.SSLWantWriteError:
-                raise BlockingIOError from None
-            except ssl.SSLWantReadError:
-                self._wants_read = True
-                raise BlockingIOError from None
-            self._offered = 0
-        if not self._warming:
-            self._left(sent)
+        sent = self._socket.sendmsg(self._sealed)
+        if sent == self._sealed_bytes:
+            self._sealed.clear()
+            self._sealed_bytes = self._sealed_data = 0
+            self._left(data)
+            return
+        left = data * sent // self._sealed_bytes
+        self._sealed_bytes -= sent
+        self._sealed_data -= left
+        whole = 0
+        while sent >= len(self._sealed[whole]):
+            sent -= len(self._sealed[whole])
+            whole += 1
+        del self._sealed[:whole]
+        self._sealed[0] = memoryview(self._sealed[0])[sent:]
+        self._left(left)
+        raise BlockingIOError
 
     def _join(self) -> int:
         """Joins the head of the queue in the scratch buffer, and returns its length. 0: a thread reads a file range first."""
@@ -272,7 +407,7 @@ class TlsStream(SocketStream):
                     continue
                 now = self._loop.time()
                 if not item.is_cached(room, now):
-                    if length and length >= self._offered:
+                    if length:
                         return length
                     self._warm(item, room, now)
                     return 0
@@ -321,18 +456,21 @@ class TlsStream(SocketStream):
 
     def _end(self, reason: Exception | None) -> None:
         self._cancel_deadline()
-        if not self._lost and not self._is_secured and self._step is None:
+        if not self._lost and not self._is_secured:
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
         super()._end(reason)
 
     def _close_socket(self, reason: Exception | None) -> None:
-        step = self._step
-        if step is not None and not self._tls.handshakes.withdraw(step):
-            return  # a thread uses it, and `_shaken` closes it
-        if self._ssl is not None and reason is None and self._is_secured:
+        if self._step is not None:
+            self._tls.handshakes.withdraw(self._step)  # a thread that has it already does not touch the socket
+        elif self._ssl is not None:
             with contextlib.suppress(OSError, ValueError):
-                self._ssl.unwrap()  # tells the other end that this is all
+                if self._is_secured and reason is None:
+                    self._ssl.unwrap()  # tells the other end that this is all
+            if not self._sealed and self._outgoing.pending:
+                with contextlib.suppress(OSError):
+                    self._socket.send(self._outgoing.read())  # an alert, perhaps
         self._socket.close()
 
 
@@ -341,7 +479,7 @@ def _sentence(outcome: Exception) -> str:
     if isinstance(outcome, ssl.SSLCertVerificationError):
         return f"the client's certificate is not trusted: {outcome.verify_message}"
     if isinstance(outcome, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):
-        return "the client hung up during the handshake"
+        return _HUNG_UP
     if isinstance(outcome, ssl.SSLError) and outcome.reason:
         return _REASONS.get(outcome.reason) or outcome.reason.replace("_", " ").lower()
     return str(outcome)

@@ -37,8 +37,8 @@ class TlsSession:
     """The URIs that this certificate names."""
 
 
-class HandshakeFailed(ConnectionError):
-    """The reason of a connection that ended before TLS was agreed on. Its text is a sentence for the operator."""
+class TlsFailed(ConnectionError):
+    """The reason of a connection whose TLS was not agreed on, or was misused. Its text is a sentence for the operator."""
 
     def __init__(self, sentence: str, begins_with: bytes = b"") -> None:
         """`begins_with`: the first bytes, if the other end does not speak TLS at all."""

@@ -15,7 +15,7 @@ from math import inf
 from typing import Protocol
 
 from libs.cluster.client_quotas import CLIENT_KEYS, Entity
-from libs.rpc.transport.transport import HandshakeFailed, Stream
+from libs.rpc.transport.transport import Stream, TlsFailed
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
 from services.gateway.config import GatewayConfig
@@ -252,12 +252,12 @@ class Connection:
         try:
             self.principal = f"User:{user_of(tls.peer_certificate)}"
         except ValueError as error:
-            self._stream.abort(HandshakeFailed(str(error)))
+            self._stream.abort(TlsFailed(str(error)))
 
     def connection_lost(self, reason: Exception | None) -> None:
         self._connections.lost(self)
         self._connections.data_path.answers.forget(self)
-        if isinstance(reason, HandshakeFailed):
+        if isinstance(reason, TlsFailed):
             self.close("tls", not_tls(reason.begins_with) if reason.begins_with else str(reason))
         else:
             self.close("client" if reason is None else "reset")

@@ -25,12 +25,16 @@ LIMITS: Final[Mapping[str, str]] = {
     "isr_changes_per_s": "0.1",
     "throttled_share": "0.2",
     "busy_share": "0.9",
+    "certificate_s": "2592000",
+    "certificate_last_s": "604800",
     "starts": "3",
     "starts_window": "1h",
 }
 """What `$NAME` stands for in expressions. Tests use other values."""
 
 _ALIVE: Final = 'penstock_build_info{service!="pipeline"}'
+_EXPIRES_IN: Final = "(penstock_gateway_certificate_expiry_timestamp_seconds > 0) - time()"
+"""A gateway without a listener with TLS says 0. A certificate that has expired has a number below 0."""
 _NONE: Final = f"0 * count by (job) ({_ALIVE})"
 
 
@@ -344,6 +348,20 @@ ALERTS: Final = (
         "penstock_gateway_connections_waiting > 0",
         "1m",
         "{{ $labels.instance }} of {{ $labels.job }} does not read {{ $value }} clients for lack of room.",
+    ),
+    Alert(
+        "PenstockCertificateExpires",
+        "warning",
+        f"{_EXPIRES_IN} < $certificate_s >= $certificate_last_s",
+        "5m",
+        "The certificate of {{ $labels.instance }} of {{ $labels.job }} expires in {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "PenstockCertificateExpiresSoon",
+        "critical",
+        f"{_EXPIRES_IN} < $certificate_last_s",
+        "5m",
+        "The certificate of {{ $labels.instance }} of {{ $labels.job }} expires in {{ $value | humanizeDuration }}.",
     ),
     Alert(
         "PenstockClientsThrottled",

@@ -74,6 +74,7 @@ HEALTHY: Final[Series] = {
     f"penstock_gateway_connections_max{{{ON}}}": f"100{CONSTANT}",
     f'penstock_gateway_connections_refused_total{{{ON},reason="max-connections"}}': f"1{CONSTANT}",
     f"penstock_gateway_connections_waiting{{{ON}}}": f"0{CONSTANT}",
+    f"penstock_gateway_certificate_expiry_timestamp_seconds{{{ON}}}": f"5000000{CONSTANT}",
     f'penstock_gateway_throttle_seconds_total{{{ON},quota="produce"}}': f"5{CONSTANT}",
     f"penstock_quota_manager_elected{{{ON}}}": f"1{CONSTANT}",
     f"penstock_quota_manager_silent_gateways{{{ON}}}": f"0{CONSTANT}",
@@ -230,6 +231,18 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "PenstockClientsUnread": _value(
         "penstock_gateway_connections_waiting", "7", _PROCESS, "a of c does not read 7 clients for lack of room."
+    ),
+    "PenstockCertificateExpires": _value(  # the clock of promtool begins at 0, and the alert is looked at after 660 s
+        "penstock_gateway_certificate_expiry_timestamp_seconds",
+        "1000000",
+        _PROCESS,
+        "The certificate of a of c expires in 11d 13h 35m 40s.",
+    ),
+    "PenstockCertificateExpiresSoon": _value(
+        "penstock_gateway_certificate_expiry_timestamp_seconds",
+        "100000",
+        _PROCESS,
+        "The certificate of a of c expires in 1d 3h 35m 40s.",
     ),
     "PenstockClientsThrottled": _value(
         "penstock_gateway_throttle_seconds_total",

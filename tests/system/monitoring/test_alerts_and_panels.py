@@ -28,6 +28,8 @@ ONLY_BY_PROMTOOL: Final = {
     "PenstockCompactionLate",
     "PenstockDecisionsUnwritable",
     "PenstockInternalErrors",
+    "PenstockCertificateExpires",
+    "PenstockCertificateExpiresSoon",
 }
 
 

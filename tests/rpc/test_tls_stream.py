@@ -42,6 +42,9 @@ async def test_a_handshake_whose_connection_has_ended_makes_no_other_connection_
     with client:
         client.sendall(b"\x16\x03\x01\0\x04\x01\0\x01\0")
         await until(lambda: bool(handshakes.computed))
+        (step, _) = handshakes.computed[0]
+        assert (step.host, step.is_gone()) == ("tcp:127.0.0.1", False)
+    await until(step.is_gone)
     owner.stream.abort(ConnectionResetError("it is over"))
     await until(lambda: bool(owner.lost))
     ours, theirs = socket.socketpair()

@@ -76,7 +76,7 @@ setup-pipeline: ## install what the pipeline on Spark needs into .tools/pipeline
 unsecured:
 	@test ! -e "$(RUN)/security/ca.key" || { echo "penstock: the pipeline speaks no TLS yet: \`make pipeline\` needs a cluster without SECURITY=on, such as one with RUN=.run2 PORT=9292" >&2; exit 1; }
 
-pipeline: setup-pipeline unsecured up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
+pipeline: unsecured setup-pipeline up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
 	@servers=$$($(LOCAL) status --run "$(RUN)" | sed -n 's/^bootstrap.servers=//p') && \
 		$(PIPELINE)/python -m services.pipeline.examples.packages "$$servers" "$(RUN)/pipeline"
 	@$(PIPELINE)/python -m services.pipeline run "$(RUN)/pipeline/packages.toml"

@@ -8,6 +8,7 @@ from libs.host_port import with_port
 from libs.telemetry import logs
 from services.dev.command_line import log_settings_of, parse, settings_of
 from services.dev.data_folder import open_data_folder
+from services.dev.security import folder_of
 from services.dev.settings import WrongSetting
 
 
@@ -27,8 +28,15 @@ def main(arguments: Sequence[str]) -> None:
     gc.enable()
     logs.configure("dev", "dev", logging)
 
+    security = folder_of(folder.path)
+
     def announce(host: str, port: int) -> None:
         print(f"bootstrap.servers={with_port(host, port)}", flush=True)
+        if settings.security:
+            print(
+                f"clients: {security}/client.properties (Java, Kafka's tools), kcat.conf (librdkafka), ca.pem (others)",
+                flush=True,
+            )
 
     try:
         run(lambda lifecycle: serve(settings, folder, logging, lifecycle, announce))

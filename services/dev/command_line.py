@@ -25,6 +25,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--data", help="a folder for the data, which then stays (default: a temporary one)")
     add("--admin-port", help="serve /readyz, /health, /metrics and /debug there (default: nowhere; 0: a free port)")
     add("--broker-config", action="append", default=[], metavar="NAME=VALUE", help="a broker config of Kafka's, repeatable")
+    add(
+        "--security",
+        action="store_true",
+        help="clients need TLS and a user, and ACLs decide: makes a certificate and the user admin",
+    )
     add("--sasl-listener", help="a second listener, where clients authenticate, such as SASL_PLAINTEXT://127.0.0.1:9192")
     add("--sasl-enabled-mechanisms", help="of that listener, with commas between them (default SCRAM-SHA-256,SCRAM-SHA-512)")
     add("--sasl-plain-without-tls", action="store_true", help="PLAIN may be one of them, which shows passwords on the network")
@@ -45,6 +50,8 @@ def settings_of(given: argparse.Namespace) -> Settings:
     if given.advertised_host is None and given.host in WILDCARDS:
         raise WrongSetting(f"--host is {given.host}, and no client can connect to that; expected --advertised-host as well")
     sasl, sasl_address = _sasl_of(given)
+    if given.security and sasl:
+        raise WrongSetting("--security has a listener of its own in the place of the first one; leave out --sasl-listener")
     return Settings(
         port=_port("--port", given.port, highest=PORTS[-2]),
         host=given.host,
@@ -52,6 +59,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         data=given.data or "",
         admin_port=None if given.admin_port is None else _port("--admin-port", given.admin_port, highest=PORTS[-1]),
         broker_configs=broker_configs_of(given.broker_config),
+        security=given.security,
         sasl=sasl,
         sasl_address=sasl_address,
         first_users=_first_users_of(given.add_scram, given.add_scram_file),
@@ -65,7 +73,7 @@ def _sasl_of(given: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str
             raise WrongSetting("--sasl-enabled-mechanisms and --sasl-plain-without-tls need --sasl-listener")
         return {}, None
     if given.sasl_listener.startswith("SASL_SSL://"):
-        raise WrongSetting("--sasl-listener: SASL_SSL is not served here: only SASL_PLAINTEXT, since there is no certificate")
+        raise WrongSetting("--sasl-listener: SASL_SSL is not served here: only SASL_PLAINTEXT; --security serves SASL_SSL")
     from services.gateway.config import GatewayConfig  # dear to import
 
     sasl: dict[str, object] = {"sasl_listener": given.sasl_listener, "sasl_plain_without_tls": given.sasl_plain_without_tls}

@@ -12,6 +12,7 @@ from services.dev.cluster import Cluster
 from services.dev.data_folder import DataFolder
 from services.dev.metadata_files import MetadataDamaged
 from services.dev.ports import held_port
+from services.dev.security import secured
 from services.dev.settings import Settings, WrongSetting
 
 DAMAGES = (DirectoryOwnerMismatch, DirectoryLocked, DirectoryRetired, DirectoryDamaged, MetadataDamaged)
@@ -24,6 +25,7 @@ async def serve(
     try:
         with ExitStack() as held:
             port = held.enter_context(held_port(settings.host, settings.port))
+            settings = secured(settings, folder, port)
             if settings.sasl_address is not None:
                 held.enter_context(held_port(*settings.sasl_address, "--sasl-listener"))
             cluster = Cluster(settings, port, folder, lifecycle, logging)

@@ -48,6 +48,8 @@ class Settings:
     admin_port: int | None = None
     """None: there is no admin port. 0: any free one."""
     broker_configs: BrokerConfigs = BrokerConfigs()
+    security: bool = False
+    """Whether clients need TLS, a user and ACLs."""
     sasl: Mapping[str, object] = field(default_factory=dict)
     """The settings of the gateway's listener on which clients authenticate. Empty: there is none."""
     sasl_address: tuple[str, int] | None = None

@@ -4,6 +4,7 @@ Used by the command line, and as a library by the tests. State lives in the run 
 launcher may stop what another one started.
 """
 
+import contextlib
 import errno
 import os
 import shutil
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from services.local.errors import LauncherError
 from services.local.free_ports import refuse_shared, refuse_taken
 from services.local.host_names import with_port
 from services.local.run_directory import ADVERTISED_HOST, RunDirectory
+from services.local.warm_parent import WarmParent
 from services.local.warm_processes import Prepared
 from services.local.zipkin_setup import zipkin_jar
 
@@ -227,17 +229,17 @@ class Cluster:
             return f"{ended}, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
         return f"{ended}. {NEXT} {tail}"
 
-    def _spawn_all(self, plans: Sequence[ProcessPlan]) -> dict[str, int]:
-        """Starts etcd, the trace UI, and the services from one warm process, as far as that can be. Returns all pids by name."""
-        pids = {plan.name: self._spawn(plan) for plan in plans if not plan.is_service}
+    def _spawn_all(self, plans: Sequence[ProcessPlan], former: Mapping[str, str] = MappingProxyType({})) -> dict[str, int]:
+        """Starts etcd, the trace UI, and the services from one warm process, as far as that can be. Returns all pids by name.
+        `former`: settings of a former life, which count least."""
+        pids = {plan.name: self._spawn(plan, former) for plan in plans if not plan.is_service}
         services = [plan for plan in plans if plan.is_service]
-        for name, pid in self._start_warm([self._prepared(plan) for plan in services], directory=self.root).items():
+        for name, pid in self._start_warm([self._prepared(plan, former) for plan in services], directory=self.root).items():
             processes.write_pid(self.run.pid_file(name), pid)
             pids[name] = pid
-        return pids | {plan.name: self._spawn(plan) for plan in services if plan.name not in pids}
+        return pids | {plan.name: self._spawn(plan, former) for plan in services if plan.name not in pids}
 
-    def _spawn(self, plan: ProcessPlan, former: Mapping[str, str] = MappingProxyType({})) -> int:
-        """`former`: settings of its former life, which count least."""
+    def _spawn(self, plan: ProcessPlan, former: Mapping[str, str]) -> int:
         prepared = self._prepared(plan, former)
         child = processes.spawn(plan.argv, environment=prepared.environment, directory=self.root, log=prepared.log)
         self._children[child.pid] = child
@@ -303,8 +305,23 @@ class Cluster:
         former = processes.environment(pid)
         killed = self._end({pid: name}, timeout_s=stop_within_s)
         refuse_taken([self.plans[name]])
-        self._spawn(self.plans[name], {variable: value for variable, value in former.items() if variable.startswith(SETTINGS)})
+        self._spawn_all([self.plans[name]], _settings_in(former))
         return bool(killed)
+
+    @contextlib.contextmanager
+    def warm(self, names: Sequence[str]) -> Iterator[None]:
+        """A scope in which services of the roles of those names are forked from one process that has imported their code. The
+        processes of those names run."""
+        plans = [self.plans[name] for name in names]
+        start_warm = self._start_warm
+        with WarmParent(self.root, Path(plans[0].argv[0]), sorted({plan.role for plan in plans})) as parent:
+            pid = self.pid_of(plans[0].name)
+            parent.expect(self._prepared(plans[0], _settings_in(processes.environment(pid)) if pid is not None else {}))
+            self._start_warm = parent.start
+            try:
+                yield
+            finally:
+                self._start_warm = start_warm
 
     def down(self) -> list[str]:
         """Stops everything of this run directory, those in front first. Returns the names of those that had to be killed."""
@@ -388,6 +405,10 @@ class Cluster:
         with open(file, "rb") as log:
             log.seek(max(self._log_starts.get(name, 0), log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             return f"The end of {file}:\n{log.read().decode(errors='replace').rstrip()}"
+
+
+def _settings_in(environment: Mapping[str, str]) -> dict[str, str]:
+    return {variable: value for variable, value in environment.items() if variable.startswith(SETTINGS)}
 
 
 def _by_reason(reasons: Mapping[str, str]) -> str:

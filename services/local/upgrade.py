@@ -3,6 +3,7 @@
 A rollback is the same, from a checkout of the former version.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -71,22 +72,29 @@ def upgrade(cluster: Cluster, say: Say, *, force: bool = False) -> None:
     for words in _pauses(cluster, waiting):
         say(words)
     names = sorted([*(status.plan.name for status in waiting), *added], key=lambda name: ORDER.index(cluster.plans[name].role))
-    for number, name in enumerate(names, 1):
-        began = time.monotonic()
-        if name in added:
-            cluster.start(name)
-        elif cluster.restart(name, stop_within_s=STOP_WITHIN_S):
-            say(f"{name} did not stop in time and was killed")
-        begun = time.monotonic()
-        cluster.wait_ready([name])
-        ready = time.monotonic()
-        still_down = [each for each in added if each in names[number:]]
-        now = _wait_healthy(cluster, name, still_down, health if force else None, say)
-        ended = time.monotonic()
-        how = "healthy again" if now.verdict == HEALTHY else f"still {now.verdict}"
-        done = "started" if name in added else "restarted"
-        steps = f"to stop {begun - began:.1f}, to be ready {ready - begun:.1f}, to be healthy {ended - ready:.1f}"
-        say(f"{name} {done} and the cluster {how} in {ended - began:.1f} s ({steps}; {number} of {len(names)})")
+    with cluster.warm(names) if len(names) > 1 else contextlib.nullcontext():
+        for number, name in enumerate(names, 1):
+            still_down = [each for each in added if each in names[number:]]
+            told = _take_a_step(cluster, name, still_down, health if force else None, say)
+            say(f"{told}; {number} of {len(names)})")
+
+
+def _take_a_step(cluster: Cluster, name: str, still_down: Collection[str], no_worse_than: ClusterHealth | None, say: Say) -> str:
+    """Restarts one process, or starts it. Returns what was done, and how long it took."""
+    began = time.monotonic()
+    runs = cluster.pid_of(name) is not None
+    if not runs:
+        cluster.start(name)
+    elif cluster.restart(name, stop_within_s=STOP_WITHIN_S):
+        say(f"{name} did not stop in time and was killed")
+    begun = time.monotonic()
+    cluster.wait_ready([name])
+    ready = time.monotonic()
+    now = _wait_healthy(cluster, name, still_down, no_worse_than, say)
+    ended = time.monotonic()
+    how = "healthy again" if now.verdict == HEALTHY else f"still {now.verdict}"
+    steps = f"to stop {begun - began:.1f}, to be ready {ready - begun:.1f}, to be healthy {ended - ready:.1f}"
+    return f"{name} {'restarted' if runs else 'started'} and the cluster {how} in {ended - began:.1f} s ({steps}"
 
 
 def _health(cluster: Cluster, but: Collection[str]) -> ClusterHealth:

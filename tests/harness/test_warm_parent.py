@@ -10,11 +10,12 @@ import pytest
 from services.local import processes
 from services.local.cluster_plan import ProcessPlan
 from services.local.python_setup import venv_python
+from services.local.warm_parent import WarmParent
 from services.local.warm_processes import Prepared
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT
-from tests.support.warm_parent import WarmParent
+from tests.support.warm_parent import warm_parent
 
 REFUSED = {"PENSTOCK_NODE_ID": "none"}
 """A setting with which a service ends at once, and says so."""
@@ -45,7 +46,7 @@ def test_all_services_of_a_cluster_have_one_parent_also_when_they_are_started_ag
 
 @pytest.fixture
 def warm() -> Iterator[WarmParent]:
-    with WarmParent() as parent:
+    with warm_parent() as parent:
         yield parent
 
 

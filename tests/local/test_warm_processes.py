@@ -12,6 +12,7 @@ import pytest
 
 from services.local import processes, warm_processes
 from services.local.cluster_plan import ProcessPlan
+from services.local.warm_parent import WarmParent
 from services.local.warm_processes import Prepared
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT
@@ -139,6 +140,29 @@ def test_code_that_changes_while_it_is_imported_is_not_run(root: Path, start: Ca
     changes = "import pathlib; pathlib.Path(__file__).with_name('changed.py').touch()\n"
     (root / "services" / "storage" / "__main__.py").write_text(changes + STAND_IN, encoding="utf-8")
     assert start(prepared(root, "storage-1"), prepared(root, "storage-2")) == {}
+
+
+def test_an_upgrade_forks_services_one_after_the_other_from_one_process(root: Path) -> None:
+    services = [prepared(root, "controller-1"), prepared(root, "storage-1")]
+    pids: dict[str, int] = {}
+    try:
+        with WarmParent(root, Path(sys.executable), ("controller", "storage")) as parent:
+            parent.expect(services[0])
+            importing = parent.pid
+            for service in services:
+                pids |= parent.start([service], directory=root)
+            assert parent.pid == importing is not None
+        assert [processes.command_line(pids[each.plan.name]) for each in services] == [list(each.plan.argv) for each in services]
+        assert [processes.environment(pids[each.plan.name]) for each in services] == [each.environment for each in services]
+    finally:
+        processes.end(list(pids.values()), timeout_s=0)
+
+
+def test_code_that_changes_during_an_upgrade_is_left_to_be_started_in_the_usual_way(root: Path) -> None:
+    with WarmParent(root, Path(sys.executable), ("storage",)) as parent:
+        parent.expect(prepared(root, "storage-1"))
+        (root / "services" / "storage" / "changed.py").touch()
+        assert parent.start([prepared(root, "storage-1")], directory=root) == {}
 
 
 def test_make_up_starts_all_services_from_one_process_and_one_by_hand_as_before(penstock, tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ class UpgradedCluster(LocalCluster):
         """`make upgrade`; its output."""
         return self.command("upgrade")
 
+    def forked(self) -> bool:
+        """Whether all services came from the process of an upgrade: NULs are left where their arguments were replaced."""
+        names = [name for name in self.names if name != "etcd"]
+        return all(Path(f"/proc/{self.pid(name)}/cmdline").read_bytes().endswith(b"\0\0") for name in names)
+
     def roll_back(self) -> None:
         """Ends the quota managers, which the former version lacks. Then its launcher restarts one process after the other, each
         when the cluster is healthy."""

@@ -38,6 +38,7 @@ def test_an_upgrade_a_rollback_and_another_upgrade_show_no_client_an_error(tmp_p
             for phase, step in (("upgrade", cluster.upgrade), ("rollback", cluster.roll_back), ("again", cluster.upgrade)):
                 with load.measured(phase, figures):
                     step()
+                assert cluster.forked() or phase != "again"
                 compacted.write()
                 compacted.check()
             with load.measured("raised", figures):

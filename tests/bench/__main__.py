@@ -5,12 +5,13 @@
                           [--memory] [--startup] [--recovery] [--partitions] [--compaction] [--background]
                           [--transactions] [--transactional-ids] [--overheads]
                           [--only SUBSTRING,…] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
-                          [--parent CHECKOUT] [--report FILE.html]
+                          [--parent CHECKOUT] [--one-process] [--report FILE.html]
 
-Without a group, all of them; `--durability` is that of raw, java and replicated. What is replicated compares three
+Without a group, all of them; `--durability` is that of raw, lean, java and replicated. What is replicated compares three
 nodes with three. `--parent` compares with the Penstock of another checkout, set up by its `make setup`, in place of
-Kafka: what a change costs. Machines are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute
-figure. `cpu_us` is CPU time of each server process per request (or record), a median too.
+Kafka: what a change costs. `--one-process` measures `penstock dev` instead of separate services. Machines are shared and
+noisy: quote the ratio, which is the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each server
+process per request (or record), a median too.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from tests.bench.partitions import many_partitions
 from tests.bench.replicated_cases import replicated_cases
 from tests.bench.report_page import write_page
 from tests.bench.storage_cases import random_read_cases, synced_cases
-from tests.bench.systems import start_kafka, start_penstock, start_replicated_kafka, start_replicated_penstock
+from tests.bench.systems import start_kafka, start_one_process, start_penstock, start_replicated_kafka, start_replicated_penstock
 from tests.bench.transactional_ids import transactional_ids
 from tests.bench.transactions import transactions
 
@@ -51,6 +52,8 @@ CASES: dict[str, Callable[[], list[Case]]] = {
     "groups": group_cases,
     "replicated_groups": replicated_group_cases,
 }
+IN_ONE_PROCESS = ("lean", "raw", "java", "synced", "opened")
+"""One node whose files nobody replaces meanwhile is all that these need."""
 REPLICATED = ("lean_replicated", "replicated", "replicated_groups")
 STARTS = {
     False: (start_kafka, start_penstock),
@@ -92,7 +95,7 @@ def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace
             other = stack.enter_context(start_ours(durability, options.parent, "parent"))
         else:
             other = stack.enter_context(start_kafka_side(durability))
-        penstock = stack.enter_context(start_ours(durability))
+        penstock = stack.enter_context((start_one_process if options.one_process else start_ours)(durability))
         warm([penstock, other], cases, options.warm)
         for case in cases:
             report.add(compare(case, penstock, other, options.rounds, options.seconds))
@@ -108,9 +111,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--warm", type=float, default=40.0)
     parser.add_argument("--durability", choices=["replicated", "synced"], default="replicated")
     parser.add_argument("--parent", type=Path, help="a checkout of another commit, in place of Kafka")
+    parser.add_argument("--one-process", action="store_true", help="`penstock dev` in place of separate services, one node only")
     parser.add_argument("--report", type=Path, help="a page with plots, in HTML")
     options = parser.parse_args(arguments)
     wanted = [group for group in (*CASES, *FIGURES) if getattr(options, group)] or [*CASES, *FIGURES]
+    if options.one_process and not set(wanted) <= set(IN_ONE_PROCESS):
+        parser.error(f"--one-process takes groups: {', '.join(IN_ONE_PROCESS)}")
     chosen: dict[tuple[str, bool], list[Case]] = {}
     for group in wanted:
         if group in CASES:

@@ -1,11 +1,13 @@
 """Starts the systems under comparison, each in its plainest shape: one broker, one storage node behind one gateway; or three."""
 
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from services.local.python_setup import venv_python
 from tests.bench.sides import Side
 from tests.compat.kafka.broker import KafkaBroker
 from tests.compat.kafka.trio import NODES, KafkaTrio
@@ -38,6 +40,23 @@ def start_penstock(durability: str, checkout: Path = ROOT, name: str = "penstock
 
         logs = cluster.data_directory("storage-1") / "logs"
         yield Side(name, cluster.bootstrap, configs, durability, pids, logs, stopped, other_pids=_other_pids(cluster, pids))
+
+
+@contextmanager
+def start_one_process(durability: str, checkout: Path = ROOT, name: str = "penstock") -> Iterator[Side]:
+    """`penstock dev`: all services in one process, which pass frames as objects."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+        argv = [str(venv_python(checkout)), "-m", "penstock", "dev", "--port", "0", "--data", directory]
+        with subprocess.Popen(argv, cwd=checkout, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8") as process:
+            try:
+                assert process.stdout is not None
+                told, _, bootstrap = process.stdout.readline().strip().partition("=")
+                assert told == "bootstrap.servers", "penstock dev did not start: its reason is on stderr"
+                yield Side(
+                    name, bootstrap, {**SEGMENT_BYTES, "durability": durability}, durability, {"penstock dev": process.pid}
+                )
+            finally:
+                process.terminate()
 
 
 @contextmanager

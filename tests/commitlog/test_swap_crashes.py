@@ -1,5 +1,7 @@
 """Power goes, or the process dies, before any operation of a swap or of the opening after it: no record that counts is lost."""
 
+from typing import NamedTuple
+
 import pytest
 
 from libs.clock import SystemClock
@@ -96,16 +98,24 @@ def compact_as_the_service_does(disk: SimulatedDisk, log: Log) -> None:
         remove_retired(disk, swap.settle(disk))
 
 
-def check(crash: Crash, before: list[bytes], keep: Keep, end: int) -> Log:
+class Synced(NamedTuple):
+    """The batches before a compaction. Thousands of crashes are compared with them, so they are parsed once."""
+
+    batches: dict[int, bytes]
+    """By offset."""
+    wanted: set[bytes]
+    """Those that no compaction may remove."""
+
+
+def check(crash: Crash, before: Synced) -> Log:
     """Checks that the latest synced record of each key is there, and nothing else, in order."""
     log = opened(crash.disk)
     there = batches_of(log)
-    wanted = [batch for batch in before if offset_of(batch) >= end or keep(batch)]
-    assert [offset_of(batch) for batch in there] == sorted({offset_of(batch) for batch in there}), crash
-    assert set(wanted) <= set(there), crash
-    known = {offset_of(batch): batch for batch in before}
-    assert all(known[offset_of(batch)] == batch for batch in there if offset_of(batch) in known), crash
-    assert log.log_end_offset >= len(before), crash
+    offsets = [offset_of(batch) for batch in there]
+    assert offsets == sorted(set(offsets)), crash
+    assert before.wanted <= set(there), crash
+    assert all(before.batches.get(offset, batch) == batch for offset, batch in zip(offsets, there, strict=True)), crash
+    assert log.log_end_offset >= len(before.batches), crash
     last = log.producers.entries[9].batches[-1]
     assert last.last_sequence == log.log_end_offset - 1, crash
     left = [name for name in crash.disk.list_directory(PATH) if name.endswith((".cleaned", ".swap", ".deleted"))]
@@ -115,7 +125,7 @@ def check(crash: Crash, before: list[bytes], keep: Keep, end: int) -> Log:
     return log
 
 
-def started(groups: int, keep_none: bool) -> tuple[SimulatedDisk, Log, list[bytes], Keep, int]:
+def started(groups: int, keep_none: bool) -> tuple[SimulatedDisk, Log, Synced, Keep]:
     disk = SimulatedDisk(Sometimes())
     log = filled(disk)
     end = log.segments[-1].base_offset
@@ -124,36 +134,41 @@ def started(groups: int, keep_none: bool) -> tuple[SimulatedDisk, Log, list[byte
     if keep_none:  # the first group keeps nothing at all: its output is empty
         first = log.segments[1].next_offset
         assert not any(keep(batch) for batch in before if offset_of(batch) < first)
-    return disk, log, before, keep, end
+    synced = Synced(
+        {offset_of(batch): batch for batch in before}, {batch for batch in before if offset_of(batch) >= end or keep(batch)}
+    )
+    assert len(synced.batches) == len(before)
+    return disk, log, synced, keep
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_no_crash_within_a_swap_loses_the_latest_of_a_key(groups: int) -> None:
-    disk, log, before, keep, end = started(groups, keep_none=groups > 1)
+    disk, log, before, keep = started(groups, keep_none=groups > 1)
     crashes = crashes_of(disk, lambda: compact(disk, log, keep, groups), list(SURVIVALS))
     assert len({crash.step for crash in crashes}) > 40
     for crash in crashes:
-        again = check(crash, before, keep, end)
+        again = check(crash, before)
         content = batches_of(again)
         assert batches_of(opened(crash.disk)) == content, crash  # recovering twice equals recovering once
         append_keyed(again, 3)
         sync(again, resume_point=True)
         assert len(batches_of(opened(crash.disk.crashed(Unkind())))) == len(content) + 3, crash
-    assert {BatchHeader.at(batch).base_offset for batch in batches_of(log)} >= {offset_of(b) for b in before if keep(b)}
+    kept = {offset for offset, batch in before.batches.items() if keep(batch)}
+    assert {BatchHeader.at(batch).base_offset for batch in batches_of(log)} >= kept
 
 
 def test_no_crash_within_a_real_run_does() -> None:
-    disk, log, before, keep, end = started(1, keep_none=False)
+    disk, log, before, _ = started(1, keep_none=False)
     crashes = crashes_of(disk, lambda: compact_as_the_service_does(disk, log), list(SURVIVALS))
     assert len({crash.step for crash in crashes}) > 60
     for crash in crashes:
-        again = check(crash, before, keep, end)
+        again = check(crash, before)
         assert batches_of(opened(crash.disk)) == batches_of(again), crash
 
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_no_crash_within_the_opening_after_a_crash_does(groups: int) -> None:
-    disk, log, before, keep, end = started(groups, keep_none=groups > 1)
+    disk, log, before, keep = started(groups, keep_none=groups > 1)
     crashes = crashes_of(disk, lambda: compact(disk, log, keep, groups), ["killed", "nothing unsynced", "drawn 1"])
     swapping = [crash for crash in crashes if any(name.endswith(".swap") for name in crash.disk.list_directory(PATH))]
     assert len(swapping) > 10
@@ -161,12 +176,12 @@ def test_no_crash_within_the_opening_after_a_crash_does(groups: int) -> None:
         second = crash.disk
         survivals = ["killed", "nothing unsynced", "everything"]
         for again in crashes_of(second, lambda second=second: opened(second), survivals):  # type: ignore[misc]
-            check(Crash(f"{crash.operation}, then {again.operation}", again.step, again.disk), before, keep, end)
+            check(Crash(f"{crash.operation}, then {again.operation}", again.step, again.disk), before)
 
 
 def test_a_cut_amid_a_swap_brings_nothing_back() -> None:
     """The log is cut after the output was staged: from then on no crash may bring the cut records back."""
-    disk, log, _, keep, _ = started(1, keep_none=False)
+    disk, log, _, keep = started(1, keep_none=False)
     sources = list(log.segments[:-1])
     swap = planned(log, sources, clean_by_hand(disk, sources, PATH, keep))
     assert swap.stage(disk)
@@ -178,7 +193,7 @@ def test_a_cut_amid_a_swap_brings_nothing_back() -> None:
 @pytest.mark.parametrize("offset", [2, 7, 23])
 def test_no_crash_within_a_cut_leaves_later_segments_behind_a_hole(offset: int) -> None:
     """After a cleaned segment a gap is legal, so a lost end would not be noticed."""
-    disk, log, _, keep, _ = started(1, keep_none=False)
+    disk, log, _, keep = started(1, keep_none=False)
     compact(disk, log, keep, 1)
     before = batches_of(log)
     for crash in crashes_of(disk, lambda: log.truncate_to(offset), list(SURVIVALS)):

@@ -74,8 +74,8 @@ class SimulatedDisk:
         self.story = story
         self.faults = Faults()
         self.before: Callable[[str], None] | None = None
-        self.on_read: Callable[[str], None] | None = None
-        """Told of each read that would wait for the disk if the page cache lacked the bytes."""
+        self.on_read: Callable[[Callable[[], str]], None] | None = None
+        """Told of each read that would wait for the disk if the page cache lacked the bytes. It may ask for the path."""
         self.random = _NO_CHANCE  # for what a failed fsync leaves
         self.operations = 0
         self.dead: BaseException | None = None  # whoever works on it has ended: what it still tries does not happen
@@ -227,7 +227,7 @@ class SimulatedDisk:
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
         if self.on_read is not None:
-            self.on_read(self._name_of(fd))
+            self.on_read(lambda: self._name_of(fd))
         return self.page_cache(fd, length, position)
 
     def page_cache(self, fd: int, length: int, position: int) -> bytes:

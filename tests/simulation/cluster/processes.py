@@ -81,11 +81,12 @@ class Process:
         disk.on_read = self._read_by_somebody
         return disk
 
-    def _read_by_somebody(self, path: str) -> None:
+    def _read_by_somebody(self, path: Callable[[], str]) -> None:
         """17: a read that may wait for the disk holds up all that the process serves, unless a thread does it."""
-        serves = self.what is not None and self.what.ready()[0]
-        if serves and LIFE.get() is self.life and not self.slowness.threads_now:
-            self.world.violation(f"17: {self.host} reads {path} on its event loop")
+        if self.slowness.threads_now or LIFE.get() is not self.life:
+            return
+        if self.what is not None and self.what.ready()[0]:
+            self.world.violation(f"17: {self.host} reads {path()} on its event loop")
 
     @property
     def running(self) -> bool:

@@ -41,10 +41,10 @@ def broken_in_storage(node: StorageNode) -> str:
     for disk in node.opened.disks.all:
         if what := disk.sync.broken_invariant():
             return f"{disk.path}: {what}"
-    for partition in node.partitions.by_key.values():
-        log = partition.log
-        if log.durable_offset < log.log_end_offset and not partition.offline:
-            sync = partition.sync
-            if not sync.failed and not sync.states.owes_sync(partition):
-                return f"{partition} is durable up to {log.durable_offset}, ends at {log.log_end_offset}, and owes no sync"
+    # After each of a run's 300,000 turns: one expression over all partitions is what costs least.
+    for partition in [each for each in node.partitions.by_key.values() if (log := each.log).durable_offset < log.log_end_offset]:
+        sync = partition.sync
+        if not partition.offline and not sync.failed and not sync.states.owes_sync(partition):
+            log = partition.log
+            return f"{partition} is durable up to {log.durable_offset}, ends at {log.log_end_offset}, and owes no sync"
     return ""

@@ -2,17 +2,20 @@
 
 import select
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from libs.client.security import NO_SECURITY, Security, SecurityProblem
 from libs.host_port import with_port
 from libs.wire.api_keys import ApiKey
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
 from libs.wire.primitives import ProtocolError, Reader, Writer
 
 ANSWER_BYTES_MAX = 64 << 20
+READ_BYTES = 65_536
 _LENGTH = struct.Struct(">i")
 
 
@@ -21,7 +24,10 @@ class BrokerUnreachable(Exception):
 
 
 class KafkaConnection:
-    """May be used as a context manager. Raises BrokerUnreachable, and is then of no more use."""
+    """May be used as a context manager. Raises BrokerUnreachable, and is then of no more use.
+
+    It authenticates at once, and raises SecurityProblem if that cannot be.
+    """
 
     def __init__(
         self,
@@ -31,6 +37,7 @@ class KafkaConnection:
         client_id: str = "penstock",
         timeout_s: float = 10.0,
         answer_bytes_max: int = ANSWER_BYTES_MAX,
+        security: Security = NO_SECURITY,
     ) -> None:
         self.address = with_port(host, port)
         self._client_id = client_id
@@ -38,10 +45,28 @@ class KafkaConnection:
         self._correlation_id = 0
         self._received = bytearray()
         try:
-            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+            self._socket: socket.socket = socket.create_connection((host, port), timeout=timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise BrokerUnreachable(f"{self.address} cannot be reached: {error}") from error
+        try:
+            self._secure(security, host)
+        except BaseException:
+            self.close()
+            raise
+
+    def _secure(self, security: Security, host: str) -> None:
+        try:
+            if security.has_tls:
+                self._socket = security.context().wrap_socket(self._socket, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            raise SecurityProblem(f"the certificate of {self.address} is not trusted: {error.verify_message}") from error
+        except OSError as error:
+            raise BrokerUnreachable(f"{self.address} does not speak TLS: {error}") from error
+        if security.has_sasl:
+            from libs.client.authentication import authenticate  # its package takes memory
+
+            authenticate(self, security)
 
     def __enter__(self) -> "KafkaConnection":
         return self
@@ -70,7 +95,25 @@ class KafkaConnection:
 
     def has_answer(self, wait_s: float) -> bool:
         """Whether bytes of a response, or an end of the connection, are there within that time."""
-        return bool(self._received) or bool(select.select([self._socket], [], [], wait_s)[0])
+        if self._received or (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
+            return True
+        if not select.select([self._socket], [], [], wait_s)[0]:
+            return False
+        return not isinstance(self._socket, ssl.SSLSocket) or self._has_decrypted(self._socket)
+
+    def _has_decrypted(self, tls: ssl.SSLSocket) -> bool:
+        """Takes what has arrived: it may be TLS's own, such as tickets of sessions."""
+        timeout_s = tls.gettimeout()
+        tls.settimeout(0)
+        try:
+            self._received += tls.recv(READ_BYTES)
+        except ssl.SSLWantReadError:
+            return False
+        except OSError:
+            pass  # `receive` says so
+        finally:
+            tls.settimeout(timeout_s)
+        return True
 
     def receive(self, key: ApiKey, version: int) -> Reader:
         """The body of the response to the last request."""
@@ -98,7 +141,7 @@ class KafkaConnection:
 
     def _read(self, length: int) -> bytes:
         while len(self._received) < length:
-            part = self._socket.recv(max(65_536, length - len(self._received)))
+            part = self._socket.recv(max(READ_BYTES, length - len(self._received)))
             if not part:
                 raise ConnectionResetError("the connection ended")
             self._received += part

@@ -54,7 +54,7 @@ def compare(spark: SparkSession, cluster: ClusterSettings, lake: LakeSide, setti
     survey = LogSurvey(spark, cluster, settings.topics, read_uncommitted=settings.read_uncommitted)
     facts = survey.facts()
     options = source_options(cluster, Topics(tuple(facts.compacted)), read_uncommitted=settings.read_uncommitted)
-    log, lake = LogSide(spark, options), lake.of(settings.topics)
+    log, lake = LogSide(spark, options, security=cluster.security), lake.of(settings.topics)
     lake_slices = _slices(lake.within(facts.scopes), settings, "the lake")
     reached = _reached(lake, lake_slices)
     scopes = _compared(facts.scopes, _began(lake, lake_slices), reached)
@@ -68,7 +68,9 @@ def compare(spark: SparkSession, cluster: ClusterSettings, lake: LakeSide, setti
     findings += [
         Finding(Kind.LAKE_RETENTION, each.topic, each.partition, each.first, each.last, each.records) for each in expired
     ]
-    findings += _drilled(Drill(log, lake, settings, facts, survey.leader), survey, scopes, log_slices, differing)
+    findings += _drilled(
+        Drill(log, lake, settings, facts, survey.leader, cluster.security), survey, scopes, log_slices, differing
+    )
     return AuditResult(
         lake_name=lake.name,
         settings=settings,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
 
+from libs.client.security import NO_SECURITY, Security
 from services.pipeline.audit.findings import Finding, Kind, joined
 from services.pipeline.audit.log_facts import LogFacts
 from services.pipeline.audit.raw_log import Leader, explain_gaps
@@ -23,6 +24,7 @@ class Drill:
     settings: AuditSettings
     facts: LogFacts
     leader: Leader
+    security: Security = NO_SECURITY
 
     def findings(self, scopes: Scopes, log_slices: list[Slice], differing: set[Bucket]) -> list[Finding]:
         return self._differences(scopes, differing) + self._gaps(scopes, log_slices, differing)
@@ -70,7 +72,7 @@ class Drill:
                 if table.num_rows > GAPS_MAX:
                     raise PipelineError(f"the log has more than {GAPS_MAX} gaps of offsets; audit fewer topics at a time")
                 gaps += [Range(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
-        return explain_gaps(touching_joined(gaps), self.facts.compacted, self.leader)
+        return explain_gaps(touching_joined(gaps), self.facts.compacted, self.leader, self.security)
 
 
 def _finding(row: Row) -> Finding:

@@ -9,9 +9,11 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from pyspark.sql import SparkSession
 
+from libs.client.security import SecurityProblem
 from services.pipeline.audit.slices import Partition, Scope
 from services.pipeline.errors import PipelineError
 from services.pipeline.spark.cluster import ClusterSettings, Topics
+from services.pipeline.spark.cluster_security import librdkafka_properties
 from services.pipeline.spark.patterns import pattern_fits
 
 TIMEOUT_S = 30.0
@@ -37,7 +39,10 @@ class LogSurvey:
     @cached_property
     def _admin(self) -> Any:
         try:
-            return AdminClient({**self._cluster.options, "bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
+            secured = {**self._cluster.options, **librdkafka_properties(self._cluster.security)}
+            return AdminClient({**secured, "bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
+        except SecurityProblem as error:
+            raise PipelineError(f"cluster.security: {error}") from None
         except KafkaException as error:
             raise PipelineError(f"cluster.options do not suit the audit's client: {error.args[0].str()}") from error
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from libs.client.fetch import READ_COMMITTED, FetchedBatches, fetch_batches
 from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
+from libs.client.security import NO_SECURITY, Security, SecurityProblem
 from libs.wire.errors import ErrorCode
 from services.pipeline.audit.findings import Finding, Kind, gap
 from services.pipeline.audit.log_gaps import Gap, Run, explain
@@ -31,14 +32,16 @@ Leader = Callable[[Partition], tuple[str, int] | None]
 """Host and port of the broker that leads a partition now; None: none does."""
 
 
-def explain_gaps(gaps: Iterable[Range], compacted: Mapping[str, bool], leader: Leader) -> list[Finding]:
+def explain_gaps(
+    gaps: Iterable[Range], compacted: Mapping[str, bool], leader: Leader, security: Security = NO_SECURITY
+) -> list[Finding]:
     """Findings that together cover all gaps. `compacted` says of each topic whether its cleanup policy compacts."""
     by_partition: dict[Partition, list[Gap]] = defaultdict(list)
     for each in sorted(gaps):
         by_partition[Partition(each.topic, each.partition)].append((each.first, each.last))
     findings: list[Finding] = []
     for partition, ranges in by_partition.items():
-        runs = _explain_patiently(leader, partition, ranges, compacted[partition.topic])
+        runs = _explain_patiently(leader, partition, ranges, compacted[partition.topic], security)
         findings.extend(gap(kind, *partition, first, last) for kind, first, last in runs)
     return findings
 
@@ -47,11 +50,15 @@ class _NoLeader(Exception):
     """The broker that was asked does not lead the partition."""
 
 
-def _explain_patiently(leader: Leader, partition: Partition, gaps: Sequence[Gap], is_compacted: bool) -> list[Run]:
+def _explain_patiently(
+    leader: Leader, partition: Partition, gaps: Sequence[Gap], is_compacted: bool, security: Security
+) -> list[Run]:
     """Asks anew for the leader when it moves or does not answer. Raises PipelineError if that does not help in 30 s."""
     for retries_left in reversed(range(RETRIES_MAX)):
         try:
-            return _explain_at(leader(partition), partition, gaps, is_compacted)
+            return _explain_at(leader(partition), partition, gaps, is_compacted, security)
+        except SecurityProblem as error:
+            raise PipelineError(f"{partition.topic}-{partition.number} cannot be fetched: {error}") from error
         except (BrokerUnreachable, _NoLeader) as error:
             if not retries_left:
                 raise PipelineError(f"{partition.topic}-{partition.number} cannot be fetched: {error}") from error
@@ -59,10 +66,12 @@ def _explain_patiently(leader: Leader, partition: Partition, gaps: Sequence[Gap]
     raise AssertionError("the last retry returns or raises")
 
 
-def _explain_at(address: tuple[str, int] | None, partition: Partition, gaps: Sequence[Gap], is_compacted: bool) -> list[Run]:
+def _explain_at(
+    address: tuple[str, int] | None, partition: Partition, gaps: Sequence[Gap], is_compacted: bool, security: Security
+) -> list[Run]:
     if address is None:
         raise _NoLeader("it has no leader")
-    with KafkaConnection(*address, client_id="penstock-audit") as connection:
+    with KafkaConnection(*address, client_id="penstock-audit", security=security) as connection:
         return _explain_partition(connection, partition, gaps, is_compacted)
 
 

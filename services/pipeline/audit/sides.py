@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from libs.client.security import NO_SECURITY, Security
 from services.pipeline.audit.slices import Bucket, Partition, Scope
 from services.pipeline.spark.cluster import Topics
 from services.pipeline.spark.kafka_source import read_batch
@@ -75,6 +76,7 @@ class LogSide:
     spark: SparkSession
     options: Mapping[str, str]
     is_raw: bool = False
+    security: Security = NO_SECURITY
 
     def within(self, scopes: Scopes) -> DataFrame:
         """`scopes` names all partitions of the topics that it names."""
@@ -83,7 +85,7 @@ class LogSide:
 
     def _raw(self, scopes: Scopes) -> DataFrame:
         ranges = {(partition.topic, partition.number): OffsetRange(scope.start, scope.end) for partition, scope in scopes.items()}
-        return read_raw(self.spark, self.options, ranges)
+        return read_raw(self.spark, self.options, ranges, self.security)
 
     def _connected(self, scopes: Scopes) -> DataFrame:
         starts: dict[str, dict[str, int]] = defaultdict(dict)

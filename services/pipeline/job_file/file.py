@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from libs.client.security import NO_SECURITY, Security
 from services.pipeline.errors import InvalidJobFile, PipelineError
 from services.pipeline.job_file.archive import ArchiveJob
 from services.pipeline.job_file.audit import beside_its_archive
@@ -15,6 +16,7 @@ from services.pipeline.job_file.kinds import READERS, Reader
 from services.pipeline.job_file.reader import TableReader
 from services.pipeline.observing.settings import TelemetrySettings
 from services.pipeline.spark.cluster import ClusterSettings
+from services.pipeline.spark.cluster_security import read_security, security_problem
 from services.pipeline.spark.settings import SparkSettings
 
 PORT_MAX = 65_535
@@ -33,6 +35,9 @@ DECIDED_BY_JOBS = frozenset(
     }
 )
 """Properties of Kafka's clients that a job file may not set. Spark's connector refuses most of them."""
+SECRET_OPTIONS = frozenset({"sasl.jaas.config", "sasl.password", "ssl.key.password", "ssl.keystore.key", "ssl.keystore.password"})
+"""Properties of Kafka's clients that hold a secret, unless they only refer to one as Kafka's config providers do."""
+SECURITY_PREFIXES = ("config.providers", "sasl.", "security.", "ssl.")
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -91,12 +96,30 @@ def refuse_tables_in_tables(jobs: Mapping[str, Job]) -> None:
 
 
 def _read_cluster(table: TableReader) -> ClusterSettings:
-    settings = ClusterSettings(table.text("bootstrap_servers"), table.settings("options"))
-    for name in settings.options:
+    security = _read_security(table.table("security")) if table.has("security") else NO_SECURITY
+    settings = ClusterSettings(table.text("bootstrap_servers"), table.settings("options"), security)
+    for name, value in settings.options.items():
+        if name in SECRET_OPTIONS and "${" not in value:
+            raise InvalidJobFile(f"cluster.options.{name} is not allowed: passwords have their place in cluster.security")
+        if security != NO_SECURITY and name.startswith(SECURITY_PREFIXES):
+            raise InvalidJobFile(f"cluster.options.{name} is not allowed beside cluster.security, which decides it")
         if name in DECIDED_BY_JOBS:
             raise InvalidJobFile(f"cluster.options.{name} is not allowed: the jobs decide it")
     table.end()
     return settings
+
+
+def _read_security(table: TableReader) -> Security:
+    if table.has("password"):
+        raise InvalidJobFile(
+            f"{table.name}.password is not allowed: name the place of the password by password_file or password_variable"
+        )
+    security = read_security(lambda name: table.text(name, None))
+    table.end()
+    if problem := security_problem(security):
+        name, reason = problem
+        raise InvalidJobFile(f"{table.name}.{name}: {reason}")
+    return security
 
 
 def _read_spark(table: TableReader) -> SparkSettings:

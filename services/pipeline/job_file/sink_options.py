@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from services.pipeline.errors import InvalidJobFile
 from services.pipeline.job_file.reader import TableReader
+from services.pipeline.sink.options import SECURITY_OPTIONS
+from services.pipeline.spark.cluster import ClusterSettings
+from services.pipeline.spark.cluster_security import sink_options_of
 
 
 @dataclass(frozen=True)
@@ -14,10 +17,11 @@ class Target:
     topic: str | None
     options: Mapping[str, str] = field(default_factory=dict)
 
-    def sink_options(self, bootstrap_servers: str, security: Mapping[str, str]) -> dict[str, str]:
+    def sink_options(self, cluster: ClusterSettings) -> dict[str, str]:
         topic = {"topic": self.topic} if self.topic is not None else {}
-        protocol = {f"kafka.{name}": value for name, value in security.items() if name == "security.protocol"}
-        return {"kafka.bootstrap.servers": bootstrap_servers, **protocol, **topic, **self.options}
+        protocol = {f"kafka.{name}": value for name, value in cluster.options.items() if name == "security.protocol"}
+        secured = sink_options_of(cluster.security, SECURITY_OPTIONS)
+        return {"kafka.bootstrap.servers": cluster.bootstrap_servers, **protocol, **secured, **topic, **self.options}
 
 
 def read_target(table: TableReader, decided_by_the_job: Sequence[str]) -> Target:

@@ -24,7 +24,7 @@ def start_replay(job: ReplayJob, environment: Environment) -> "RunningReplay":
     """Reads the lake and makes the plan, if there is none; `wait` then writes."""
     spark = environment.spark.newSession()
     spark.conf.set(ADAPTIVE, "false")
-    options = job.target.sink_options(environment.cluster.bootstrap_servers, environment.cluster.options)
+    options = job.target.sink_options(environment.cluster)
     read_options(options)
     files = Files(spark, job.checkpoint)
     with in_one_sentence(job.name):

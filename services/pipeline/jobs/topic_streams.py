@@ -72,7 +72,7 @@ def start_topic_stream(
         def read_again(batch: int) -> None:
             said = f"{job.name}: batch {batch} has a timestamp beyond what Spark holds; it is read anew"
             print(said, file=sys.stderr, flush=True)
-            commit_counted(lake_rows(read_raw(spark, options, checkpoint.ranges(batch))), batch)
+            commit_counted(lake_rows(read_raw(spark, options, checkpoint.ranges(batch), cluster.security)), batch)
 
         with refused_by_spark(f"jobs.{job.name}"):
             records = read_stream(

@@ -31,7 +31,7 @@ def start_transform(job: TransformJob, environment: Environment) -> RunningStrea
     spark = environment.spark.newSession()  # views of jobs may have the same names
     rows = query_rows(spark, job, cluster)
     refuse_output_mode(spark, job, rows)
-    options = job.target.sink_options(cluster.bootstrap_servers, cluster.options)
+    options = job.target.sink_options(cluster)
     with ExitStack() as unless_started:
         admin = unless_started.enter_context(KafkaAdmin(spark, cluster))
         checkpoint = _claimed_checkpoint(spark, job, admin)
@@ -109,7 +109,7 @@ def query_rows(spark: SparkSession, job: TransformJob, cluster: ClusterSettings)
         rows = spark.sql(job.query)
     if not rows.isStreaming:
         raise PipelineError(f"{key}.query: it reads none of its inputs: it must select from {' or '.join(job.inputs)}")
-    options = job.target.sink_options(cluster.bootstrap_servers, cluster.options)
+    options = job.target.sink_options(cluster)
     try:
         check_columns({field.name: field.dataType.simpleString() for field in rows.schema.fields}, read_options(options).topic)
     except PipelineError as error:

@@ -9,9 +9,11 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from libs.client.security import SecurityProblem
 from services.pipeline.errors import PipelineError
 from services.pipeline.observing.lag import Position
 from services.pipeline.spark.cluster import ClusterSettings
+from services.pipeline.spark.cluster_security import librdkafka_properties
 
 TIMEOUT_S = 15.0
 READ_S = 30.0
@@ -46,7 +48,8 @@ class StreamGroup:
         self._origin = {"checkpoint": checkpoint} if 0 < len(checkpoint) <= CHECKPOINT_LENGTH_MAX else {}
         shared = {name: value for name, value in cluster.options.items() if name in SHARED_OPTIONS}
         # What fails is raised; librdkafka's own log has several lines for it each second.
-        options = {**shared, "bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+        named = {**shared, "bootstrap.servers": cluster.bootstrap_servers}
+        options = {**named, "log_level": 0, **_security(cluster)}
         self._servers = cluster.bootstrap_servers
         own = {
             "group.id": group,
@@ -62,7 +65,7 @@ class StreamGroup:
             self._admin: Any = AdminClient(options)
             self._consumer: Any = Consumer({**options, **own})
         except KafkaException as error:
-            raise PipelineError(f"group {group} has no client for {options}: {error.args[0].str()}") from error
+            raise PipelineError(f"group {group} has no client for {named}: {error.args[0].str()}") from error
 
     def close(self) -> None:
         """Nothing can be asked any more.
@@ -149,6 +152,14 @@ class StreamGroup:
             return answer()
         except KafkaException as error:
             raise PipelineError(f"{self._servers} does not answer {what} of group {self.group}: {error.args[0].str()}") from error
+
+
+def _security(cluster: ClusterSettings) -> dict[str, str]:
+    """Raises PipelineError."""
+    try:
+        return librdkafka_properties(cluster.security)
+    except SecurityProblem as error:
+        raise PipelineError(f"cluster.security: {error}") from None
 
 
 def _committed(found: Any) -> Committed:

@@ -44,7 +44,7 @@ class Telemetry:
 
 
 def _group_if_possible(cluster: ClusterSettings, job: str, group: str, checkpoint: str) -> StreamGroup | None:
-    """None, with a warning, if librdkafka cannot be set up for the cluster, say by SASL, whose settings it names otherwise."""
+    """None, with a warning, if librdkafka cannot be set up for the cluster, say by options of SASL, which it names otherwise."""
     try:
         return StreamGroup(cluster, group, checkpoint)
     except PipelineError as error:

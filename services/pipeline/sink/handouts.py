@@ -15,7 +15,7 @@ _read: dict[tuple[object, ...], LedgerView] = {}
 
 def prepare(options: SinkOptions, sink_id: str, tasks: int | None) -> Handout:
     """Raises SinkError: an unknown topic, an unsuitable ledger topic, a cluster that does not answer."""
-    cluster = ClusterClient(options.bootstrap)
+    cluster = ClusterClient(options.bootstrap, options.security)
     try:
         if options.topic is not None and cluster.partition_count(options.topic) is None:
             raise SinkError(f"there is no topic {options.topic}: create it before rows are written to it")

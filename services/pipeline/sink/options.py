@@ -3,12 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from libs.client.security import NO_SECURITY, Security
 from libs.host_port import split_port
 from libs.wire.record_batches.batch_layout import Codec
 from services.pipeline.sink.client.errors import SinkError
+from services.pipeline.spark.cluster_security import read_security, security_problem
 
 BOOTSTRAP = "kafka.bootstrap.servers"
-SECURITY = "kafka.security.protocol"
+SECURITY_OPTIONS = {
+    "protocol": "kafka.security.protocol",
+    "mechanism": "kafka.sasl.mechanism",
+    "user": "kafka.sasl.username",
+    "password_file": "password.file",
+    "password_variable": "password.variable",
+    "ca_file": "ca.file",
+    "certificate_file": "certificate.file",
+}
+"""The option of each field of `Security`."""
 CODECS = {codec.name.lower(): int(codec) for codec in Codec}
 DEFAULTS = {
     "topic": "",
@@ -37,19 +48,18 @@ class SinkOptions:
     batch_bytes: int
     transaction_timeout_ms: int
     fenced_wait_ms: int
+    security: Security = NO_SECURITY
 
 
 def read_options(given: Mapping[str, str]) -> SinkOptions:
     """Names are matched without case, as Spark does. Raises SinkError."""
     options = {name.lower(): value for name, value in given.items()}
-    known = {BOOTSTRAP, SECURITY, *DEFAULTS}
+    known = {BOOTSTRAP, *SECURITY_OPTIONS.values(), *DEFAULTS}
     for name in options:
         if name not in known and name not in NOT_OURS:
             raise SinkError(f"the sink has no option {name}; it has {', '.join(sorted(known))}")
     if BOOTSTRAP not in options:
         raise SinkError(f"the option {BOOTSTRAP} is missing: host:port of one gateway or more, with commas between them")
-    if options.get(SECURITY, "PLAINTEXT").upper() != "PLAINTEXT":
-        raise SinkError(f"{SECURITY}={options[SECURITY]} is not built: the sink speaks PLAINTEXT only")
     values = DEFAULTS | options
     codec = values["kafka.compression.type"].lower()
     if codec not in CODECS:
@@ -64,7 +74,18 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
         _number("batch.bytes", values["batch.bytes"], 1_000, 100_000_000),
         _number("kafka.transaction.timeout.ms", values["kafka.transaction.timeout.ms"], 1_000, 1 << 31),
         _number("fenced.wait.ms", values["fenced.wait.ms"], 0, 1 << 31),
+        _security(options),
     )
+
+
+def _security(options: Mapping[str, str]) -> Security:
+    protocol = SECURITY_OPTIONS["protocol"]
+    given = {**options, **({protocol: options[protocol].upper()} if protocol in options else {})}
+    security = read_security(lambda name: given.get(SECURITY_OPTIONS[name]))
+    if problem := security_problem(security):
+        name, reason = problem
+        raise SinkError(f"{SECURITY_OPTIONS[name]}: {reason}")
+    return security
 
 
 def _addresses(text: str) -> tuple[tuple[str, int], ...]:

@@ -35,7 +35,7 @@ def write_task(batches: Iterable[pa.RecordBatch], task: TaskIdentity, options: S
     """
     rows = gathered(batches)
     first = next(rows, None)
-    cluster = ClusterClient(options.bootstrap)
+    cluster = ClusterClient(options.bootstrap, options.security)
     try:
         writer = _TaskWriter(cluster, task, options, handout)
         if first is None and not task.enters_no_rows:

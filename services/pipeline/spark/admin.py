@@ -25,7 +25,7 @@ class KafkaAdmin:
         self._jvm = jvm(spark)
         self._servers = cluster.bootstrap_servers
         properties = self._jvm.java.util.Properties()
-        for key, value in {**cluster.options, "bootstrap.servers": cluster.bootstrap_servers}.items():
+        for key, value in {**cluster.java_options, "bootstrap.servers": cluster.bootstrap_servers}.items():
             properties.put(key, value)
         for key in ("default.api.timeout.ms", "request.timeout.ms"):
             properties.put(key, str(TIMEOUT_MS))

@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from libs.client.security import NO_SECURITY, Security
+from services.pipeline.spark.cluster_security import java_properties
+
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """The `[cluster]` table. `options` are properties of Kafka's Java clients, e.g. `security.protocol`."""
+    """The `[cluster]` table. `options` are properties of Kafka's Java clients, e.g. `client.rack`."""
 
     bootstrap_servers: str
     options: Mapping[str, str] = field(default_factory=dict)
+    security: Security = NO_SECURITY
+
+    @property
+    def java_options(self) -> dict[str, str]:
+        return {**self.options, **java_properties(self.security)}
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def source_options(
     isolation = "read_uncommitted" if read_uncommitted else "read_committed"
     chosen = {"subscribe": ",".join(topics.names)} if topics.pattern is None else {"subscribePattern": topics.pattern}
     return {
-        **{f"kafka.{key}": value for key, value in {**CLIENT_DEFAULTS, **cluster.options}.items()},
+        **{f"kafka.{key}": value for key, value in {**CLIENT_DEFAULTS, **cluster.java_options}.items()},
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "kafka.isolation.level": isolation,
         "failOnDataLoss": str(fail_on_data_loss).lower(),

@@ -13,7 +13,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from libs.client.security import NO_SECURITY, Security
 from services.pipeline.errors import PipelineError
+from services.pipeline.spark.cluster_security import librdkafka_properties
 from services.pipeline.spark.offset_ranges import OffsetRange, Partition
 
 TIMESTAMP_ERROR = "timestamp_error"
@@ -41,15 +43,17 @@ def is_timestamp_overflow(error: Exception) -> bool:
     return isinstance(error, Py4JJavaError) and "ArithmeticException: long overflow" in str(error)
 
 
-def read_raw(spark: SparkSession, options: Mapping[str, str], ranges: Mapping[Partition, OffsetRange]) -> DataFrame:
+def read_raw(
+    spark: SparkSession, options: Mapping[str, str], ranges: Mapping[Partition, OffsetRange], security: Security = NO_SECURITY
+) -> DataFrame:
     """The records of these ranges, in the connector's columns and `timestamp_error`. `options` are the connector's.
 
     A timestamp that Spark cannot hold is null, and `timestamp_error` the reason. Raises PipelineError if librdkafka refuses the
     options; a task does so if the cluster does not return the records.
     """
-    client = _client_options(options)
+    client = _client_options(options, security)
     try:
-        Consumer(client).close()
+        Consumer({**client, **librdkafka_properties(security)}).close()
     except KafkaException as error:
         raise PipelineError(
             "a record's timestamp is beyond what Spark holds, and cluster.options do not suit librdkafka, which could read it: "
@@ -61,14 +65,16 @@ def read_raw(spark: SparkSession, options: Mapping[str, str], ranges: Mapping[Pa
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for each in batch.to_pylist():
-                yield from _in_batches(_records(client, **each))
+                yield from _in_batches(_records({**client, **librdkafka_properties(security)}, **each))
 
     schema = ", ".join(f"`{name}` {spark_type}" for name, spark_type, _ in _COLUMNS)
     return rows.repartition(max(1, len(wanted)), "topic", "partition").mapInArrow(read, schema)
 
 
-def _client_options(options: Mapping[str, str]) -> dict[str, Any]:
-    shared = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith(_SHARED_OPTIONS)}
+def _client_options(options: Mapping[str, str], security: Security) -> dict[str, Any]:
+    """Without those of `security`, which each task makes itself: it reads the password."""
+    prefixes = _SHARED_OPTIONS if security == NO_SECURITY else _SHARED_OPTIONS[:1]
+    shared = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith(prefixes)}
     return {
         **shared,
         "bootstrap.servers": options["kafka.bootstrap.servers"],

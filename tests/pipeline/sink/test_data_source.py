@@ -98,7 +98,7 @@ def refusal_of_stream(spark: SparkSession, bootstrap: str, source: str, target: 
         ("CAST(id AS STRING) AS key", {}, "the column value is missing"),
         ("CAST(id AS STRING) AS text", {}, "the sink has no column text; it has key, value"),
         ("'a' AS value", {"topics": "x"}, "the sink has no option topics; it has"),
-        ("'a' AS value", {"kafka.security.protocol": "SSL"}, "kafka.security.protocol=SSL is not built"),
+        ("'a' AS value", {"kafka.security.protocol": "TLS"}, "kafka.security.protocol: 'TLS' is none of"),
         ("'a' AS value", {"kafka.bootstrap.servers": "here"}, "has 'here': an address is host:port"),
         ("'a' AS value", {"kafka.compression.type": "brotli"}, "kafka.compression.type=brotli is none of none, gzip"),
         ("'a' AS value", {"topic": "not-there"}, "there is no topic not-there: create it before rows are written to it"),

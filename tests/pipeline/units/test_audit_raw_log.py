@@ -6,6 +6,7 @@ import pytest
 
 from libs.client.fetch import FetchedBatches
 from libs.client.kafka_connection import BrokerUnreachable
+from libs.client.security import Security
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
 from services.pipeline.audit import raw_log
@@ -18,7 +19,7 @@ UNREACHABLE, FOLLOWER, LEADER = ("gone", 1), ("follower", 2), ("leader", 3)
 
 
 class Connection:
-    def __init__(self, host: str, port: int, *, client_id: str) -> None:
+    def __init__(self, host: str, port: int, *, client_id: str, security: Security) -> None:
         self.address = f"{host}:{port}"
         if (host, port) == UNREACHABLE:
             raise BrokerUnreachable(f"{self.address} cannot be reached")

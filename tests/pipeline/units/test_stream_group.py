@@ -3,6 +3,10 @@
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
+from libs.client.security import Security
+from services.pipeline.errors import PipelineError
 from services.pipeline.observing.group import StreamGroup
 from services.pipeline.spark.cluster import ClusterSettings
 from tests.support.polling import eventually
@@ -24,3 +28,11 @@ def test_a_closed_group_has_no_threads_though_it_is_kept() -> None:
     group.close()
     eventually(lambda: librdkafka_threads() == before)
     assert group.group == "group"
+
+
+def test_a_group_without_a_client_names_no_password(tmp_path: Path) -> None:
+    (password := tmp_path / "password").write_text("a-password-that-nothing-may-show", encoding="utf-8")
+    security = Security("SASL_SSL", "PLAIN", "lake", str(password), ca_file=str(tmp_path / "nowhere.pem"))
+    with pytest.raises(PipelineError, match=r"group orders has no client for .*ssl.ca.location failed") as raised:
+        StreamGroup(ClusterSettings("127.0.0.1:1", security=security), "orders")
+    assert "a-password-that-nothing-may-show" not in str(raised.value)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
 from libs.client.metadata import metadata
+from libs.client.security import NO_SECURITY, Security
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import find_coordinator
@@ -25,8 +26,9 @@ UNKNOWN_TOPIC_PAUSE_S = 0.3
 class ClusterClient:
     """Not thread safe. `retry_s`: how long a request is repeated while the cluster cannot carry it out."""
 
-    def __init__(self, bootstrap: Sequence[Address], *, retry_s: float = 120.0) -> None:
+    def __init__(self, bootstrap: Sequence[Address], security: Security = NO_SECURITY, *, retry_s: float = 120.0) -> None:
         self._bootstrap = tuple(bootstrap)
+        self._security = security
         self._retry_s = retry_s
         self._connections: dict[Address, KafkaConnection] = {}
         self._brokers: dict[int, Address] = {}
@@ -88,8 +90,12 @@ class ClusterClient:
 
     def connection(self, address: Address) -> KafkaConnection:
         if address not in self._connections:
-            self._connections[address] = connected(*address, answers_within_s=REQUEST_TIMEOUT_S)
+            self._connections[address] = self.connect(address, answers_within_s=REQUEST_TIMEOUT_S)
         return self._connections[address]
+
+    def connect(self, address: Address, *, answers_within_s: float) -> KafkaConnection:
+        """A connection of the caller's own."""
+        return connected(*address, self._security, answers_within_s=answers_within_s)
 
     def drop(self, address: Address) -> None:
         """After a connection was BrokerUnreachable: whoever lives there now may be another broker."""

@@ -15,7 +15,6 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import add_partitions_to_txn, end_txn, init_producer_id
 from services.pipeline.sink.client.cluster import BACKOFF_MAX_S, BACKOFF_S, Address, ClusterClient
-from services.pipeline.sink.client.connection import connected
 from services.pipeline.sink.client.errors import Refused, SinkError, refuse
 from services.pipeline.sink.client.requests import ProducedBatch, TopicPartition, receive_produce, send_produce
 from services.pipeline.sink.record_encoder import BatchProducer, RecordBatch, frame_batch
@@ -128,7 +127,7 @@ class TransactionalProducer:
     def _send_to(self, leader: Address, batches: dict[TopicPartition, Sequence[Any]]) -> None:
         try:
             if leader not in self._connections:
-                self._connections[leader] = connected(*leader, answers_within_s=ANSWER_WITHIN_S)
+                self._connections[leader] = self._cluster.connect(leader, answers_within_s=ANSWER_WITHIN_S)
             send_produce(self._connections[leader], self.transactional_id, batches)
         except BrokerUnreachable as error:
             self._lose(leader, list(batches), str(error))

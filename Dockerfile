@@ -52,7 +52,9 @@ RUN if [ "${SERVICE}" = pipeline ]; then \
 # `get PATH [HOST]` prints what an admin port answers, and fails unless that is 200. bash needs no interpreter and no package.
 RUN printf '%s\n' '#!/bin/bash' \
         'exec 3<>"/dev/tcp/${2:-127.0.0.1}/${PENSTOCK_ADMIN_PORT}" || exit' \
-        'printf "GET %s HTTP/1.0\r\n\r\n" "$1" >&3' \
+        'printf "GET %s HTTP/1.0\r\n" "$1" >&3' \
+        '[ -z "$PENSTOCK_ADMIN_TOKEN_FILE" ] || printf "Authorization: Bearer %s\r\n" "$(cat "$PENSTOCK_ADMIN_TOKEN_FILE")" >&3' \
+        'printf "\r\n" >&3' \
         'read -r _ status _ <&3' \
         'while read -r line <&3 && [ "${#line}" -gt 1 ]; do :; done' \
         'cat <&3' \

@@ -11,6 +11,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from libs.cluster.health import Health, Verdict
+from libs.runtime.admin_access import UNAUTHORIZED, AdminAccess, is_loopback
 from libs.runtime.json_answers import json_answer, json_text
 from libs.runtime.log_level_requests import change_level, show_levels
 from libs.runtime.profile_requests import ProfileRequests
@@ -63,7 +64,9 @@ class AdminServer:
         debug: Mapping[str, Callable[[], object]] | None = None,
         lookups: Mapping[str, Lookup] | None = None,
         in_sync: Callable[[], tuple[bool, str]] | None = None,
+        access: AdminAccess | None = None,
     ) -> None:
+        self._access = access or AdminAccess((host,))
         self._host = host
         self._port = port
         self._ready = ready
@@ -83,7 +86,7 @@ class AdminServer:
         """Raises OSError when the port is taken."""
         from aiohttp import web
 
-        app = web.Application()
+        app = web.Application(middlewares=[self._guard()])
         app.add_routes([web.get("/readyz/in-sync", self._readyz_in_sync)] if self._in_sync is not None else [])
         app.add_routes(
             [
@@ -109,12 +112,32 @@ class AdminServer:
         self._port = addresses[0][1]
         self._metrics.interruptions.start()
         log.info("admin port open", extra=fields(host=self._host, port=self._port))
+        if not (is_loopback(self._host) or self._access.needs_token):
+            log.warning("admin port open to others without a token", extra=fields(host=self._host, port=self._port))
 
     async def close(self) -> None:
         self._metrics.interruptions.stop()
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()
+
+    def _guard(self) -> Any:
+        from aiohttp import web
+
+        @web.middleware
+        async def guarded(
+            request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+        ) -> web.StreamResponse:
+            headers = request.headers
+            refusal = self._access.refusal(request.path, headers.get("Host", ""), headers.get("Authorization", ""))
+            if refusal is None:
+                return await handler(request)
+            answer = json_answer({"error": refusal.reason}, refusal.status)
+            if refusal.status == UNAUTHORIZED:
+                answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
+
+        return guarded
 
     async def _healthz(self, request: "web.Request") -> "web.Response":
         return _text("ok\n")

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
@@ -32,6 +33,7 @@ from libs.rpc.transport.socket_transport import SocketTransport
 from libs.rpc.transport.transport import Transport
 from libs.runtime.address_book import AddressBook
 from libs.runtime.admin import AdminServer, Lookup
+from libs.runtime.admin_access import AdminAccess, read_token
 from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import CannotRun, Lifecycle, run
@@ -237,6 +239,15 @@ def ready_where_reached(ready: Callable[[], tuple[bool, str]], socket: str) -> C
     return reached
 
 
+def _admin_access(config: ServiceConfig) -> AdminAccess:
+    file = config.admin_token_file
+    try:
+        token = read_token(file) if file else ""
+    except (OSError, ValueError) as error:
+        raise CannotRun("no admin token in this file (PENSTOCK_ADMIN_TOKEN_FILE)", path=file, reason=error) from error
+    return AdminAccess((config.admin_host, config.rpc_advertised_host, socket.gethostname(), *config.admin_names), token)
+
+
 async def open_admin_port(
     config: ServiceConfig,
     lifecycle: Lifecycle,
@@ -250,12 +261,14 @@ async def open_admin_port(
     in_sync: Callable[[], tuple[bool, str]] | None = None,
     store: MetadataStore | None = None,
 ) -> None:
-    """Serves /healthz, /readyz, /health, /metrics and /debug until the process ends. Raises OSError if the port is taken.
+    """Serves /healthz, /readyz, /health, /metrics and /debug until the process ends. Raises OSError if the port is taken, and
+    CannotRun without the token that the settings name.
 
     `store` is the process's own: its metrics are served too, if it has any.
     """
     if isinstance(store, MeasuredStore):
         metrics.registry.register(store)
+    access = _admin_access(config)
     admin = AdminServer(
         config.admin_host,
         config.admin_port,
@@ -265,6 +278,7 @@ async def open_admin_port(
         debug={**debug, "traces": traces.traces},
         lookups={**(lookups or {}), "traces": traces.trace},
         in_sync=in_sync,
+        access=access,
     )
     lifecycle.on_stop(admin.close)
     await admin.start()

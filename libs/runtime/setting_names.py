@@ -7,10 +7,10 @@ import difflib
 from collections.abc import Iterable, Iterator
 
 _NAMES = """
-    add_scram_file admin_host admin_port advertised_host advertised_port_base allow_everyone_if_no_acl_found
-    authentication_s_max authorizer broker_configs config connection_bytes_max connection_creation_rate_max
-    connection_requests_max connections_max connections_per_ip_max connections_per_ip_overrides crowded_s_max data_dir
-    default_durability default_partitions default_replication_factor drain_s_max election_ttl_s etcd
+    add_scram_file admin_host admin_names admin_port admin_token_file advertised_host advertised_port_base
+    allow_everyone_if_no_acl_found authentication_s_max authorizer broker_configs config connection_bytes_max
+    connection_creation_rate_max connection_requests_max connections_max connections_per_ip_max connections_per_ip_overrides
+    crowded_s_max data_dir default_durability default_partitions default_replication_factor drain_s_max election_ttl_s etcd
     failed_authentication_delay_ms fenced_broker_s_max fetch_bytes_max fetch_wait_ms_max frame_bytes_max free_disk_percent_min
     half_frame_s_max hand_over_s high_watermark_checkpoint_s host_id idle_s_max lag_series_max listen_host listener_name
     log_dirs log_file log_file_bytes_max log_format log_former_files_max log_level member_ttl_s node_id open_file_idle_s

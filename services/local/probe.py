@@ -14,14 +14,17 @@ LISTENING = "0A"
 CONTENT_LENGTH = re.compile(rb"(?im)^content-length: *(\d{1,9})\s*$")
 
 
-def ask(port: int, path: str, *, timeout_s: float, host: str = HOST, bytes_max: int = 65_536) -> tuple[bool, str]:
-    """GET `path`: (whether it answered 200, its text). After `bytes_max` it is cut.
+def ask(
+    port: int, path: str, *, timeout_s: float, host: str = HOST, bytes_max: int = 65_536, token: str = ""
+) -> tuple[bool, str]:
+    """GET `path`: (whether it answered 200, its text). After `bytes_max` it is cut. `token`: of an admin port that demands one.
 
     A plain socket: http.client takes longer to import than to use.
     """
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
-            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {with_port(host, port)}\r\n\r\n".encode())
+            shown = f"Authorization: Bearer {token}\r\n" if token else ""
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {with_port(host, port)}\r\n{shown}\r\n".encode())
             answer = b""
             while len(answer) < bytes_max and not _is_whole(answer) and (part := connection.recv(65_536)):
                 answer += part

@@ -18,9 +18,10 @@ from services.local.errors import LauncherError
 
 LOG_DIRS = "PENSTOCK_LOG_DIRS"
 LISTEN_HOST, ADVERTISED_HOST = "PENSTOCK_LISTEN_HOST", "PENSTOCK_ADVERTISED_HOST"
-PLACE = (LOG_DIRS, "PENSTOCK_RACK", LISTEN_HOST, ADVERTISED_HOST)
+PLACE = (LOG_DIRS, "PENSTOCK_RACK", LISTEN_HOST, ADVERTISED_HOST, "PENSTOCK_ADMIN_TOKEN_FILE")
 """Without its log directories a storage node has lost its data; without its rack, replicas move; without the hosts of its
-gateways, clients lose the cluster. The settings of its other listeners (`client_listeners.py`) are part of it too."""
+gateways, clients lose the cluster; without the token of the admin port, everybody may look into a process. The settings of its
+other listeners (`client_listeners.py`) are part of it too."""
 
 PROCESS = r"(etcd|zipkin|(controller|storage|gateway|group_coordinator|transaction_coordinator|quota_manager)-\d+)"
 """The names of processes, and so of their files."""

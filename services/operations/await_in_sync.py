@@ -1,10 +1,12 @@
 """The pause before a storage node is told to stop, until the replicas of the others are in sync."""
 
 import json
+import os
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 from libs.host_port import with_port
 
@@ -23,7 +25,8 @@ def await_in_sync(host: str, port: int, timeout_s: float, say: Callable[[str], N
 def _problem(host: str, port: int) -> str:
     """By the node's own /health, which answers 503 if anything is wrong. Empty if no process listens: then it needs no pause."""
     try:
-        with urllib.request.urlopen(f"http://{with_port(host, port)}/health", timeout=ANSWER_S) as answer:
+        request = urllib.request.Request(f"http://{with_port(host, port)}/health", headers=_authorization())
+        with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
             return _problem_of(answer.read())
     except urllib.error.HTTPError as error:
         return _problem_of(error.read())
@@ -31,6 +34,12 @@ def _problem(host: str, port: int) -> str:
         return "" if isinstance(error.reason, ConnectionRefusedError) else f"/health is not answered: {error.reason}"
     except OSError as error:
         return f"/health is not answered: {error}"
+
+
+def _authorization() -> dict[str, str]:
+    """The token of the node's admin port, whose environment this program shares. Raises OSError."""
+    file = os.environ.get("PENSTOCK_ADMIN_TOKEN_FILE")
+    return {"Authorization": f"Bearer {Path(file).read_text(encoding='ascii').strip()}"} if file else {}
 
 
 def _problem_of(text: bytes) -> str:

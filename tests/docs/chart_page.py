@@ -26,6 +26,7 @@ PAGE = ROOT / "docs" / "operate" / "kubernetes.md"
 SET_BY_CHART = frozenset(
     {
         *("node_id", "etcd", "data_dir", "rpc_unix", "rpc_tcp", "rpc_advertised_host", "host_id", "admin_host", "admin_port"),
+        "admin_token_file",
         *("log_file", "log_file_bytes_max", "log_former_files_max", "peers", "log_dirs", "rack"),
         *("ssl_listener", "ssl_advertised_listener", "ssl_keystore_location", "ssl_keystore_type", "ssl_key_password_file"),
         *("ssl_key_location", "ssl_truststore_location", "ssl_truststore_type", "ssl_client_auth"),

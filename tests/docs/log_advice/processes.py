@@ -8,6 +8,10 @@ STARTS_AND_STOPS: Final = {
     "aborting": Advice(
         "A second signal came while the process drained, and ended it at once.", "Give a stop ten seconds or more."
     ),
+    "admin port open to others without a token": Advice(
+        "The admin port listens on more than loopback, and anybody who reaches it may look into the process, or profile it.",
+        "Set `PENSTOCK_ADMIN_TOKEN_FILE`, or keep the port on a network of operators: [security](../security.md#admin-ports).",
+    ),
     "admin port refuses what is no HTTP": Advice(
         "Something sent bytes to the admin port that are no HTTP, or too long a URL. `reason` tells which.",
         "Look what on that host asks: a scanner, a client of TLS, a wrong port.",
@@ -30,6 +34,10 @@ STARTS_AND_STOPS: Final = {
     "draining took too long": Advice(
         "A stop was cut short. `step` names what did not end.",
         "None if it is rare. Otherwise look for a slow disk or a dead peer.",
+    ),
+    "no admin token in this file (PENSTOCK_ADMIN_TOKEN_FILE)": Advice(
+        "The process does not start: the file cannot be read, or has no token. `reason` tells which.",
+        "Write one: [security](../security.md#admin-ports).",
     ),
     "starting anew": Advice(
         "The process executes its program again, after the metadata store went back in time.",

@@ -24,8 +24,11 @@ def plain(members: int, partitions: int, topics: int = 1) -> GroupSpec:
 
 @st.composite
 def any_spec(draw: st.DrawFn, *, same_subscriptions: bool | None = None, racks: bool = True) -> GroupSpec:
-    """With what was assigned before: some of it gone, out of reach, not subscribed to, or held by two."""
-    random = draw(st.randoms(use_true_random=False))
+    """With what was assigned before: some of it gone, out of reach, not subscribed to, or held by two.
+
+    Hypothesis draws a seed. Each number of its own `randoms` is drawn by itself, which took two thirds of these tests' CPU.
+    """
+    random = Random(draw(st.integers(0, 2**32)))
     return random_spec(
         random,
         members=draw(st.integers(0, 9)),

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +18,11 @@ class Node(BaseHTTPRequestHandler):
     counts: list[int | None] = []
     """None: an answer that is cut short."""
     asked = 0
+    authorization: str | None = None
+    """What the last request showed."""
 
     def do_GET(self) -> None:
+        Node.authorization = self.headers["Authorization"]
         count = self.counts[min(Node.asked, len(self.counts) - 1)]
         Node.asked += 1
         self.send_response(503 if count else 200)
@@ -48,6 +52,14 @@ def test_a_node_stops_at_once_while_all_replicas_are_in_sync(port: int) -> None:
     await_in_sync("127.0.0.1", port, 60.0, said.append)
     assert said == ["all replicas are in sync"]
     assert Node.asked == 1
+
+
+def test_a_node_with_a_token_is_asked_with_it(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef\n", encoding="ascii")
+    monkeypatch.setenv("PENSTOCK_ADMIN_TOKEN_FILE", str(tmp_path / "token"))
+    Node.counts = [0]
+    await_in_sync("127.0.0.1", port, 60.0, lambda _: None)
+    assert Node.authorization == "Bearer 0123456789abcdef"
 
 
 def test_a_node_waits_for_the_replicas_of_others(port: int) -> None:

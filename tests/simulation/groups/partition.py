@@ -7,11 +7,12 @@ committed by the next one.
 from collections.abc import Callable
 from typing import Any
 
+from libs.cluster.shard_owners import Owner
 from libs.coordinator.core.decisions import KeyValue
 from libs.coordinator.core.shard import Fence, PlannedAppend
 from libs.coordinator.log.internal_log import Claimed, Refused, Stored
 from libs.wire.errors import ErrorCode
-from services.storage.core.produce.ownership import Ownership, Standing
+from services.storage.core.produce.ownership import ImageOwner, Ownership, Standing
 from tests.simulation.groups.simulator import Simulator
 
 Outcome = Any
@@ -40,8 +41,12 @@ class Partition:
     def _fences(self) -> Ownership:
         return self._nodes[self._leader]
 
+    @property
+    def _image_owner(self) -> ImageOwner:
+        return ImageOwner(str(_owner(self.image_owner_epoch)), self.image_owner_epoch)
+
     def claim(self, fence: Fence, reply: Reply) -> None:
-        refusal = self._fences.claim(_standing(fence), leader_epoch=self.leader_epoch, image_owner_epoch=self.image_owner_epoch)
+        refusal = self._fences.claim(_standing(fence), leader_epoch=self.leader_epoch, image_owner=self._image_owner)
         reply(Refused(refusal.error) if refusal is not None else Claimed(0, len(self.records)))
 
     def append(self, planned: PlannedAppend, reply: Reply) -> None:
@@ -50,7 +55,7 @@ class Partition:
             planned.offset,
             ALL,
             leader_epoch=self.leader_epoch,
-            image_owner_epoch=self.image_owner_epoch,
+            image_owner=self._image_owner,
             log_end=len(self.records),
         )
         if refusal is not None:
@@ -101,4 +106,9 @@ class Partition:
 
 
 def _standing(fence: Fence) -> Standing:
-    return Standing(fence.leader_epoch, fence.owner_epoch, fence.claim)
+    return Standing(fence.leader_epoch, fence.owner_epoch, fence.claim, _owner(fence.owner_epoch))
+
+
+def _owner(epoch: int) -> Owner:
+    """The process of that epoch: each is a new one here."""
+    return Owner(1, epoch)

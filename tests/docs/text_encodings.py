@@ -7,7 +7,7 @@ temporary files, and the pipes of child processes.
 import ast
 from collections.abc import Iterator, Mapping
 
-from tests.docs.syntax_trees import nodes_of
+from tests.docs.syntax_trees import nodes_of_type
 
 OPENS = {"open": 1, "fdopen": 1, "TemporaryFile": 0, "NamedTemporaryFile": 0, "SpooledTemporaryFile": 1}
 """Functions that open a file, and the position of their mode. The buffering and the encoding follow it."""
@@ -32,8 +32,8 @@ def last_name(function: ast.expr) -> str:
 def unnamed_encodings(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     """Each call that reads or writes text and names no encoding."""
     for name, tree in trees.items():
-        for node in nodes_of(tree):
-            if isinstance(node, ast.Call) and lacks_encoding(node):
+        for node in nodes_of_type(tree, ast.Call):
+            if lacks_encoding(node):
                 yield f"{name}:{node.lineno}: {ast.unparse(node.func)}"
 
 

@@ -61,7 +61,7 @@ rebuild: ## fill a new etcd from what the storage nodes hold, while the cluster 
 	@$(LOCAL) rebuild --run "$(RUN)" $(if $(ADD_SCRAM_FILE),--add-scram-file "$(ADD_SCRAM_FILE)") $(if $(FILE),--backup "$(FILE)") $(if $(DRY_RUN),--dry-run)
 
 from-kafka: ## make a cluster of a stopped Kafka's log directories, in place (KAFKA="each broker's LOG_DIR,LOG_DIR or its server.properties"; DRY_RUN=1 only tells)
-	@$(LOCAL) from-kafka --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(DRY_RUN),--dry-run) $(or $(KAFKA),$(error give the log directories: make from-kafka KAFKA=/var/lib/kafka/data))
+	@$(LOCAL) from-kafka --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(SECURITY),--security "$(SECURITY)") $(if $(DRY_RUN),--dry-run) $(or $(KAFKA),$(error give the log directories: make from-kafka KAFKA=/var/lib/kafka/data))
 
 to-kafka: ## have a new Kafka begin with this cluster's metadata and logs, while the cluster is down (KAFKA="the formatted metadata.log.dir of each controller")
 	@$(LOCAL) to-kafka --run "$(RUN)" $(or $(KAFKA),$(error give the formatted metadata.log.dir: make to-kafka KAFKA=/var/lib/kafka/metadata))
@@ -74,7 +74,7 @@ setup-pipeline: ## install what the pipeline on Spark needs into .tools/pipeline
 
 .PHONY: unsecured
 unsecured:
-	@test ! -e "$(RUN)/security/ca.key" || { echo "penstock: the pipeline speaks no TLS yet: \`make pipeline\` needs a cluster without SECURITY=on, such as one with RUN=.run2 PORT=9292" >&2; exit 1; }
+	@test "$(SECURITY)" != on -a ! -e "$(RUN)/security/ca.key" || { echo "penstock: the pipeline speaks no TLS yet: \`make pipeline\` needs a cluster without SECURITY=on, such as one with RUN=.run2 PORT=9292" >&2; exit 1; }
 
 pipeline: unsecured setup-pipeline up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
 	@servers=$$($(LOCAL) status --run "$(RUN)" | sed -n 's/^bootstrap.servers=//p') && \

@@ -18,7 +18,7 @@ from services.local.asked_health import ask_health
 from services.local.client_listeners import bootstrap_servers
 from services.local.cluster import Cluster
 from services.local.cluster_health import HEALTHY
-from services.local.cluster_shape import SECURED, ZIPKIN_TRACES, Shape
+from services.local.cluster_shape import SECURED, UNSECURED, ZIPKIN_TRACES, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
 from services.local.given_settings import warn_of_settings
@@ -248,6 +248,11 @@ def upgrade_cluster(run: RunDirectory, *, force: bool) -> None:
 
 
 def from_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
+    if given.security not in (None, UNSECURED):
+        raise LauncherError(
+            "SECURITY=on makes a new cluster with a first user; one of Kafka's directories keeps its own users and ACLs: give it "
+            "listeners and an authorizer by settings (docs/security.md)"
+        )
     set_up(development=False)
     kafka = migration.KafkaDirectories(given.kafka, python=venv_python(ROOT), root=ROOT)
     if given.dry_run:
@@ -317,6 +322,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             command.add_argument("--backup", type=_absolute, help="a backup, if there is one")
         if name == "from-kafka":
             command.add_argument("--port", help="as for `up`")
+            command.add_argument("--security", help="refused: as for `up`, it makes a new cluster")
             command.add_argument("kafka", nargs="+", help="each broker's LOG_DIR,LOG_DIR, or its server.properties")
         if name == "to-kafka":
             command.add_argument("metadata_dirs", nargs="+", help="the formatted metadata.log.dir of each of Kafka's controllers")

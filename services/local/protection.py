@@ -20,8 +20,13 @@ SET_BY_SECURITY: Final = (PLAINTEXT_LISTENER, AUTHENTICATED, "PENSTOCK_SASL_ADVE
 """The settings that SECURITY=on stands for. `PENSTOCK_SUPER_USERS` may name more than the first user."""
 
 
-NOT_BESIDE_SECURITY: Final = ("PENSTOCK_SSL_KEY_LOCATION", "PENSTOCK_SSL_KEY_PASSWORD_FILE", "PENSTOCK_SSL_KEYSTORE_TYPE")
-"""They say how another keystore is to be read."""
+NOT_BESIDE_SECURITY: Final = (
+    "PENSTOCK_SSL_KEY_LOCATION",
+    "PENSTOCK_SSL_KEY_PASSWORD_FILE",
+    "PENSTOCK_SSL_KEYSTORE_TYPE",
+    "PENSTOCK_ADD_SCRAM_FILE",
+)
+"""The settings that say how another keystore is to be read, or which other users a cluster begins with."""
 
 
 def settings_of(shape: Shape, run: RunDirectory, gateway: int, place: Mapping[str, str]) -> dict[str, str]:

@@ -69,7 +69,8 @@ make up HOST=192.168.1.5
 Clients use what it prints: `bootstrap.servers=192.168.1.5:9092`. They also need the ports 9093 to 9095, one for each storage
 node. Later `make up`s keep the address; `HOST=127.0.0.1` takes it back, after `make down`. HOST stands for
 `PENSTOCK_LISTEN_HOST=0.0.0.0` and `PENSTOCK_ADVERTISED_HOST`. Etcd, processes and admin ports stay on loopback. For a cluster
-that outlives a machine: [operate/three-hosts.md](operate/three-hosts.md).
+that outlives a machine: [operate/three-hosts.md](operate/three-hosts.md). Whoever reaches these ports may do everything. With
+`SECURITY=on` beside HOST, a new cluster asks for TLS and a user ([security.md](security.md#one-word)).
 
 IPv6 works alike: `HOST=fd00::5` stands for `PENSTOCK_LISTEN_HOST=::`, which serves IPv4 too. A host with a port has brackets
 everywhere, as in `[fd00::5]:9092`; a host alone has none.

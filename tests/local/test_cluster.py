@@ -266,6 +266,21 @@ def test_a_process_keeps_its_log_directories_and_its_rack(make, monkeypatch):
     assert given(again, "storage-1")["PENSTOCK_LOG_DIRS"] == "/three"
 
 
+def test_nothing_starts_without_what_protected_the_cluster(make, monkeypatch, tmp_path):
+    monkeypatch.setenv("PENSTOCK_AUTHORIZER", "StandardAuthorizer")
+    cluster = make()
+    cluster.up()
+    monkeypatch.delenv("PENSTOCK_AUTHORIZER")
+    cluster.kill("gateway-1", signal.SIGKILL)
+    (tmp_path / "run" / "places.json").unlink()
+    with pytest.raises(LauncherError, match=r"was protected by PENSTOCK_AUTHORIZER, .*places\.json.* is lost"):
+        cluster.up()
+    assert cluster.pid_of("gateway-1") is None
+    monkeypatch.setenv("PENSTOCK_AUTHORIZER", "StandardAuthorizer")
+    cluster.up()
+    assert given(cluster, "gateway-1")["PENSTOCK_AUTHORIZER"] == "StandardAuthorizer"
+
+
 def given(cluster: Cluster, name: str) -> dict[str, str]:
     """The environment that a running process was started with."""
     variables = Path(f"/proc/{cluster.pid_of(name)}/environ").read_text(encoding="utf-8").split("\0")

@@ -36,12 +36,16 @@ def test_tls_and_users_take_the_place_of_the_listener_that_asks_nobody(tmp_path:
     assert settings["gateway-2"]["PENSTOCK_SUPER_USERS"] == "User:admin;User:ops"
 
 
+@pytest.mark.parametrize("name", protection.NOT_BESIDE_SECURITY)
+def test_another_key_and_other_first_users_are_refused_beside_it(name: str) -> None:
+    with pytest.raises(LauncherError, match=f"SECURITY=on sets {name} itself"):
+        protection.refuse_settings({name: "/file"})
+
+
 @pytest.mark.parametrize("name", protection.SET_BY_SECURITY)
 def test_no_setting_beside_it_and_none_from_before_weakens_it(tmp_path: Path, name: str) -> None:
     with pytest.raises(LauncherError, match=f"SECURITY=on sets {name} itself"):
         protection.refuse_settings({name: ""})
-    with pytest.raises(LauncherError, match="SECURITY=on sets PENSTOCK_SSL_KEY_LOCATION itself"):
-        protection.refuse_settings({"PENSTOCK_SSL_KEY_LOCATION": "/key.pem"})
     RunDirectory(tmp_path).place_of("gateway-1", {name: ""})
     assert cluster(tmp_path, ON).listeners()["gateway-1"][name]
 
@@ -125,6 +129,11 @@ def test_the_secrets_go_with_the_cluster_and_nothing_else(tmp_path: Path) -> Non
     (run.security / "mine").unlink()
     assert run.remove(tmp_path) == []
     assert not run.path.exists()
+
+
+def test_protection_that_is_asked_of_a_cluster_of_kafka_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert local.main(["from-kafka", f"--run={tmp_path / 'run'}", "--security=on", str(tmp_path)]) == 1
+    assert "keeps its own users and ACLs" in capsys.readouterr().err
 
 
 def test_users_of_a_file_have_no_place_beside_the_first_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,11 +28,12 @@ sink = {"sink.id" = "totals"}
 topics = ["orders"]
 """
 RECORDS = 20
+ACLS = "The pipeline on Spark"
 
 
 @pytest.fixture(scope="module")
 def secured(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    with secured_cluster(authority, tmp_path_factory.mktemp("secured"), with_tokens=False) as made:
+    with secured_cluster(authority, tmp_path_factory.mktemp("secured"), acls=ACLS, with_tokens=False) as made:
         records = numbered(RECORDS, partitions=1)
         produce(made.cluster.bootstrap, "orders", records[: RECORDS // 2], transactional_id="t")
         produce(made.cluster.bootstrap, "orders", records, transactional_id="t", abort=True)
@@ -91,7 +92,7 @@ def test_a_transform_by_the_command_line_whose_log_has_no_password(secured: Secu
 
 def test_a_sink_without_its_transactional_ids_says_so(spark: SparkSession, secured: SecuredCluster, tmp_path: Path) -> None:
     """Of all printed ACLs of the sink, this one is taken away."""
-    (own,) = [each for each in printed_acls("The pipeline on Spark") if "--transactional-id" in each]
+    (own,) = [each for each in printed_acls(ACLS) if "--transactional-id" in each]
     run_printed(secured.cluster.bootstrap, [["--remove", "--force", *own[1:]]])
     denied = "FindCoordinator is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     other = TRANSFORM.replace('= "totals"}', '= "totals-2"}')

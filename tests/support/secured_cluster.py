@@ -11,7 +11,7 @@ from tests.compat.clients.groups.brokers import GROUPS, set_for_all
 from tests.support.certificates import Authority
 from tests.support.cluster_harness import LocalCluster
 from tests.support.ports import reserve_ports
-from tests.support.printed_acls import printed_acls, run_printed
+from tests.support.printed_acls import SECTION, printed_acls, run_printed
 
 OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = (SCRAM_SHA_256, SCRAM_SHA_512, "PLAIN", OAUTHBEARER)
@@ -113,8 +113,13 @@ def _tokens(keys: Path) -> dict[str, str]:
 
 
 @contextmanager
-def secured_cluster(authority: Authority, directory: Path, *, with_tokens: bool = True) -> Iterator[SecuredCluster]:
-    """Each user has the ACLs that the page prints for it. Tokens need `cryptography`, which the pipeline's environment lacks."""
+def secured_cluster(
+    authority: Authority, directory: Path, *, acls: str = SECTION, with_tokens: bool = True
+) -> Iterator[SecuredCluster]:
+    """Each user has the ACLs that the page prints for it below the heading `acls`.
+
+    Tokens need `cryptography`, which the pipeline's environment lacks.
+    """
     server = authority.sign("secured", "/O=Penstock/CN=server", password=KEY_PASSWORD)
     password, users = directory / "key-password", directory / "users"
     password.write_text(KEY_PASSWORD, encoding="utf-8")
@@ -148,7 +153,7 @@ def secured_cluster(authority: Authority, directory: Path, *, with_tokens: bool 
         for topic in ("orders", "totals", "lines", "counts"):
             admin.create(topic, config={"retention.ms": "-1"})
         set_for_all(cluster.bootstrap, GROUPS)
-        run_printed(cluster.bootstrap, printed_acls())
+        run_printed(cluster.bootstrap, printed_acls(acls))
         yield made
         admin.close()
     ports.release()

@@ -147,7 +147,7 @@ def defined_in(tree: ast.Module) -> Iterator[str]:
 def imports_of_tests(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     """Each import from a `test_*` module, also those in programs that tests hold as text."""
     for name, tree in trees.items():
-        for node in nodes_of_type(tree, ast.ImportFrom, ast.Import, ast.Constant):
+        for node in sorted(nodes_of_type(tree, ast.ImportFrom, ast.Import, ast.Constant), key=line_of):
             if isinstance(node, ast.ImportFrom):
                 imported = [node.module or "", *(alias.name for alias in node.names if is_module(node.module, alias.name))]
             elif isinstance(node, ast.Import):
@@ -159,6 +159,11 @@ def imports_of_tests(trees: Mapping[str, ast.Module]) -> Iterator[str]:
             for module in imported:
                 if module.rpartition(".")[2].startswith("test_"):
                     yield f"{name}:{node.lineno}: {module}"
+
+
+def line_of(node: ast.AST) -> int:
+    """Of a statement or an expression."""
+    return getattr(node, "lineno", 0)
 
 
 def shared_randomness(trees: Mapping[str, ast.Module]) -> Iterator[str]:

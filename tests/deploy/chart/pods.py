@@ -84,12 +84,6 @@ class Pod:
         code = self._process.wait(min(within_s, self.spec["terminationGracePeriodSeconds"]))
         assert code in (0, -signal.SIGTERM), f"{self.name} ended with {code}:\n{self.log()[-4000:]}"
 
-    def renew(self, secret: str) -> None:
-        """As the kubelet, some time after the Secret has changed."""
-        for volume in self.spec.get("volumes", []):
-            if volume["name"] in self._volumes and volume.get("secret", {}).get("secretName") == secret:
-                _write_secret(self._volumes[volume["name"]], self._secrets[secret], self._uid)
-
     def kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()

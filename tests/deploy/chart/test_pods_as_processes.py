@@ -105,6 +105,11 @@ def test_a_client_sees_no_error_while_each_pod_is_restarted(kubernetes: LocalKub
     end_transfers(client)
 
 
+def test_a_client_with_tls_gets_its_records_back(kubernetes: LocalKubernetes, authority: Authority) -> None:
+    trust = (f"ssl.ca.location={authority.certificate}", "security.protocol=SSL")
+    begin_transfers(kubernetes, kubernetes.pods[f"{FULL_NAME}-storage-1"], "tls", f"{TLS_HOST}:9092", *trust).kill()
+
+
 def test_an_upgrade_that_leaves_too_few_storage_nodes_stops_before_it(kubernetes: LocalKubernetes, objects: list[Object]) -> None:
     template = of_kind(objects, "Job")[f"{FULL_NAME}-decommission"]["spec"]["template"]
     [container] = template["spec"]["containers"]

@@ -5,10 +5,12 @@ from functools import partial
 
 import pytest
 
+from libs.rpc.messages.errors import Disconnected
 from libs.rpc.server.rpc_server import Call
 from libs.rpc.transport.event_loop import EventLoop
 from libs.rpc.transport.frame_link import LinkEnd, linked_ends
 from libs.rpc.transport.local_transport import LocalTransport
+from libs.rpc.transport.transport import Stream
 from tests.rpc.conftest import Network
 from tests.rpc.stream_owner import Owner
 
@@ -63,8 +65,35 @@ async def test_who_accepts_bytes_only_gets_bytes(short_dir: str) -> None:
     await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("at_fault", ["server", "client"])
+async def test_who_cannot_take_a_connection_leaves_no_sockets_behind(short_dir: str, at_fault: str) -> None:
+    def fail(stream: Stream) -> Owner:
+        raise RuntimeError("on purpose")
+
+    transport = LocalTransport()
+    listener = await transport.listen(f"unix:{short_dir}/s", fail if at_fault == "server" else Owner)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await transport.connect(listener.address, Owner if at_fault == "server" else fail, 5)
+    listener.close()
+
+
+async def test_a_receiver_that_fails_ends_its_connection(network: Network, short_dir: str) -> None:
+    server, at = await network.serve(f"unix:{short_dir}/linked", {"echo": lambda call: call.reply([])})
+    client = await network.client(at)
+
+    def fail() -> None:
+        raise RuntimeError("on purpose")
+
+    server.on_turn_start = fail
+    with pytest.raises(Disconnected, match="closed by the peer"):
+        await client.call("echo", [], timeout_s=60)
+    server.on_turn_start = None
+    await client.ready(5)
+    assert (await client.call("echo", [], timeout_s=60)).body == []
+
+
 async def test_frames_for_an_end_that_is_over_are_dropped() -> None:
-    one, other = linked_ends()
+    one, other = linked_ends(pytest.fail, pytest.fail)
     other.on_frames = lambda: pytest.fail("nobody takes them")
     other.end()
     number = one.send("frame")
@@ -76,7 +105,7 @@ async def test_frames_for_an_end_that_is_over_are_dropped() -> None:
 
 def test_two_services_that_answer_each_other_for_ever_hold_up_nobody() -> None:
     async def body() -> int:
-        one, other = linked_ends()
+        one, other = linked_ends(pytest.fail, pytest.fail)
         exchanged = 0
 
         def bounce(end: LinkEnd) -> None:

@@ -1,15 +1,20 @@
 """Streams with TLS whose peers misbehave."""
 
 import asyncio
+import contextlib
 import os
 import socket
+import ssl
 from pathlib import Path
+
+import pytest
 
 from libs.rpc.files.disk_readers import DiskReaders
 from libs.rpc.transport.tls_handshakes import Handshakes, Outcome, Step
 from libs.rpc.transport.tls_server import TlsServer, TlsSettings, server_context
 from libs.rpc.transport.tls_stream import TlsStream
 from tests.rpc.stream_owner import Owner
+from tests.support.certificates import Authority, client_context
 from tests.support.polling import until
 
 
@@ -27,6 +32,60 @@ class ToldLater(Handshakes):
         except Exception as error:
             outcome = error
         self.computed.append((step, outcome))
+
+
+class Watched(TlsServer):
+    """Shows what OpenSSL has for the peer of its newest stream."""
+
+    outgoing: ssl.MemoryBIO
+
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        self.outgoing = outgoing
+        return super().wrap(incoming, outgoing)
+
+
+@pytest.fixture
+def long_keystore(authority: Authority, keystore: Path, tmp_path: Path) -> Path:
+    """Its chain does not fit into small buffers of sockets."""
+    (tmp_path / "long.pem").write_bytes(keystore.read_bytes() + 100 * authority.certificate.read_bytes())
+    return tmp_path / "long.pem"
+
+
+async def test_a_flight_that_the_client_takes_late_is_sent_without_what_a_thread_is_writing(
+    authority: Authority, long_keystore: Path
+) -> None:
+    loop, handshakes = asyncio.get_running_loop(), ToldLater()
+    tls = Watched(server_context(TlsSettings(str(long_keystore))), handshakes, handshake_s_max=10.0)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+    with socket.create_server(("127.0.0.1", 0)) as listening, client:
+        client.connect(listening.getsockname())
+        client.setblocking(False)
+        connected, _ = listening.accept()
+        connected.setblocking(False)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2_048)
+        owner = Owner(TlsStream(connected, tls, peer="tcp:127.0.0.1:1", disks=DiskReaders()))
+        owner.stream.start(owner)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        speaking = client_context(authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with contextlib.suppress(ssl.SSLWantReadError):
+            speaking.do_handshake()
+        client.send(outgoing.read())
+        await until(lambda: bool(handshakes.computed))
+        flight = tls.outgoing.pending
+        step, outcome = handshakes.computed.pop()
+        step.on_computed(outcome)  # sends as much as there is room for
+        client.send(b"\x14\x03\x03\0\x01\x01")  # a change of ciphers, which means nothing in TLS 1.3, is the next step
+        await until(lambda: bool(handshakes.computed))
+        tls.outgoing.write(b"by a thread")
+        taken = 0
+        while taken < flight:
+            taken += len(await loop.sock_recv(client, 65_536))
+        assert taken == flight
+        assert tls.outgoing.pending == len(b"by a thread")
+        owner.stream.abort(ConnectionResetError("it is over"))
+        await until(lambda: bool(owner.lost))
+    handshakes.close()
 
 
 async def test_a_handshake_whose_connection_has_ended_makes_no_other_connection_deaf(keystore: Path) -> None:

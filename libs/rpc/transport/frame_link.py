@@ -5,20 +5,24 @@ ranges go. Everything else goes by the link, in its order, at the end of the ite
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from libs.rpc.transport.event_loop import Outbox, outbox_of
 
+log = logging.getLogger("network")
+
 
 class LinkEnd:
     """One end. Its connection sets `on_frames`, sends by `send`, and takes what came from `frames`."""
 
-    __slots__ = ("_announced", "_outbox", "_peer", "_sent", "frames", "on_frames")
+    __slots__ = ("_abort", "_announced", "_outbox", "_peer", "_sent", "frames", "on_frames")
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, abort: Callable[[Exception], None]) -> None:
         self._outbox = outbox
+        self._abort = abort
         self._announced = False
         self._sent = 0
         self._peer: LinkEnd | None = None
@@ -58,12 +62,17 @@ class LinkEnd:
         if self.on_frames is None:
             self.frames.clear()
         elif self.frames:
-            self.on_frames()
+            try:
+                self.on_frames()
+            except Exception as error:
+                # The fault is the connection's own, as with a socket. It must not end the other connections.
+                log.exception("receiver failed")
+                self._abort(error)
 
 
-def linked_ends() -> tuple[LinkEnd, LinkEnd]:
-    """The two ends of a new link, both of the running loop."""
+def linked_ends(abort_one: Callable[[Exception], None], abort_other: Callable[[Exception], None]) -> tuple[LinkEnd, LinkEnd]:
+    """The two ends of a new link, both of the running loop. A connection that fails over what has arrived is aborted."""
     outbox = outbox_of(asyncio.get_running_loop())
-    one, other = LinkEnd(outbox), LinkEnd(outbox)
+    one, other = LinkEnd(outbox, abort_one), LinkEnd(outbox, abort_other)
     one._peer, other._peer = other, one
     return one, other

@@ -37,13 +37,15 @@ class LocalTransport(SocketTransport):
         ours, theirs = socket.socketpair(socket.AF_UNIX)
         try:
             stream, accepted = self._stream(ours, address), self._stream(theirs, address)
+            stream.link, accepted.link = linked_ends(stream.abort, accepted.abort)
+            receiver = on_stream(accepted)
+            if accepted.link.on_frames is None:  # who accepts it speaks another protocol
+                stream.link = None
+            caller = receiver_factory(stream)
         except BaseException:
             ours.close()
             theirs.close()
             raise
-        stream.link, accepted.link = linked_ends()
-        accepted.start(on_stream(accepted))
-        if accepted.link.on_frames is None:  # who accepts it speaks another protocol
-            stream.link = None
-        stream.start(receiver_factory(stream))
+        accepted.start(receiver)
+        stream.start(caller)
         return stream

@@ -169,8 +169,10 @@ class TlsStream(SocketStream):
             self._end(TlsFailed(_sentence(outcome)))
 
     def _send_flight(self) -> None:
+        """Sends what the last step has left for the peer. While the next one is in a thread, only what was taken before."""
         try:
-            self._seal(b"")
+            if self._step is None:
+                self._seal(b"")
             self._send_sealed()
         except BlockingIOError:
             self._loop.add_writer(self._fd, self._send_flight)

@@ -60,6 +60,11 @@ GATEWAY: Final = Dashboard(
                 rates("Refused, by reason", f"{GATE}_connections_refused_total", "reason"),
                 lines("Not read for lack of room", Query(f"{GATE}_connections_waiting", "{{instance}}"), high=1),
                 rates("Seconds without accepting", f"{GATE}_accept_wait_seconds_total", "instance", unit="s"),
+                lines(
+                    "Until the certificate expires (0: none)",
+                    Query(f"clamp_min({GATE}_certificate_expiry_timestamp_seconds - time(), 0)", "{{instance}}"),
+                    unit="s",
+                ),
             ),
         ),
         Row(

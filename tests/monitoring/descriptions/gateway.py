@@ -64,6 +64,7 @@ GATEWAY: Final = Dashboard(
                     "Until the certificate expires (0: none)",
                     Query(f"clamp_min({GATE}_certificate_expiry_timestamp_seconds - time(), 0)", "{{instance}}"),
                     unit="s",
+                    width=24,
                 ),
             ),
         ),

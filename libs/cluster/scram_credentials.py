@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import stringprep
 import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -97,44 +98,66 @@ def decoded(value: bytes) -> ScramCredential:
 
 
 class ScramCredentials:
-    """All credentials of the cluster at one revision of the store, and the secret for salts of unknown users."""
+    """All credentials of the cluster at one revision of the store, and the secret that invents those of unknown users."""
 
     def __init__(self, secret: bytes) -> None:
         """`secret` serves until the store has one: it has one as soon as there is a user."""
         self._secret = secret
         self._of: dict[tuple[str, str], ScramCredential] = {}
-        self._iterations_max: dict[str, int] = {}
+        self._users_by_iterations: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        """The number of users that have each count of iterations, by mechanism: an attempt to log in walks over no users."""
 
     def take(self, item: KeyValue) -> None:
         """Raises RecordError."""
         if item.key == keys.SCRAM_SECRET:
             self._secret = item.value
         elif item.key.startswith(keys.SCRAM_CREDENTIALS):
-            self._of[keys.scram_user_of(item.key)] = decoded(item.value)
-            self._iterations_max.clear()
+            self._set(keys.scram_user_of(item.key), decoded(item.value))
 
     def remove(self, key: str) -> None:
         if key.startswith(keys.SCRAM_CREDENTIALS):
-            self._of.pop(keys.scram_user_of(key), None)
-            self._iterations_max.clear()
+            self._set(keys.scram_user_of(key), None)
+
+    def _set(self, of: tuple[str, str], credential: ScramCredential | None) -> None:
+        counts = self._users_by_iterations[of[0]]
+        if (former := self._of.pop(of, None)) is not None:
+            counts[former.iterations] -= 1
+            if not counts[former.iterations]:
+                del counts[former.iterations]
+        if credential is not None:
+            self._of[of] = credential
+            counts[credential.iterations] += 1
 
     def get(self, mechanism: str, user: str) -> ScramCredential | None:
         return self._of.get((mechanism, user))
 
     def iterations_max(self, mechanism: str) -> int:
         """The most iterations that a user of the mechanism has. 0: it has no user."""
-        if mechanism not in self._iterations_max:
-            counts = [each.iterations for (of, _), each in self._of.items() if of == mechanism]
-            self._iterations_max[mechanism] = max(counts, default=0)
-        return self._iterations_max[mechanism]
+        return max(self._users_by_iterations[mechanism], default=0)
 
     def invented(self, mechanism: str, user: str) -> ScramCredential:
-        """A credential for an unknown user, which no password fits. It is the same at every gateway and every time, and its salt
-        looks as Kafka's tools make salts: whoever asks does not learn that there is no such user."""
-        seed = hmac.digest(self._secret, f"{mechanism}/{user}".encode(), hashlib.sha512)
+        """A credential for an unknown user, which no password fits. It is the same at every gateway and every time, as long as
+        the users are the same. Its salt looks as Kafka's tools make salts, and its iterations are as frequent as among users of
+        the mechanism: whoever asks does not learn that there is no such user."""
+        iterations = self._drawn_iterations(mechanism, self._digest(f"{mechanism}/{user}"))
+        # With other iterations the salt is another, as it is for a user whose password was changed.
+        seed = self._digest(f"{mechanism}/{user}/{iterations}")
         salt = salt_of(int.from_bytes(seed) >> (8 * len(seed) - SALT_BITS))
         size = HASHES[mechanism]().digest_size
-        return ScramCredential(salt, bytes(size), bytes(size), ITERATIONS_MIN)
+        return ScramCredential(salt, bytes(size), bytes(size), iterations)
+
+    def _drawn_iterations(self, mechanism: str, seed: bytes) -> int:
+        """The iterations of the user at the place that the seed names, where users stand in the order of their iterations."""
+        counts = self._users_by_iterations[mechanism]
+        place = int.from_bytes(seed) * counts.total() >> 8 * len(seed)
+        for iterations in sorted(counts):
+            place -= counts[iterations]
+            if place < 0:
+                return iterations
+        return ITERATIONS_MIN
+
+    def _digest(self, text: str) -> bytes:
+        return hmac.digest(self._secret, text.encode(), hashlib.sha512)
 
     @property
     def users(self) -> Mapping[str, Mapping[str, int]]:

@@ -1,6 +1,8 @@
 """SCRAM credentials as records, and that nothing shows them."""
 
 import hashlib
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 from scramp import ScramMechanism
@@ -12,6 +14,7 @@ from libs.cluster.scram_credentials import (
     HASHES,
     MECHANISMS,
     SCRAM_SHA_256,
+    SCRAM_SHA_512,
     ScramCredential,
     ScramCredentials,
     decoded,
@@ -98,6 +101,39 @@ def test_an_invented_salt_looks_as_those_of_kafka_configs() -> None:
         assert credential.salt.isalnum()
         assert credential.salt == credential.salt.lower()
         assert (credential.iterations, len(credential.stored_key)) == (4096, 32)
+
+
+def test_unknown_users_have_iterations_as_frequent_as_among_users_of_the_mechanism() -> None:
+    few, many = replace(CREDENTIAL, iterations=4096), replace(CREDENTIAL, iterations=8192)
+    credentials = taken()
+
+    def seen(mechanism: str = SCRAM_SHA_256) -> Counter[int]:
+        return Counter(credentials.invented(mechanism, f"nobody-{number}").iterations for number in range(1000))
+
+    def give(user: str, credential: ScramCredential) -> None:
+        credentials.take(item(keys.scram_credential(SCRAM_SHA_256, user), encoded(credential)))
+
+    assert seen() == {4096: 1000}
+    give("alice", many)
+    assert seen() == {8192: 1000}
+    assert seen(SCRAM_SHA_512) == {4096: 1000}, "that mechanism has no user"
+    for user in ("bob", "carol", "dave"):
+        give(user, few)
+    assert seen() == seen()
+    assert 200 <= seen()[8192] == 1000 - seen()[4096] <= 300
+    give("alice", few)
+    assert seen() == {4096: 1000}
+    for user in ("alice", "bob", "carol", "dave", "nobody"):
+        give("eve", many)
+        credentials.remove(keys.scram_credential(SCRAM_SHA_256, user))
+    assert seen() == {8192: 1000}
+
+
+def test_an_unknown_user_whose_iterations_change_has_another_salt_as_after_a_change_of_password() -> None:
+    before, after = taken(), taken(item(keys.scram_credential(SCRAM_SHA_256, "u"), encoded(replace(CREDENTIAL, iterations=8192))))
+    first, second = [credentials.invented(SCRAM_SHA_256, "nobody") for credentials in (before, after)]
+    assert (first.iterations, second.iterations) == (4096, 8192)
+    assert first.salt != second.salt
 
 
 @pytest.mark.parametrize("name", ["u", "Alice", "müller", "a b", "用户", "a,b=c", "ابجد"])

@@ -23,5 +23,6 @@ def known(**users: str) -> ScramCredentials:
     return credentials
 
 
-def put(credentials: ScramCredentials, user: str, mechanism: str) -> None:
-    credentials.take(KeyValue(keys.scram_credential(mechanism, user), encoded(credential(mechanism)), 1, 1, 0))
+def put(credentials: ScramCredentials, user: str, mechanism: str, iterations: int = 4096) -> None:
+    value = encoded(credential(mechanism, iterations=iterations))
+    credentials.take(KeyValue(keys.scram_credential(mechanism, user), value, 1, 1, 0))

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scramp import ScramClient
 
 from libs.cluster import keys
-from libs.cluster.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredentials, encoded
-from libs.cluster.store import KeyValue
+from libs.cluster.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredentials
 from libs.wire.errors import ErrorCode
 from services.gateway.core.authentication import (
     MECHANISMS,
@@ -31,7 +30,7 @@ from services.gateway.core.authentication import (
     TokenCheck,
 )
 from services.gateway.core.bearer_token import Bearer, InvalidToken, ValidToken
-from tests.gateway.sasl_users import SECRET, credential, known, put
+from tests.gateway.sasl_users import SECRET, known, put
 
 SCRAM = [SCRAM_SHA_256, SCRAM_SHA_512]
 VAGUE = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
@@ -76,13 +75,15 @@ def test_a_name_may_hold_what_scram_escapes(user: str) -> None:
 
 @pytest.mark.parametrize("mechanism", SCRAM)
 @pytest.mark.parametrize("user", ["u", "nobody", "of-another-mechanism"])
-def test_wrong_password_and_unknown_user_look_the_same(mechanism: str, user: str) -> None:
+@pytest.mark.parametrize("iterations", [4096, 8192])
+def test_wrong_password_and_unknown_user_look_the_same(mechanism: str, user: str, iterations: int) -> None:
     other = SCRAM[mechanism == SCRAM_SHA_256]
-    credentials = known(u=mechanism)
-    put(credentials, "of-another-mechanism", other)
+    credentials = known()
+    put(credentials, "u", mechanism, iterations)
+    put(credentials, "of-another-mechanism", other, 12_288 - iterations)
     server, asking = exchange(mechanism, credentials), client(mechanism, user, "wrong")
     first = token(server.take(asking.get_client_first().encode()))
-    assert re.fullmatch(r"r=[^,]+nonce-of-the-gateway,s=[A-Za-z0-9+/]+=*,i=4096", first)
+    assert re.fullmatch(rf"r=[^,]+nonce-of-the-gateway,s=[A-Za-z0-9+/]+=*,i={iterations}", first)
     asking.set_server_first(first)
     last = server.take(asking.get_client_final().encode())
     assert last == Denied(ErrorCode.SASL_AUTHENTICATION_FAILED, VAGUE + mechanism)
@@ -353,8 +354,7 @@ def test_a_password_of_plain_costs_the_same_whoever_its_user_is(of_cluster: list
     for mechanism in of_cluster:
         put(credentials, f"of-{mechanism}", mechanism)
         put(credentials, "of-all", mechanism)
-        many = encoded(credential(mechanism, iterations=8192))
-        credentials.take(KeyValue(keys.scram_credential(mechanism, f"many-{mechanism}"), many, 1, 1, 0))
+        put(credentials, f"many-{mechanism}", mechanism, 8192)
     work: Counter[str] = Counter()
     real = hashlib.pbkdf2_hmac
 
@@ -378,8 +378,7 @@ def test_a_password_of_plain_costs_the_same_whoever_its_user_is(of_cluster: list
 
 def test_the_costliest_credential_is_forgotten_with_its_user() -> None:
     credentials = known(u=SCRAM_SHA_256)
-    key = keys.scram_credential(SCRAM_SHA_256, "many")
-    credentials.take(KeyValue(key, encoded(credential(SCRAM_SHA_256, iterations=8192)), 1, 1, 0))
+    put(credentials, "many", SCRAM_SHA_256, 8192)
     assert credentials.iterations_max(SCRAM_SHA_256) == 8192
-    credentials.remove(key)
+    credentials.remove(keys.scram_credential(SCRAM_SHA_256, "many"))
     assert (credentials.iterations_max(SCRAM_SHA_256), credentials.iterations_max(SCRAM_SHA_512)) == (4096, 0)

@@ -286,8 +286,9 @@ class SaslExchange:
 
     def _credential_of(self, user: str) -> ScramCredential:
         """`user` as SASLprep leaves it. One that it changes is nobody, or a client could be let in as somebody else."""
+        invented = self._credentials.invented(self.mechanism, user)  # for known users too, or its time would show who exists
         known = self._credentials.get(self.mechanism, user) if user == self._named else None
-        return known or self._credentials.invented(self.mechanism, user)
+        return known or invented
 
     def _denied(self, message: str = "", reason: str = "wrong user or password") -> Denied:
         self.state = State.FAILED

@@ -12,6 +12,8 @@ from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.keyed_batches import TransactionalBatch, build_keyed_batch
 from libs.wire.record_batches.markers import Marker, marker_record
+from services.storage.core.produce.admission import Refusal
+from services.storage.core.produce.ownership import ImageOwner, Ownership, Standing
 from tests.storage.cluster import CALLER, WAIT_S, StorageCluster, appended, batch, fetched
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
@@ -241,6 +243,23 @@ async def test_of_two_claims_ahead_of_the_image_the_first_stands_until_the_image
     assert (await first.append(1)).error == ErrorCode.NOT_COORDINATOR
     assert (await second.claim(1)).error == 0
     assert (await second.append(1)).error == 0
+
+
+def test_an_image_that_has_not_caught_up_with_a_claim_brings_no_deposed_owner_back() -> None:
+    """Images come one after the other. Each on the way to the claim's epoch names an owner that was deposed since."""
+    ownership, deposed, owner = Ownership(), Standing(0, 3, 1, OTHER), Standing(0, 5, 1, shard_owners.Owner(103, 1))
+
+    def refusal_of(writer: Standing, image: ImageOwner) -> Refusal | None:
+        return ownership.refuse(writer, 0, -1, leader_epoch=0, image_owner=image, log_end=0)
+
+    assert ownership.claim(owner, leader_epoch=0, image_owner=ImageOwner(str(CALLER), 1)) is None
+    for image in (ImageOwner(str(OTHER), 3), ImageOwner(str(CALLER), 4), ImageOwner(str(owner.owner), 5)):
+        refusal = ownership.claim(deposed, leader_epoch=0, image_owner=image)
+        assert refusal is not None
+        assert refusal.error == ErrorCode.NOT_COORDINATOR
+        assert refusal_of(deposed, image) is not None
+        assert refusal_of(owner, image) is None
+    assert refusal_of(owner, ImageOwner(str(OTHER), 5)) is not None, "a claimant that lied ends here"
 
 
 async def test_another_process_cannot_append_by_the_claim_of_the_owner(cluster: StorageCluster) -> None:

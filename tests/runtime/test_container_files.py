@@ -11,6 +11,7 @@ import yaml
 from libs.runtime.config import load
 from libs.runtime.setting_names import NAMES
 from services.gateway.config import GatewayConfig
+from services.gateway.core.listener_settings import CLIENT_AUTH
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
@@ -26,7 +27,9 @@ def test_images_have_the_version_of_the_project(file: str) -> None:
     assert re.findall(r"ARG VERSION=(.*)", (ROOT / "Dockerfile").read_text(encoding="utf-8")) == [VERSION]
 
 
-@pytest.mark.parametrize("file", ["Dockerfile", "compose.yaml", SASL, TLS])
+@pytest.mark.parametrize(
+    "file", ["Dockerfile", "compose.yaml", SASL, TLS, *(f"compose.tls/client-auth-{each}.env" for each in CLIENT_AUTH[1:])]
+)
 def test_containers_get_settings_that_services_know(file: str) -> None:
     given = {name.lower() for name in SETTING.findall((ROOT / file).read_text(encoding="utf-8"))}
     assert given
@@ -34,19 +37,20 @@ def test_containers_get_settings_that_services_know(file: str) -> None:
 
 
 def gateway_of(*files: str, **variables: str) -> GatewayConfig:
-    """Compose lays the variables of each file over those of the ones before it."""
+    """Compose lays the variables of each file over those of the ones before it, and over those of `env_file`."""
     merged: dict[str, Any] = {}
+    given: dict[str, str] = {}
+
+    def filled(text: str) -> str:
+        return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: variables.get(found[1], "") or found[2], text)
+
     for file in files:
-        merged |= yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["services"]["gateway"]["environment"]
-
-    def value_of(found: re.Match[str]) -> str:
-        name, is_default, text = found.groups()
-        given = variables.get(name, "")
-        return (given or text) if is_default == "-" else text if given else ""
-
-    given = {
-        name: re.sub(r"\$\{(\w+):([-+])([^}]*)\}", value_of, str(value)) for name, value in merged.items() if value is not None
-    }
+        gateway = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["services"]["gateway"]
+        merged |= gateway["environment"]
+        if "env_file" in gateway:
+            lines = (ROOT / filled(gateway["env_file"])).read_text(encoding="utf-8").splitlines()
+            given |= dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+    given |= {name: filled(str(value)) for name, value in merged.items() if value is not None}
     config = load(GatewayConfig, env={**given, "PENSTOCK_DATA_DIR": "/data", "PENSTOCK_TRACE_SAMPLE_RATIO": "0.01"})
     assert config.problem() is None
     return config
@@ -69,7 +73,11 @@ def test_clients_of_the_published_ports_authenticate_over_tls_where_compose_is_g
     config = gateway_of("compose.yaml", SASL, TLS)
     assert (config.sasl_address.protocol, config.sasl_advertised_address.port_base) == ("SASL_SSL", 9092)
     assert (config.sasl_ssl_client_auth, config.ssl_truststore_location) == ("none", "")
-    mutual = gateway_of("compose.yaml", SASL, TLS, PENSTOCK_SASL_SSL_CLIENT_AUTH="required")
+    assert gateway_of("compose.yaml", SASL, TLS, PENSTOCK_SASL_SSL_CLIENT_AUTH="none") == config
+    requested, mutual = [
+        gateway_of("compose.yaml", SASL, TLS, PENSTOCK_SASL_SSL_CLIENT_AUTH=each) for each in ("requested", "required")
+    ]
+    assert (requested.sasl_ssl_client_auth, requested.ssl_truststore_location) == ("requested", mutual.ssl_truststore_location)
     [volume] = yaml.safe_load((ROOT / TLS).read_text(encoding="utf-8"))["services"]["gateway"]["volumes"]
     files = (mutual.ssl_keystore_location, mutual.ssl_key_location, mutual.ssl_truststore_location)
     assert files == tuple(f"{volume['target']}/{name}" for name in ("tls.crt", "tls.key", "ca.crt"))

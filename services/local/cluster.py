@@ -150,7 +150,11 @@ class Cluster:
         asked = {variable: value for variable, value in given.items() if variable not in ours}
         late = set()
         for plan, has in running:
-            own = asked | (of_gateway(plan.number, asked) if plan.role == "gateway" else {})
+            own = asked
+            if plan.role == "gateway":
+                own = asked | of_gateway(plan.number, asked)
+                by_security = protection.settings_of(self.shape, self.run, plan.number, own)
+                own |= {variable: value for variable, value in by_security.items() if variable in asked}
             late |= {variable for variable, value in own.items() if has.get(variable) != value}
         return sorted(late)
 

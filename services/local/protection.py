@@ -13,10 +13,17 @@ from services.local.errors import LauncherError
 from services.local.host_names import with_port
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, RunDirectory, replace_file
 
-SUPER_USERS: Final = "PENSTOCK_SUPER_USERS"
+SUPER_USERS: Final = AUTHORIZER[1]
 FIRST_USER: Final = "User:admin"
 KEYSTORE: Final = "PENSTOCK_SSL_KEYSTORE_LOCATION"
-SET_BY_SECURITY: Final = (PLAINTEXT_LISTENER, AUTHENTICATED, "PENSTOCK_SASL_ADVERTISED_LISTENER", KEYSTORE, AUTHORIZER[0])
+SET_BY_SECURITY: Final = (
+    PLAINTEXT_LISTENER,
+    AUTHENTICATED,
+    "PENSTOCK_SASL_ADVERTISED_LISTENER",
+    KEYSTORE,
+    AUTHORIZER[0],
+    AUTHORIZER[2],
+)
 """The settings that SECURITY=on stands for. `PENSTOCK_SUPER_USERS` may name more than the first user."""
 
 
@@ -37,9 +44,10 @@ def settings_of(shape: Shape, run: RunDirectory, gateway: int, place: Mapping[st
     port = shape.bootstrap_port(gateway)
     listens, advertised = (place.get(variable) or HOST for variable in (LISTEN_HOST, ADVERTISED_HOST))
     addresses = [f"SASL_SSL://{with_port(host, port)}" for host in (listens, advertised)]
-    values = ("false", *addresses, str(run.keystore), "StandardAuthorizer")
+    values = ("false", *addresses, str(run.keystore), "StandardAuthorizer", "false")
     settings = dict(zip(SET_BY_SECURITY, values, strict=True))
-    return {**settings, SUPER_USERS: place.get(SUPER_USERS) or FIRST_USER}
+    more = [user.strip() for user in place.get(SUPER_USERS, "").split(";")]
+    return {**settings, SUPER_USERS: ";".join(dict.fromkeys([FIRST_USER, *filter(None, more)]))}
 
 
 def refuse_settings(given: Collection[str]) -> None:

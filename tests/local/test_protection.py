@@ -11,7 +11,8 @@ from services.local.cluster_shape import SECURED, Shape
 from services.local.errors import LauncherError
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, RunDirectory
 
-LISTENER, AUTHORIZER = "PENSTOCK_SASL_LISTENER", "PENSTOCK_AUTHORIZER"
+LISTENER = "PENSTOCK_SASL_LISTENER"
+AUTHORIZER, SUPER_USERS, ALLOW = "PENSTOCK_AUTHORIZER", "PENSTOCK_SUPER_USERS", "PENSTOCK_ALLOW_EVERYONE_IF_NO_ACL_FOUND"
 ON = Shape(security=SECURED)
 
 
@@ -21,7 +22,7 @@ def cluster(path: Path, shape: Shape) -> Cluster:
 
 def test_tls_and_users_take_the_place_of_the_listener_that_asks_nobody(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    run.place_of("gateway-2", {LISTEN_HOST: "::", ADVERTISED_HOST: "fd00::5", "PENSTOCK_SUPER_USERS": "User:admin;User:ops"})
+    run.place_of("gateway-2", {LISTEN_HOST: "::", ADVERTISED_HOST: "fd00::5"})
     settings = cluster(tmp_path, Shape(gateways=2, security=SECURED)).listeners()
     assert settings["gateway-1"] == {
         "PENSTOCK_PLAINTEXT_LISTENER": "false",
@@ -29,11 +30,35 @@ def test_tls_and_users_take_the_place_of_the_listener_that_asks_nobody(tmp_path:
         "PENSTOCK_SASL_ADVERTISED_LISTENER": "SASL_SSL://127.0.0.1:9092",
         "PENSTOCK_SSL_KEYSTORE_LOCATION": f"{tmp_path}/security/gateway.pem",
         AUTHORIZER: "StandardAuthorizer",
-        "PENSTOCK_SUPER_USERS": "User:admin",
+        ALLOW: "false",
+        SUPER_USERS: "User:admin",
     }
     assert settings["gateway-2"][LISTENER] == "SASL_SSL://[::]:9192"
     assert settings["gateway-2"]["PENSTOCK_SASL_ADVERTISED_LISTENER"] == "SASL_SSL://[fd00::5]:9192"
-    assert settings["gateway-2"]["PENSTOCK_SUPER_USERS"] == "User:admin;User:ops"
+
+
+@pytest.mark.parametrize(
+    ("given", "all_of_them"),
+    [
+        ("User:ops", "User:admin;User:ops"),
+        ("User:ops; User:CN=a,O=b;", "User:admin;User:ops;User:CN=a,O=b"),
+        ("User:ops;User:admin", "User:admin;User:ops"),
+        (";", "User:admin"),
+    ],
+)
+def test_super_users_are_more_users_beside_the_first_one(tmp_path: Path, given: str, all_of_them: str) -> None:
+    RunDirectory(tmp_path).place_of("gateway-1", {SUPER_USERS: given})
+    assert cluster(tmp_path, ON).listeners()["gateway-1"][SUPER_USERS] == all_of_them
+
+
+def test_super_users_that_a_gateway_has_already_do_not_come_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "pid_of", lambda self, name: 1)
+    given = {SUPER_USERS: "User:ops"}
+    monkeypatch.setattr("services.local.cluster.processes.environment", lambda pid: {SUPER_USERS: "User:admin;User:ops"})
+    running = cluster(tmp_path, ON)
+    running.plans = {"gateway-1": running.plans["gateway-1"]}
+    assert running.too_late(given) == []
+    assert running.too_late({SUPER_USERS: "User:other"}) == [SUPER_USERS]
 
 
 @pytest.mark.parametrize("name", protection.NOT_BESIDE_SECURITY)

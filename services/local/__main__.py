@@ -108,8 +108,8 @@ def shape_of(before: Shape | None, given: argparse.Namespace) -> Shape:
 
 
 def refuse_change(before: Shape, cluster: Cluster) -> None:
-    """Storage nodes hold data, so none may vanish; what runs cannot move to other ports, or send its traces elsewhere. More of
-    each is always welcome.
+    """Storage nodes hold data, so none may vanish; what runs cannot move to other ports, send its traces elsewhere, or be
+    protected as it runs. More of each is always welcome.
 
     What `before` had and what never was started may go: another program had its ports.
     """
@@ -122,7 +122,7 @@ def refuse_change(before: Shape, cluster: Cluster) -> None:
             "empty and remove the others (docs/operate/nodes.md, Remove a storage node), or `make wipe` all of it"
         )
     running = set(cluster.running().values())
-    moved = shape.port != before.port or shape.traces != before.traces
+    moved = any(getattr(shape, name) != getattr(before, name) for name in ("port", "traces", "security"))
     if running - cluster.plans.keys() or (running and moved):
         raise LauncherError(
             f"the cluster in {run.path} runs as {before}; `make down` first to have {shape}, or choose another RUN="
@@ -242,6 +242,7 @@ def upgrade_cluster(run: RunDirectory, *, force: bool) -> None:
     shape = run.read_shape()
     if shape is None:
         raise LauncherError(f"no cluster in {run.path}; `make up` makes one")
+    protection.refuse_lost_shape(run, shape, shape)
     set_up(development=False)
     with run.locked():
         upgrade(cluster_of(run, shape), say, force=force)

@@ -57,8 +57,15 @@ def refuse_settings(given: Collection[str]) -> None:
 
 
 def refuse_lost_shape(run: RunDirectory, before: Shape | None, wanted: Shape) -> None:
-    """Raises LauncherError where the cluster was made with SECURITY=on, nothing remembers that, and it is not given again."""
-    if before is None and wanted.security != SECURED and (_read(run).security == SECURED or run.keystore.exists()):
+    """Raises LauncherError where the cluster was made with SECURITY=on, its shape does not say so, and it is not given again."""
+    if wanted.security == SECURED:
+        return
+    if before is not None and before.security != SECURED and _read(run).security == SECURED:
+        raise LauncherError(
+            f"the cluster in {run.path} was made with SECURITY=on, and an older version started it without: `make down`, then "
+            "`make up SECURITY=on` (docs/operate/upgrading.md, Rolling back)"
+        )
+    if before is None and (_read(run).security == SECURED or run.keystore.exists()):
         raise LauncherError(
             f"the cluster in {run.path} was made with SECURITY=on, and what remembered its shape (cluster.json) is lost: "
             "give SECURITY=on and its other options again, or `make wipe` after that"
@@ -66,7 +73,8 @@ def refuse_lost_shape(run: RunDirectory, before: Shape | None, wanted: Shape) ->
 
 
 def refuse_change(run: RunDirectory, before: Shape, wanted: Shape) -> None:
-    """Raises LauncherError: a protected cluster stays so, and a first user is written with a new cluster only."""
+    """Raises LauncherError: a protected cluster stays so, and a first user is written with a new cluster only. The mark counts
+    more than the shape `before`, which a version without SECURITY writes anew."""
     if before.security == wanted.security:
         return
     if before.security == SECURED:
@@ -74,7 +82,7 @@ def refuse_change(run: RunDirectory, before: Shape, wanted: Shape) -> None:
             f"SECURITY={wanted.security} would let everybody do everything who reaches the cluster in {run.path}: it keeps "
             "SECURITY=on until `make wipe`"
         )
-    if has_begun(run):
+    if has_begun(run) and _read(run).security != SECURED:
         raise LauncherError(
             f"SECURITY=on makes a new cluster, and the one in {run.path} began without: `make wipe` it, choose another RUN=, or "
             "give it listeners, users and ACLs by settings (docs/security.md)"

@@ -108,7 +108,36 @@ def test_a_cluster_whose_shape_is_lost_does_not_start_without_protection(tmp_pat
     with pytest.raises(LauncherError, match=r"was made with SECURITY=on, and .*cluster\.json.* is lost: give SECURITY=on"):
         protection.refuse_lost_shape(run, None, Shape())
     protection.refuse_lost_shape(run, None, ON)
-    protection.refuse_lost_shape(run, Shape(), Shape())
+
+
+@pytest.fixture
+def rolled_back(tmp_path: Path) -> RunDirectory:
+    """A secured cluster that a version without SECURITY has started: somebody removed cluster.json, as that version asks."""
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    run.data_directory("etcd").mkdir()
+    protection.remember(run, ON, {})
+    run.write_shape(Shape())
+    return run
+
+
+def test_after_a_rollback_to_a_version_without_it_the_cluster_is_protected_again(rolled_back: RunDirectory) -> None:
+    protection.refuse_lost_shape(rolled_back, Shape(), ON)
+    protection.refuse_change(rolled_back, Shape(), ON)
+
+
+@pytest.mark.parametrize("command", ["up", "upgrade"])
+def test_after_a_rollback_to_a_version_without_it_the_cluster_does_not_go_on_unprotected(
+    rolled_back: RunDirectory, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert local.main([command, f"--run={rolled_back.path}"]) == 1
+    assert "an older version started it without: `make down" in capsys.readouterr().err
+
+
+def test_what_runs_without_protection_is_stopped_first(rolled_back: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "running", lambda self: {1: "gateway-1"})
+    with pytest.raises(LauncherError, match=r"`make down` first to have .* SECURITY=on"):
+        local.refuse_change(Shape(), cluster(rolled_back.path, ON))
 
 
 def test_a_cluster_whose_listeners_are_lost_does_not_start_without_them(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import subprocess
 from pathlib import Path
 from threading import Timer
 
+from services.local.cluster_shape import Shape
+from services.local.run_directory import RunDirectory
 from tests.support.requirements import require
 
 WITHIN_S = 30
@@ -42,7 +44,10 @@ def test_one_word_protects_a_cluster_and_neither_a_restart_nor_a_lost_file_ends_
     (run / "cluster.json").unlink()
     (refusal,) = penstock("up", f"--port={penstock.port}", "--storage=1", succeeds=False)
     assert "was made with SECURITY=on" in refusal
-    penstock("up", f"--port={penstock.port}", "--storage=1", "--security=on")
+    RunDirectory(run).write_shape(Shape(penstock.port, storage=1))  # as a version does that knows no SECURITY
+    (refusal,) = penstock("up", succeeds=False)
+    assert "an older version started it without" in refusal
+    penstock("up", "--security=on")
     assert "SECURITY=off would let everybody do everything" in penstock("up", "--security=off", succeeds=False)[0]
     assert penstock("up")[0] == "all of it is running"
     assert penstock("status")[0] == "healthy"

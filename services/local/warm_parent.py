@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from services.local import own_title
-from services.local.warm_processes import Prepared, asked_of, is_plain, shared
+from services.local import own_title, processes
+from services.local.warm_processes import FORKED_WITHIN_S, Prepared, asked_of, is_plain, shared
 from services.local.warm_start import STAMPS_LATE_S, Service, become, prepare
 
 ARGUMENTS_ROOM = "." * 2000
@@ -40,6 +40,7 @@ class WarmParent:
         self._program: subprocess.Popen[str] | None = None
         self._variables: Mapping[str, str] = {}
         self._one_at_a_time = threading.Lock()
+        self._was_late = False
 
     @property
     def pid(self) -> int | None:
@@ -54,10 +55,14 @@ class WarmParent:
     def start(self, wanted: Sequence[Prepared], *, directory: Path) -> dict[str, int]:
         """Starts services. Returns their pids by name; those that are missing were not started."""
         pids: dict[str, int] = {}
-        with self._one_at_a_time, contextlib.suppress(OSError):  # a broken pipe: it has ended, whyever
+        with self._one_at_a_time:
             for each in wanted:
                 if self._may_fork(each, directory):
-                    pids |= self._forked(each)
+                    self._was_late = False
+                    with contextlib.suppress(OSError):  # a broken pipe: it has ended, whyever
+                        pids |= self._forked(each)
+                    if self._was_late and each.plan.name not in pids:
+                        _end_untold(each)
         return pids
 
     def close(self) -> None:
@@ -83,9 +88,10 @@ class WarmParent:
             return {}
         assert self._program.stdin is not None
         assert self._program.stdout is not None
-        self._program.stdin.write(json.dumps(asked_of(service)) + "\n")
-        self._program.stdin.flush()
-        words = self._program.stdout.readline().split()
+        with self._bounded(self._program):
+            self._program.stdin.write(json.dumps(asked_of(service)) + "\n")
+            self._program.stdin.flush()
+            words = self._program.stdout.readline().split()
         return {words[0]: int(words[1])} if words else {}
 
     def _start(self, service: Prepared) -> None:
@@ -102,7 +108,37 @@ class WarmParent:
             encoding="utf-8",
         )
         assert self._program.stdout is not None
-        self._program.stdout.readline()  # IMPORTED, or its end
+        with self._bounded(self._program):
+            self._program.stdout.readline()  # IMPORTED, or its end
+
+    @contextlib.contextmanager
+    def _bounded(self, program: subprocess.Popen[str]) -> Iterator[None]:
+        """A scope that ends the process if it does not answer: clients of a service that was stopped wait. Reads then find its
+        end, and writes a broken pipe."""
+
+        def give_up() -> None:
+            self._was_late = True
+            program.kill()
+            print(
+                f"the process from which services are forked did not answer in {FORKED_WITHIN_S:g} s: it is ended, and services "
+                "are started in the usual way",
+                flush=True,
+            )
+
+        timer = threading.Timer(FORKED_WITHIN_S, give_up)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+
+def _end_untold(service: Prepared) -> None:
+    """Ends a service that was forked by a process that was ended before it told so. One without its arguments yet ends by itself:
+    nobody reads its report."""
+    untold = processes.find_by_argument(lambda argument: argument == service.plan.mark)
+    processes.end([pid for pid, _ in untold], timeout_s=0)
 
 
 def main() -> None:

@@ -165,6 +165,42 @@ def test_code_that_changes_during_an_upgrade_is_left_to_be_started_in_the_usual_
         assert parent.start([prepared(root, "storage-1")], directory=root) == {}
 
 
+USUAL_WAY = "did not answer in 0.1 s: it is ended, and services are started in the usual way"
+
+
+def test_a_process_that_does_not_answer_is_ended_and_services_are_started_in_the_usual_way(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = prepared(root, "storage-1", PENSTOCK_LONG="x" * 100_000)  # more than a pipe holds
+    untold = subprocess.Popen([sys.executable, service.plan.mark, "-c", "import signal; signal.pause()"])
+    try:
+        with WarmParent(root, Path(sys.executable), ("storage",)) as parent:
+            parent.expect(service)
+            assert parent.pid is not None
+            os.kill(parent.pid, signal.SIGSTOP)
+            monkeypatch.setattr("services.local.warm_parent.FORKED_WITHIN_S", 0.1)
+            assert parent.start([service], directory=root) == {}
+            assert capsys.readouterr().out.count(USUAL_WAY) == 1
+            assert not processes.command_line(parent.pid)
+            assert untold.wait(10) < 0  # as one that was forked and never named
+            assert parent.start([service], directory=root) == {}
+            assert capsys.readouterr().out == ""
+    finally:
+        untold.kill()
+        untold.wait()
+
+
+def test_a_process_that_does_not_import_in_time_is_ended(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "services" / "storage" / "__main__.py").write_text("import signal; signal.pause()", encoding="utf-8")
+    monkeypatch.setattr("services.local.warm_parent.FORKED_WITHIN_S", 0.1)
+    with WarmParent(root, Path(sys.executable), ("storage",)) as parent:
+        parent.expect(prepared(root, "storage-1"))
+        assert USUAL_WAY in capsys.readouterr().out
+        assert parent.start([prepared(root, "storage-1")], directory=root) == {}
+
+
 def test_make_up_starts_all_services_from_one_process_and_one_by_hand_as_before(penstock, tmp_path: Path) -> None:
     penstock("up", "--port", str(penstock.port))
     pids = {file.stem: int(file.read_text(encoding="utf-8")) for file in (tmp_path / "run" / "pids").iterdir()}

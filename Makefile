@@ -74,7 +74,7 @@ setup-pipeline: ## install what the pipeline on Spark needs into .tools/pipeline
 
 .PHONY: unsecured
 unsecured:
-	@test "$(SECURITY)" != on -a ! -e "$(RUN)/security/ca.key" || { echo "penstock: the pipeline speaks no TLS yet: \`make pipeline\` needs a cluster without SECURITY=on, such as one with RUN=.run2 PORT=9292" >&2; exit 1; }
+	@test "$(SECURITY)" != on -a ! -e "$(RUN)/security/ca.key" || { echo "penstock: the example of \`make pipeline\` connects without TLS: it needs a cluster without SECURITY=on, such as one with RUN=.run2 PORT=9292; jobs of your own connect by [cluster.security] (docs/pipeline.md)" >&2; exit 1; }
 
 pipeline: unsecured setup-pipeline up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
 	@servers=$$($(LOCAL) status --run "$(RUN)" | sed -n 's/^bootstrap.servers=//p') && \

@@ -7,6 +7,7 @@ import pytest
 
 from libs.cluster.configs.definitions import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS
 from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
+from services.gateway.core.listener_settings import Address, port_clash
 from tests.docs.house_rules import ROOT
 from tests.docs.metrics_page import definitions, exposed, process_metrics
 
@@ -80,3 +81,15 @@ def test_the_example_of_the_sizing_page_adds_up() -> None:
     example = section("sizing.md", "An example")
     assert f"{terabytes:.0f} TB: {terabytes / 3:.1f} TB on each" in example
     assert f"{bytes_per_s * 600 * replicas / 3 / 1e9:.0f} GB on each node" in example
+
+
+def test_an_upgrade_is_preceded_by_what_this_version_refuses() -> None:
+    told = section("upgrading.md", "Before an upgrade")
+    assert "`PENSTOCK_ADMIN_NAMES=" in told
+    first, other, port = map(int, re.findall(r"\b9\d{3}\b", told))
+    ids = [int(number) for number in re.findall(r"ids (\d+) and (\d+)", told)[0]]
+    listens = {"one": Address("PLAINTEXT", "host", first), "another": Address("SSL", "host", other)}
+    assert port_clash(listens, ids[:1]) is None
+    clash = port_clash(listens, ids)
+    assert clash is not None
+    assert f"both need port {port}:" in clash

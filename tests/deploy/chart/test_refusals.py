@@ -168,7 +168,7 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
     ),
     "an unknown setting": (
         {"storage": {"config": {"sync_hangs_s": 5}}},
-        "storage.config.sync_hangs_s: there is no such setting, or the chart sets it itself; expected one of broker_configs,",
+        "storage.config.sync_hangs_s: there is no such setting, or the chart sets it itself; expected one of admin_names,",
     ),
     "a setting of another service": (
         {"controller": {"config": {"idle_s_max": 5}}},

@@ -33,7 +33,8 @@ def one_word(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrintedComman
     require("java", "kafka", "etcd", "kcat")
     directory = tmp_path_factory.mktemp("one-word")
     places = {"metadata.backup": str(directory / "metadata.backup")}
-    with printed_commands(PAGE, directory, tools=("kafka-console-consumer",), places=places) as ready:
+    tools = ("kafka-acls", "kafka-configs", "kafka-console-consumer")
+    with printed_commands(PAGE, directory, tools=tools, places=places) as ready:
         yield ready
 
 
@@ -45,6 +46,8 @@ def test_one_word_protects_a_cluster_and_a_lost_password_can_be_replaced(one_wor
     one_word.section("A lost password")
     assert one_word.sh("grep -c another-secret .run/security/kcat.conf") == "1\n"
     assert one_word.sh("kcat -F .run/security/kcat.conf -C -q -t orders -p 0 -e") == "order 1\n"
+    one_word.section("Users of such a cluster")
+    assert one_word.sh("kcat -F .run/security/kcat.conf -C -q -t orders -p 0 -e") == "order 1\norder 2\n"
 
 
 def test_the_first_user_is_there_and_none_of_its_password_is_written(commands: PrintedCommands) -> None:

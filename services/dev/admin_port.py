@@ -1,11 +1,16 @@
 """The admin port of a cluster in one process: one for all services."""
 
 import errno
+import os
+import socket
 
 from libs.runtime.admin import AdminServer
+from libs.runtime.admin_access import AdminAccess, read_token
 from libs.runtime.lifecycle import Lifecycle
 from services.dev.cluster import Cluster
 from services.dev.settings import Settings, WrongSetting
+
+TOKEN_FILE, NAMES = "PENSTOCK_ADMIN_TOKEN_FILE", "PENSTOCK_ADMIN_NAMES"
 
 
 async def open_admin_port(settings: Settings, cluster: Cluster, lifecycle: Lifecycle) -> None:
@@ -19,6 +24,7 @@ async def open_admin_port(settings: Settings, cluster: Cluster, lifecycle: Lifec
         metrics=cluster.metrics,
         debug={name: show for view in cluster.views for name, show in view.debug.items()},
         lookups={name: find for view in cluster.views for name, find in view.lookups.items()},
+        access=_access(settings),
     )
     lifecycle.on_stop(admin.close)
     try:
@@ -27,3 +33,13 @@ async def open_admin_port(settings: Settings, cluster: Cluster, lifecycle: Lifec
         reason = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror or error})"
         port = f"port {settings.admin_port} of {settings.host}"
         raise WrongSetting(f"{port} {reason}; choose another by --admin-port, or a free one by --admin-port 0") from error
+
+
+def _access(settings: Settings) -> AdminAccess:
+    """By the variables that services have. Raises WrongSetting without the token that one names."""
+    file, names = os.environ.get(TOKEN_FILE, ""), os.environ.get(NAMES, "")
+    try:
+        token = read_token(file) if file else ""
+    except (OSError, ValueError) as error:
+        raise WrongSetting(f"no admin token in {file} ({TOKEN_FILE}): {error}") from error
+    return AdminAccess((settings.host, settings.advertised_host, socket.gethostname(), *names.split(",")), token)

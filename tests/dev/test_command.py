@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,6 +159,23 @@ def test_a_taken_port_is_named() -> None:
         said = refused("--port", str(port))
     assert f"port {port} or {port + 1} of 127.0.0.1 is taken; choose another by --port" in said
     assert len(said.splitlines()) == 1
+
+
+def test_the_admin_port_asks_for_the_token_that_is_set(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (short_dir / "token").write_text("a-token-of-many-letters\n", encoding="utf-8")
+    monkeypatch.setenv("PENSTOCK_ADMIN_TOKEN_FILE", str(short_dir / "token"))
+    with running(short_dir, "--admin-port", str(port)):
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/health")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(asked, timeout=10)
+        asked.add_header("Authorization", "Bearer a-token-of-many-letters")
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            assert answer.status == 200
+    monkeypatch.setenv("PENSTOCK_ADMIN_TOKEN_FILE", str(short_dir / "nothing"))
+    assert "no admin token in" in refused("--port", "0", "--admin-port", "0")
 
 
 def test_a_taken_admin_port_is_named() -> None:

@@ -97,6 +97,16 @@ def test_a_name_that_saslprep_would_change_lets_nobody_in_as_somebody_else() -> 
     assert isinstance(server.take(asking.get_client_final().encode()), Denied)
 
 
+@pytest.mark.parametrize("user", ["u", "nobody"])
+def test_names_that_saslprep_makes_one_do_not_tell_whether_it_is_a_user(user: str) -> None:
+    credentials = known(u=SCRAM_SHA_256)
+    firsts = [
+        token(exchange(SCRAM_SHA_256, credentials).take(f"n,,n={name},r=abc".encode()))
+        for name in (user, f"{user}\u00ad", f"{user}\u200b")
+    ]
+    assert len(set(firsts)) == 3
+
+
 @pytest.mark.parametrize(("password", "is_let_in"), [(SECRET, True), ("wrong", False)])
 def test_a_client_whose_nonce_stands_there_twice_is_let_in_as_by_kafka(password: str, is_let_in: bool) -> None:
     """librdkafka before 2.6, such as Debian's kcat."""

@@ -28,6 +28,8 @@ from tests.support.tls_records import (
     Records13,
 )
 
+REFUSAL_BYTES = 31
+"""The record of an alert in TLS 1.2: header, nonce, two bytes, tag."""
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
@@ -50,6 +52,14 @@ class Served:
         await asyncio.get_running_loop().sock_sendall(self._client.socket, content)
         self._before = self.owner.stream.receives
         self.owner.stream.resume_reading()
+
+    async def take(self, size: int) -> int:
+        """Has the client read so many bytes of records."""
+        taken = 0
+        async with asyncio.timeout(60):
+            while taken < size:
+                taken += len(await asyncio.get_running_loop().sock_recv(self._client.socket, size - taken))
+        return taken
 
     def turns_since(self) -> int:
         return self.owner.stream.receives - self._before
@@ -158,6 +168,15 @@ async def test_refused_renegotiations_whose_answers_nobody_reads_take_little_mem
             sent += 4
             await until(lambda: bool(len(owner.received) == sent or owner.lost))  # noqa: B023
         assert str(owner.lost[0]) == "the client does not read what TLS answers"
+
+
+async def test_what_tls_answers_leaves_once_a_client_reads_again(authority: Authority, keystore: Path, tmp_path: Path) -> None:
+    async with served(authority, keystore, tmp_path, TLS12, buffer_bytes=4_096) as pair:
+        for sent in (4, 8):  # the second time while the answers to the first wait for room
+            hellos = b"".join(pair.records.record(HANDSHAKE, CLIENT_HELLO) for _ in range(600))
+            await pair.send(hellos + pair.records.record(DATA, b"pays"))
+            await until(lambda: len(pair.owner.received) == sent)  # noqa: B023
+        await pair.take(1_200 * REFUSAL_BYTES)
 
 
 @pytest.mark.parametrize("version", [TLS12, TLS13])

@@ -329,8 +329,7 @@ class TlsStream(SocketStream):
         """Lets the next flush send what OpenSSL has for the peer besides data: tickets, alerts, and KeyUpdate messages."""
         if self._lost:
             return
-        if (self._outgoing.pending or self._sealed) and not self._queue:
-            self._queue.append(b"")
+        self._queue_rest()
         if self._outgoing.pending > UNSENT_CONTROL_BYTES_MAX:
             self._end(TlsFailed("the client does not read what TLS answers"))
 
@@ -357,7 +356,15 @@ class TlsStream(SocketStream):
             if self._warming:
                 return
             self._seal(joined)
-        self._send_sealed()
+        try:
+            self._send_sealed()
+        finally:
+            self._queue_rest()
+
+    def _queue_rest(self) -> None:
+        """Keeps the queue for what has no data and has not left yet."""
+        if (self._sealed or self._outgoing.pending) and not self._queue and not self._lost:
+            self._queue.append(b"")
 
     def _seal(self, joined: Buffer) -> None:
         """Encrypts record by record, since the memory of `_outgoing` stays as large as it ever was."""

@@ -285,8 +285,12 @@ class SaslExchange:
         return Accepted(token, user, expires_at_s)
 
     def _credential_of(self, user: str) -> ScramCredential:
-        """`user` as SASLprep leaves it. One that it changes is nobody, or a client could be let in as somebody else."""
-        invented = self._credentials.invented(self.mechanism, user)  # for known users too, or its time would show who exists
+        """`user` as SASLprep leaves it. One that it changes is nobody, or a client could be let in as somebody else.
+
+        What is invented is for the name as the client sent it: by two names that SASLprep makes one it could else learn whether
+        that is a user. It is made for known users too, or its time would show who exists.
+        """
+        invented = self._credentials.invented(self.mechanism, self._named)
         known = self._credentials.get(self.mechanism, user) if user == self._named else None
         return known or invented
 

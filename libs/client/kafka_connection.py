@@ -97,7 +97,9 @@ class KafkaConnection:
         """Whether bytes of a response, or an end of the connection, are there within that time."""
         if self._received or (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
             return True
-        if not select.select([self._socket], [], [], wait_s)[0]:
+        poll = select.poll()  # `select` refuses descriptors from 1,024 on
+        poll.register(self._socket, select.POLLIN)
+        if not poll.poll(wait_s * 1000):
             return False
         return not isinstance(self._socket, ssl.SSLSocket) or self._has_decrypted(self._socket)
 

@@ -1,6 +1,9 @@
 """The blocking client of libs/client on listeners with TLS and SASL: what it is denied, it says at once."""
 
 import asyncio
+import os
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,26 @@ async def test_it_takes_the_password_from_the_environment(
     monkeypatch.setenv("LOGIN", SECRET)
     given = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "user": "u", "password_variable": "LOGIN"}
     assert await topics(rig, SASL_AT, Security(**given, ca_file=str(authority.certificate))) == {TOPIC}
+
+
+@pytest.fixture
+def thousand_files() -> Iterator[None]:
+    """The next descriptor is one that `select` refuses."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4_096, hard)), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_024)]
+    yield
+    for fd in opened:
+        os.close(fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("thousand_files")
+async def test_a_program_with_many_files_waits_for_answers_too(
+    rig: Rig, keystore: Path, authority: Authority, password: Path
+) -> None:
+    await started_with_sasl(rig, keystore)
+    assert await topics(rig, SASL_AT, sasl(authority, password)) == {TOPIC}
 
 
 async def test_it_shows_a_certificate(rig: Rig, keystore: Path, authority: Authority) -> None:

@@ -83,6 +83,9 @@ async def test_a_flight_that_the_client_takes_late_is_sent_without_what_a_thread
             taken += len(await loop.sock_recv(client, 65_536))
         assert taken == flight
         assert tls.outgoing.pending == len(b"by a thread")
+        client.close()
+        await until(lambda: owner.stream.peer_ended)
+        assert not handshakes.computed[0][0].is_gone(), "what the client sent before its end may say why"
         owner.stream.abort(ConnectionResetError("it is over"))
         await until(lambda: bool(owner.lost))
     handshakes.close()

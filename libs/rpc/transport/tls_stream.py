@@ -153,7 +153,8 @@ class TlsStream(SocketStream):
         if self._ssl is None:
             self._ssl = self._tls.wrap(self._incoming, self._outgoing)
         # In a thread, while the event loop does not touch `_ssl`.
-        self._step = Step(self._ssl.do_handshake, self._shaken, self.peer.rpartition(":")[0], lambda: self.peer_ended)
+        # A first step costs a signature. Later ones tell why a client hung up.
+        self._step = Step(self._ssl.do_handshake, self._shaken, self.peer.rpartition(":")[0], lambda: is_new and self.peer_ended)
         self._tls.handshakes.add(self._step, is_new=is_new)
 
     def _shaken(self, outcome: Outcome) -> None:

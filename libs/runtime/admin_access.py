@@ -8,6 +8,7 @@ needs a name with a dot, so addresses and names without one always pass. /health
 import hmac
 import ipaddress
 import re
+import socket
 from collections.abc import Iterable
 from typing import Final
 
@@ -67,6 +68,12 @@ def is_address(name: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def access_to(names: Iterable[str], token_file: str) -> AdminAccess:
+    """The rule of a port of this host, which has its own name beside `names`. `token_file`: empty if none is needed. Raises as
+    `read_token` does."""
+    return AdminAccess((socket.gethostname(), *names), read_token(token_file) if token_file else "")
 
 
 def read_token(path: str) -> str:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import os
 import secrets
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
@@ -33,7 +32,7 @@ from libs.rpc.transport.socket_transport import SocketTransport
 from libs.rpc.transport.transport import Transport
 from libs.runtime.address_book import AddressBook
 from libs.runtime.admin import AdminServer, Lookup
-from libs.runtime.admin_access import AdminAccess, read_token
+from libs.runtime.admin_access import AdminAccess, access_to
 from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import CannotRun, Lifecycle, run
@@ -242,10 +241,9 @@ def ready_where_reached(ready: Callable[[], tuple[bool, str]], socket: str) -> C
 def _admin_access(config: ServiceConfig) -> AdminAccess:
     file = config.admin_token_file
     try:
-        token = read_token(file) if file else ""
+        return access_to((config.admin_host, config.rpc_advertised_host, *config.admin_names), file)
     except (OSError, ValueError) as error:
         raise CannotRun("no admin token in this file (PENSTOCK_ADMIN_TOKEN_FILE)", path=file, reason=error) from error
-    return AdminAccess((config.admin_host, config.rpc_advertised_host, socket.gethostname(), *config.admin_names), token)
 
 
 async def open_admin_port(

@@ -2,10 +2,9 @@
 
 import errno
 import os
-import socket
 
 from libs.runtime.admin import AdminServer
-from libs.runtime.admin_access import AdminAccess, read_token
+from libs.runtime.admin_access import AdminAccess, access_to
 from libs.runtime.lifecycle import Lifecycle
 from services.dev.cluster import Cluster
 from services.dev.settings import Settings, WrongSetting
@@ -39,7 +38,6 @@ def _access(settings: Settings) -> AdminAccess:
     """By the variables that services have. Raises WrongSetting without the token that one names."""
     file, names = os.environ.get(TOKEN_FILE, ""), os.environ.get(NAMES, "")
     try:
-        token = read_token(file) if file else ""
+        return access_to((settings.host, settings.advertised_host, *names.split(",")), file)
     except (OSError, ValueError) as error:
         raise WrongSetting(f"no admin token in {file} ({TOKEN_FILE}): {error}") from error
-    return AdminAccess((settings.host, settings.advertised_host, socket.gethostname(), *names.split(",")), token)

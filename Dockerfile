@@ -44,11 +44,6 @@ ENV PATH=/opt/penstock/bin:$PATH \
 RUN groupadd --gid 10001 penstock \
     && useradd --uid 10001 --gid 10001 --home-dir /var/lib/penstock --no-create-home --shell /usr/sbin/nologin penstock \
     && install -d -o penstock -g penstock -m 0700 /var/lib/penstock /run/penstock
-# Spark runs on Java. No other service has it. Java's package links its manual pages into a folder that slim images lack.
-ARG SERVICE
-RUN if [ "${SERVICE}" = pipeline ]; then \
-        install -d /usr/share/man/man1 && apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps && rm -rf /var/lib/apt/lists/*; \
-    fi
 # `get PATH [HOST]` prints what an admin port answers, and fails unless that is 200. bash needs no interpreter and no package.
 RUN printf '%s\n' '#!/bin/bash' \
         'exec 3<>"/dev/tcp/${2:-127.0.0.1}/${PENSTOCK_ADMIN_PORT}" || exit' \
@@ -60,6 +55,13 @@ RUN printf '%s\n' '#!/bin/bash' \
         'cat <&3' \
         '[ "$status" = 200 ]' > /usr/local/bin/get \
     && chmod 755 /usr/local/bin/get
+# Before anything that depends on SERVICE: images whose services need the same packages share this layer, by far the largest.
+COPY --from=packages /opt/penstock /opt/penstock
+# Spark runs on Java. No other service has it. Java's package links its manual pages into a folder that slim images lack.
+ARG SERVICE
+RUN if [ "${SERVICE}" = pipeline ]; then \
+        install -d /usr/share/man/man1 && apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps && rm -rf /var/lib/apt/lists/*; \
+    fi
 RUN --mount=type=bind,source=services,target=/services module=$(echo "${SERVICE:-none}" | tr - _) \
     && if [ "$module" = local ] || [ ! -f "/services/$module/__main__.py" ]; then \
         echo "SERVICE is '${SERVICE}'; expected one of:" $(cd /services && ls */__main__.py | cut -d/ -f1 | grep -v local | tr _ -) >&2; \
@@ -73,7 +75,6 @@ RUN --mount=type=bind,source=services,target=/services module=$(echo "${SERVICE:
     fi \
     && printf '#!/bin/sh\nexec /opt/penstock/bin/python -m penstock "$@"\n' > /usr/local/bin/penstock \
     && chmod 755 /usr/local/bin/service /usr/local/bin/is-ready /usr/local/bin/penstock
-COPY --from=packages /opt/penstock /opt/penstock
 COPY --from=source /compiled /
 COPY --from=source /code /opt/penstock/lib/python3.11/site-packages
 # Compiles what this service imports and no other does.

@@ -3,6 +3,7 @@
 # make backup FILE=metadata.backup   while it runs; make restore FILE=metadata.backup   while it is down; make rebuild
 # make up HOST=192.168.1.5   lets other machines connect: the address by which they reach this one (some shells export a HOST,
 # so it counts on the command line only)
+# make up ROLES=node   a gateway in the process of each storage node, as many as cores unless NODES= says (docs/operate/node-role.md)
 # make up SECURITY=on   clients need TLS, a user and ACLs; makes certificates and the first user (docs/security.md)
 # make up TRACES=zipkin   a trace UI beside it (needs Java 17 and Maven; docs/operate/tracing.md)
 # RUN=.run                                               names the folder it lives in, so that several can coexist
@@ -15,7 +16,7 @@ PIPELINE_LONG := $(addprefix tests/pipeline/,chaos sink/test_data_source.py sink
 RUN ?= .run
 TESTS ?=
 
-KNOWN := ADD_SCRAM_FILE AGAINST CASE CONTEXT CONTROLLERS COORDINATORS CREDENTIALS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES PORT PYTHON QUOTA_MANAGERS ROUNDS RUN RUNS SECONDS SECURITY SEED SEEDS STEPS STORAGE STORY TARGET TESTS TRACES TRANSACTION_COORDINATORS TRANSFERS
+KNOWN := ADD_SCRAM_FILE AGAINST CASE CONTEXT CONTROLLERS COORDINATORS CREDENTIALS CUTS DRY_RUN FAULTS FILE FIRST FORCE GATEWAYS HOST IMAGES JSON KAFKA KIND KINDS MINUTES NODES PACKAGES PORT PYTHON QUOTA_MANAGERS ROLES ROUNDS RUN RUNS SECONDS SECURITY SEED SEEDS STEPS STORAGE STORY TARGET TESTS TRACES TRANSACTION_COORDINATORS TRANSFERS
 UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 
@@ -23,19 +24,19 @@ $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 test test-all deploy-test pipeline-test pipeline-chaos simulate hunt fuzz chaos clients bench: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate hunt fuzz chaos clients bench docs upgrade
+.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate hunt fuzz audit chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= QUOTA_MANAGERS= HOST= SECURITY=on ADD_SCRAM_FILE= TRACES=zipkin RUN=)
+up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= TRANSACTION_COORDINATORS= QUOTA_MANAGERS= ROLES=node NODES= HOST= SECURITY=on ADD_SCRAM_FILE= TRACES=zipkin RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
 		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS)) \
 		$(if $(COORDINATORS),--coordinators $(COORDINATORS)) \
 		$(if $(TRANSACTION_COORDINATORS),--transaction-coordinators $(TRANSACTION_COORDINATORS)) \
 		$(if $(QUOTA_MANAGERS),--quota-managers $(QUOTA_MANAGERS)) $(if $(TRACES),--traces "$(TRACES)") \
-		$(if $(SECURITY),--security "$(SECURITY)") \
+		$(if $(SECURITY),--security "$(SECURITY)") $(if $(ROLES),--roles "$(ROLES)") $(if $(NODES),--nodes "$(NODES)") \
 		$(if $(ADD_SCRAM_FILE),--add-scram-file "$(ADD_SCRAM_FILE)") \
 		$(if $(filter command,$(firstword $(origin HOST))),--host "$(HOST)")
 
@@ -63,8 +64,8 @@ rebuild: ## fill a new etcd from what the storage nodes hold, while the cluster 
 from-kafka: ## make a cluster of a stopped Kafka's log directories, in place (KAFKA="each broker's LOG_DIR,LOG_DIR or its server.properties"; DRY_RUN=1 only tells)
 	@$(LOCAL) from-kafka --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(SECURITY),--security "$(SECURITY)") $(if $(DRY_RUN),--dry-run) $(or $(KAFKA),$(error give the log directories: make from-kafka KAFKA=/var/lib/kafka/data))
 
-to-kafka: ## have a new Kafka begin with this cluster's metadata and logs, while the cluster is down (KAFKA="the formatted metadata.log.dir of each controller")
-	@$(LOCAL) to-kafka --run "$(RUN)" $(or $(KAFKA),$(error give the formatted metadata.log.dir: make to-kafka KAFKA=/var/lib/kafka/metadata))
+to-kafka: ## have a new Kafka begin with this cluster's metadata and logs, while the cluster is down (KAFKA="the formatted metadata.log.dir of each controller"; CREDENTIALS=1 with users' SCRAM credentials)
+	@$(LOCAL) to-kafka --run "$(RUN)" $(if $(CREDENTIALS),--with-credentials) $(or $(KAFKA),$(error give the formatted metadata.log.dir: make to-kafka KAFKA=/var/lib/kafka/metadata))
 
 setup: ## install what tests and checks need
 	@$(LOCAL) setup --dev
@@ -72,13 +73,10 @@ setup: ## install what tests and checks need
 setup-pipeline: ## install what the pipeline on Spark needs into .tools/pipeline: PySpark, and jars from Maven (needs Java 17 to run)
 	@$(LOCAL) setup --pipeline
 
-.PHONY: unsecured
-unsecured:
-	@test "$(SECURITY)" != on -a ! -e "$(RUN)/security/ca.key" || { echo "penstock: the example of \`make pipeline\` connects without TLS: it needs a cluster without SECURITY=on, such as one with RUN=.run2 PORT=9292; jobs of your own connect by [cluster.security] (docs/pipeline.md)" >&2; exit 1; }
-
-pipeline: unsecured setup-pipeline up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
+pipeline: setup-pipeline up ## topics of this machine's packages into a lake by Spark jobs, on the local cluster; again: goes on (RUN= PORT=)
 	@servers=$$($(LOCAL) status --run "$(RUN)" | sed -n 's/^bootstrap.servers=//p') && \
-		$(PIPELINE)/python -m services.pipeline.examples.packages "$$servers" "$(RUN)/pipeline"
+		$(PIPELINE)/python -m services.pipeline.examples.packages "$$servers" "$(RUN)/pipeline" \
+		$$(grep -qs '"security": "on"' "$(RUN)/cluster.json" && echo "$(RUN)/security")
 	@$(PIPELINE)/python -m services.pipeline run "$(RUN)/pipeline/packages.toml"
 
 test: setup ## units, contracts and one cluster with one client of each kind, about four minutes (TESTS=tests/wire for some, all of them)
@@ -126,14 +124,17 @@ fuzz: setup ## coverage-guided fuzzing of what reads bytes from outside: the sho
 	@$(VENV)/python -m tests.fuzz.set_up
 	@$(VENV)/python -m tests.fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
+audit: setup ## known vulnerabilities of the pinned packages, by pip-audit; CI does not run it, since an advisory may come any day (PACKAGES="aiohttp cryptography")
+	@$(VENV)/python -m tests.dependencies.audit $(PACKAGES)
+
 chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 TRANSFERS=100 (SEED=)
 	$(VENV)/python -m tests.system.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(TRANSFERS),--transfers $(TRANSFERS)) $(if $(SEED),--seed $(SEED))
 
 clients: setup ## run only the tests with real clients (AGAINST=kafka: those with groups, against Apache Kafka)
 	$(if $(AGAINST),PENSTOCK_GROUPS_AGAINST=$(AGAINST)) $(VENV)/python -m pytest tests/compat/clients$(if $(AGAINST),/groups)
 
-bench: setup ## measure beside Apache Kafka; prints JSON lines, and writes .bench/report.html (CASE=lean-produce,lean-fetch-64KB: cases with one of these in their names; ROUNDS= SECONDS=)
-	$(VENV)/python -m tests.bench --report .bench/report.html $(if $(CASE),--only "$(CASE)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS))
+bench: setup ## measure beside Apache Kafka; prints JSON lines, and writes .bench/report.html (CASE=lean-produce,lean-fetch-64KB: cases with one of these in their names; ROLES=node: lean cases of the node role; ROUNDS= SECONDS=)
+	$(VENV)/python -m tests.bench --report .bench/report.html $(if $(filter node,$(ROLES)),--lean --nodes) $(if $(CASE),--only "$(CASE)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 docs: setup ## write what is made from code: pages (protocol, settings, configs, metrics, log events), dashboards and alerts, and draw the tables of states in docs/
 	$(VENV)/python -m services.gateway.protocol_docs.protocol_page

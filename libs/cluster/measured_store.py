@@ -77,11 +77,12 @@ class MeasuredStore(MetricSet):
     ).kept()
     failures: dict[str, int] = CounterDefinition(
         name="penstock_metadata_store_failures",
-        help="Calls to the metadata store (etcd) that had no answer in time, or one that does not say whether a write happened.",
+        help="Calls to the metadata store (etcd) that had no answer in time, were denied, or left open whether a write happened.",
         labels=("call",),
         from_zero=tuple((call,) for call in CALLS),
         healthy="0",
-        otherwise="etcd is away, or was: look at its members, and at the network to them.",
+        otherwise="etcd is away, or was: look at its members, and at the network to them. Where it denies calls, the log of the "
+        "process has `etcd refuses a call`.",
     ).kept()
     lost_leases: int = CounterDefinition(
         name="penstock_metadata_store_lost_leases",
@@ -104,7 +105,7 @@ class MeasuredStore(MetricSet):
 
     async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
         result = await self._measured("txn", self._store.txn(compares, operations))
-        if result.outcome is Outcome.UNKNOWN:
+        if result.outcome in (Outcome.UNKNOWN, Outcome.DENIED):
             self._failed("txn")
         return result
 

@@ -147,6 +147,8 @@ class Membership:
             if record is None or record.value != value or record.lease != self._lease.lease_id:
                 return None
             self._revision = record.mod_revision
+        elif result.outcome is Outcome.DENIED:
+            return None  # the lease is good, and the connection to etcd has said what the operator must do
         else:
             # Another process wrote in between, or our new lease is gone already.
             self._drop_lease()

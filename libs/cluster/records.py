@@ -168,6 +168,11 @@ class Member:
     """Storage only: followers that hold up acks=all of partitions which this node leads, again and again."""
     authorizer: str = ""
     """Gateway only: a digest of its authorizer's settings, which all gateways must share. "", from an older version: unknown."""
+    broker_ids: tuple[int, ...] = ()
+    """Gateway only: the broker ids whose ports it has. Empty: those of all, and the bootstrap port."""
+    etcd_access: str = ""
+    """A digest of the table of what each role may do in etcd, as the process has it (`libs/cluster/etcd/access.py`). "", from an
+    older version: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import hmac
 import stringprep
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from libs.cluster import keys
@@ -84,6 +84,11 @@ def contents_of(users: Mapping[tuple[str, str], ScramCredential], secret: bytes)
     """What a store holds that has these users, by (mechanism, user), and no others."""
     credentials = {keys.scram_credential(mechanism, user): encoded(each) for (mechanism, user), each in users.items()}
     return {keys.SCRAM_SECRET: secret, **credentials} if users else {}
+
+
+def users_of(items: Iterable[KeyValue]) -> dict[tuple[str, str], ScramCredential]:
+    """The users among a store's items, by (mechanism, user). Raises RecordError."""
+    return {keys.scram_user_of(item.key): decoded(item.value) for item in items if item.key.startswith(keys.SCRAM_CREDENTIALS)}
 
 
 def decoded(value: bytes) -> ScramCredential:

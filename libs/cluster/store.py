@@ -7,7 +7,7 @@ Keys are `str`, values are `bytes`. Revisions are etcd's: one counter for the wh
 
 from collections.abc import AsyncIterator, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.lean_dataclass import dataclass
 
@@ -20,10 +20,16 @@ class Outcome(Enum):
     """A comparison failed; nothing was written."""
     UNKNOWN = "unknown"
     """No answer arrived. The write may have been applied, or may be applied later. Read again before deciding anything."""
+    DENIED = "denied"
+    """etcd's PERMISSION_DENIED: the user of this process may not do it. Nothing was written. It may be allowed later."""
+
+
+DENIED: Final = "etcd denies it to the user of this process: run the set-up of etcd's users (docs/security.md#etcd)"
+"""What the operator is told where an outcome is DENIED."""
 
 
 class StoreUnavailable(Exception):
-    """A read, lease or watch call could not be answered in time. Writes never raise this: they answer UNKNOWN."""
+    """A read, lease or watch call could not be answered in time. Writes never raise this: they answer UNKNOWN, or DENIED."""
 
 
 class WatchGap(Exception):
@@ -84,7 +90,7 @@ MAX_OPERATIONS = 128
 class TxnResult:
     outcome: Outcome
     revision: int
-    """OK: the revision of the write. CONFLICT: the store's current revision. UNKNOWN: 0."""
+    """OK: the revision of the write. CONFLICT: the store's current revision. UNKNOWN, DENIED: 0."""
 
 
 @dataclass(frozen=True, slots=True)

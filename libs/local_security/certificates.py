@@ -1,4 +1,5 @@
-"""An authority of one cluster, and the certificate of its gateways. Pure: keys and names go in, PEM comes out."""
+"""Authorities of one cluster, and what they sign: for its gateways, its etcd and etcd's users. Pure: keys and names go in, PEM
+comes out."""
 
 import ipaddress
 from collections.abc import Collection
@@ -29,7 +30,10 @@ def key_to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def key_of_pem(pem: bytes) -> ec.EllipticCurvePrivateKey:
     """Raises ValueError."""
-    key = serialization.load_pem_private_key(pem, password=None)
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except TypeError:
+        raise ValueError("the key is encrypted") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ValueError("the key is of another kind")
     return key
@@ -57,17 +61,58 @@ def gateway_certificate(
     now: datetime,
 ) -> x509.Certificate:
     """A certificate for the names and addresses by which clients reach gateways. It ends no later than its authority's."""
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Penstock gateway")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Penstock gateway")])
+    return _signed(key, subject, hosts, [ExtendedKeyUsageOID.SERVER_AUTH], authority, authority_key, now)
+
+
+def etcd_certificate(
+    key: ec.EllipticCurvePrivateKey,
+    hosts: Collection[str],
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> x509.Certificate:
+    """A certificate for etcd, which shows it to clients, and to other members as a client too. It has no common name: etcd would
+    take that for a user."""
+    subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Penstock etcd")])
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    return _signed(key, subject, hosts, usages, authority, authority_key, now)
+
+
+def user_certificate(
+    key: ec.EllipticCurvePrivateKey,
+    user: str,
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> x509.Certificate:
+    """A certificate by which etcd knows a user."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, user)])
+    return _signed(key, subject, [], [ExtendedKeyUsageOID.CLIENT_AUTH], authority, authority_key, now)
+
+
+def _signed(
+    key: ec.EllipticCurvePrivateKey,
+    subject: x509.Name,
+    hosts: Collection[str],
+    usages: Collection[x509.ObjectIdentifier],
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> x509.Certificate:
+    """It ends no later than its authority's. Without hosts it is no server's."""
     ends = min(now + GATEWAY_FOR, authority.not_valid_after_utc)
-    builder = _builder(key, name, now, ends).issuer_name(authority.subject)
+    builder = _builder(key, subject, now, ends).issuer_name(authority.subject)
     for extension, critical in (
         (x509.BasicConstraints(ca=False, path_length=None), True),
         (_usage(digital_signature=True), True),
-        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
-        (x509.SubjectAlternativeName([_general_name(host) for host in sorted(set(hosts))]), False),
+        (x509.ExtendedKeyUsage(usages), False),
         (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), False),
     ):
         builder = builder.add_extension(extension, critical)
+    if hosts:
+        names = x509.SubjectAlternativeName([general_name(host) for host in sorted(set(hosts))])
+        builder = builder.add_extension(names, critical=False)
     return builder.sign(authority_key, hashes.SHA256())
 
 
@@ -77,6 +122,14 @@ def is_due(certificate: x509.Certificate, now: datetime) -> bool:
     return bool(now < begins or ends - now < (ends - begins) / RENEWED_WITHIN)
 
 
+def has_key(pem: bytes, certificate: x509.Certificate) -> bool:
+    """Whether the file has the key of its certificate."""
+    try:
+        return bool(key_of_pem(pem).public_key() == certificate.public_key())
+    except ValueError:
+        return False
+
+
 def serves(certificate: x509.Certificate, hosts: Collection[str], authority: x509.Certificate) -> bool:
     """Whether clients that trust the authority and connect to any of the hosts accept it, as long as it is valid."""
     try:
@@ -84,7 +137,16 @@ def serves(certificate: x509.Certificate, hosts: Collection[str], authority: x50
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except Exception:  # also InvalidSignature and ExtensionNotFound: whatever is wrong with it, a new one is made
         return False
-    return {_general_name(host) for host in hosts} <= set(names)
+    return {general_name(host) for host in hosts} <= set(names)
+
+
+def names(certificate: x509.Certificate, user: str, authority: x509.Certificate) -> bool:
+    """Whether who trusts the authority takes the certificate's owner for this user."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except Exception:  # also InvalidSignature: whatever is wrong with it, a new one is made
+        return False
+    return [each.value for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == [user]
 
 
 def _builder(key: ec.EllipticCurvePrivateKey, name: x509.Name, now: datetime, ends: datetime) -> x509.CertificateBuilder:
@@ -124,8 +186,9 @@ def _fingerprint(key: ec.EllipticCurvePrivateKey) -> str:
     return digest.hex()[:12]
 
 
-def _general_name(host: str) -> x509.GeneralName:
+def general_name(host: str) -> x509.GeneralName:
+    """A name beyond ASCII as clients look for it, with `xn--`. Raises ValueError."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        return x509.DNSName(host if host.isascii() else host.encode("idna").decode("ascii"))

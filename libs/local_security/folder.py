@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,16 @@ from libs.local_security import certificates
 USER: Final = "admin"
 MECHANISM: Final = "SCRAM-SHA-512"
 _FIRST_USER: Final = re.compile(rf'^{MECHANISM}=\[name={USER},password=(?P<password>[^,"\]]+)\]\s*$', re.MULTILINE)
+_NAMES: Final = (
+    "ca.key",
+    "ca.pem",
+    "gateway.pem",
+    "first-users",
+    "admin-token",
+    "admin-password",
+    "client.properties",
+    "kcat.conf",
+)
 HERE: Final = ("localhost", "127.0.0.1", "::1")
 """What this machine is called by its own programs."""
 
@@ -47,15 +57,23 @@ class Secured:
 
 def secure(folder: Path, hosts: Collection[str], bootstrap_servers: str, now: datetime, *, is_new: bool) -> Secured:
     """`is_new`: the cluster has not begun, so that its first user may have a new password. Raises Unusable and OSError."""
+    for host in hosts:
+        try:
+            certificates.general_name(host)
+        except ValueError:
+            raise Unusable(f"{host!r} cannot stand in a certificate; give an address, or a name as DNS has it") from None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = {name: folder / name for name in ("ca.key", "ca.pem", "gateway.pem", "first-users", "client.properties", "kcat.conf")}
-    authority_key = _authority_key(files["ca.key"])
-    authority, renewed = _authority(files["ca.pem"], authority_key, now)
+    files = {name: folder / name for name in _NAMES}
+    authority_key = authority_key_in(files["ca.key"])
+    authority, renewed = authority_in(files["ca.pem"], authority_key, now)
     renewed |= _gateway(files["gateway.pem"], {*hosts, *HERE}, authority, authority_key, now)
+    if not files["admin-token"].exists():
+        write_secret(files["admin-token"], f"{secrets.token_hex(32)}\n".encode())
     password = _password(files["first-users"], is_new=is_new)
     if password is not None:
-        _write(files["client.properties"], _properties(_java(files["ca.pem"], password), bootstrap_servers))
-        _write(files["kcat.conf"], _properties(_librdkafka(files["ca.pem"], password), bootstrap_servers))
+        write_secret(files["client.properties"], _properties(_java(files["ca.pem"], password), bootstrap_servers))
+        write_secret(files["admin-password"], password.encode())
+        write_secret(files["kcat.conf"], _properties(_librdkafka(files["ca.pem"], password), bootstrap_servers))
     return Secured(
         files["gateway.pem"],
         files["ca.pem"],
@@ -67,12 +85,12 @@ def secure(folder: Path, hosts: Collection[str], bootstrap_servers: str, now: da
     )
 
 
-def _authority_key(file: Path) -> EllipticCurvePrivateKey:
+def authority_key_in(file: Path) -> EllipticCurvePrivateKey:
     try:
         return certificates.key_of_pem(file.read_bytes())
     except FileNotFoundError:
         key = certificates.new_key()
-        _write(file, certificates.key_to_pem(key))
+        write_secret(file, certificates.key_to_pem(key))
         return key
     except ValueError as error:
         raise Unusable(
@@ -80,13 +98,13 @@ def _authority_key(file: Path) -> EllipticCurvePrivateKey:
         ) from error
 
 
-def _authority(file: Path, key: EllipticCurvePrivateKey, now: datetime) -> tuple[x509.Certificate, bool]:
+def authority_in(file: Path, key: EllipticCurvePrivateKey, now: datetime) -> tuple[x509.Certificate, bool]:
     """The certificate, and whether it replaces another one."""
-    former = _certificate(file)
+    former = certificate_in(file)
     if former is not None and former.public_key() == key.public_key() and not certificates.is_due(former, now):
         return former, False
     made = certificates.authority_certificate(key, now)
-    _write(file, certificates.to_pem(made))
+    write_secret(file, certificates.to_pem(made))
     return made, former is not None
 
 
@@ -94,16 +112,29 @@ def _gateway(
     file: Path, hosts: Collection[str], authority: x509.Certificate, authority_key: EllipticCurvePrivateKey, now: datetime
 ) -> bool:
     """Returns whether a certificate was replaced."""
-    former = _certificate(file)
-    if former is not None and certificates.serves(former, hosts, authority) and not certificates.is_due(former, now):
+    former = usable_in(file, now)
+    if former is not None and certificates.serves(former, hosts, authority):
         return False
+    replaces = certificate_in(file) is not None
+    issue(file, lambda key: certificates.gateway_certificate(key, hosts, authority, authority_key, now))
+    return replaces
+
+
+def issue(file: Path, certificate_for: Callable[[EllipticCurvePrivateKey], x509.Certificate]) -> None:
+    """Writes a new key and its certificate into one file."""
     key = certificates.new_key()
-    made = certificates.gateway_certificate(key, hosts, authority, authority_key, now)
-    _write(file, certificates.key_to_pem(key) + certificates.to_pem(made))
-    return former is not None
+    write_secret(file, certificates.key_to_pem(key) + certificates.to_pem(certificate_for(key)))
 
 
-def _certificate(file: Path) -> x509.Certificate | None:
+def usable_in(file: Path, now: datetime) -> x509.Certificate | None:
+    """The certificate of a file that has its key, unless it ends soon."""
+    found = certificate_in(file)
+    if found is None or certificates.is_due(found, now) or not certificates.has_key(file.read_bytes(), found):
+        return None
+    return found
+
+
+def certificate_in(file: Path) -> x509.Certificate | None:
     """The first of a file; None if there is none that can be read."""
     try:
         return x509.load_pem_x509_certificates(file.read_bytes())[0]
@@ -114,13 +145,13 @@ def _certificate(file: Path) -> x509.Certificate | None:
 def _password(file: Path, *, is_new: bool) -> str | None:
     """None: it is lost."""
     with contextlib.suppress(FileNotFoundError):
-        if (found := _FIRST_USER.search(file.read_text(encoding="utf-8"))) is None:
+        if (found := _FIRST_USER.search(file.read_bytes().decode("utf-8", "replace"))) is None:
             raise Unusable(f"{file} has no line of the form {MECHANISM}=[name={USER},password=…]; put a copy back, or remove it")
         return found["password"]
     if not is_new:
         return None
     password = secrets.token_urlsafe(24)
-    _write(file, f"{MECHANISM}=[name={USER},password={password}]\n".encode())
+    write_secret(file, f"{MECHANISM}=[name={USER},password={password}]\n".encode())
     return password
 
 
@@ -150,7 +181,7 @@ def _properties(settings: Mapping[str, str], bootstrap_servers: str) -> bytes:
     return "".join(lines).encode()
 
 
-def _write(file: Path, content: bytes) -> None:
+def write_secret(file: Path, content: bytes) -> None:
     """Replaces the file as a whole. Nobody else may read it, at no time."""
     beside = file.with_name(f"{file.name}.tmp")
     beside.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ TOKEN_CHARACTERS_MIN: Final = 16
 TOKEN_BYTES_MAX: Final = 4096
 _TOKEN: Final = re.compile(r"[-._~+/A-Za-z0-9]+=*", re.ASCII)
 """RFC 6750. Anything else would need quotes somewhere."""
+_BRACKETED: Final = re.compile(r"\[([^][]*)\](?::\d*)?", re.ASCII)
 _BEARER: Final = "bearer "
 
 
@@ -90,8 +91,8 @@ def read_token(path: str) -> str:
 
 
 def _plain(host: str) -> str:
-    """The host of a Host header without its port and brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
+    """The host of a Host header without its port and brackets. What is no host stays as it is."""
+    if (bracketed := _BRACKETED.fullmatch(host)) is not None:
+        return bracketed[1]
     name, _, port = host.rpartition(":")
     return (name if name and port.isdecimal() and ":" not in name else host).lower().rstrip(".")

@@ -13,6 +13,7 @@ import socket
 import sys
 
 from libs.runtime.children import LENGTH
+from libs.runtime.ending import run_program
 from libs.telemetry import logs
 
 PR_SET_PDEATHSIG = 1
@@ -68,4 +69,4 @@ def _exactly(connection: socket.socket, count: int) -> bytes | None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], logs.LogSettings(**json.loads(sys.argv[4])))
+    run_program(lambda: main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], logs.LogSettings(**json.loads(sys.argv[4]))))

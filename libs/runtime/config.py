@@ -1,7 +1,7 @@
 """Reads a frozen config dataclass from a TOML file and the environment. The environment wins.
 
 Field `data_dir` is `PENSTOCK_DATA_DIR` in the environment and `data_dir` in the file that `PENSTOCK_CONFIG` names. A field
-without a default must be given. Lists are comma separated in the environment.
+without a default must be given. Lists are comma separated in the environment. Spaces around a value do not count, as in Kafka.
 """
 
 import dataclasses
@@ -10,8 +10,10 @@ import sys
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
+
+from libs.java_properties import trimmed
 
 T = TypeVar("T")
 
@@ -23,21 +25,23 @@ class ConfigError(Exception):
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
-def load(cls: type[T], *, env: Mapping[str, str], prefix: str = "PENSTOCK_") -> T:
-    """Raises ConfigError. Keys of the file that the config does not know are errors; other variables are not ours to judge."""
+def load(cls: type[T], *, env: Mapping[str, str], prefix: str = "PENSTOCK_", beside: Sequence[type] = ()) -> T:
+    """Raises ConfigError. Keys of the file that neither this config nor those `beside` it know are errors; other variables
+    are not ours to judge."""
     assert dataclasses.is_dataclass(cls)
     path = env.get(f"{prefix}CONFIG")
     given = _read_file(path) if path else {}
     hints = typing.get_type_hints(cls)
     names = [field.name for field in dataclasses.fields(cls)]
-    unknown = sorted(given.keys() - set(names))
+    others = {field.name for other in beside for field in dataclasses.fields(other)}
+    unknown = sorted(given.keys() - set(names) - others)
     if unknown:
         raise ConfigError(f"{path}: unknown key {unknown[0]!r} (known: {', '.join(names)})")
     values: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         variable = f"{prefix}{field.name.upper()}"
         if variable in env:
-            values[field.name] = _from_text(hints[field.name], env[variable], variable)
+            values[field.name] = _from_text(hints[field.name], trimmed(env[variable]), variable)
         elif field.name in given:
             values[field.name] = _from_toml(hints[field.name], given[field.name], f"{path}: {field.name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
@@ -48,10 +52,10 @@ def load(cls: type[T], *, env: Mapping[str, str], prefix: str = "PENSTOCK_") -> 
         raise ConfigError(str(error)) from error
 
 
-def load_or_exit(cls: type[T], service: str) -> T:
+def load_or_exit(cls: type[T], service: str, *, beside: Sequence[type] = ()) -> T:
     """For `__main__`: what is wrong with the settings is said in one line, and the process ends."""
     try:
-        return load(cls, env=os.environ)
+        return load(cls, env=os.environ, beside=beside)
     except ConfigError as error:
         sys.exit(f"{service}: {error}")
 
@@ -84,9 +88,9 @@ def _from_text(hint: Any, text: str, where: str) -> Any:
         return None
     item = _item(wanted)
     if item is not None:
-        if text.strip() and not text.replace(",", "").strip():
+        if text and not text.replace(",", "").strip():
             raise ConfigError(f"{where} is {text!r}; expected a list, separated by commas")
-        return tuple(_from_text(item, part.strip(), where) for part in text.split(",") if part.strip())
+        return tuple(_from_text(item, part, where) for part in map(trimmed, text.split(",")) if part)
     if wanted is bool:
         if text.lower() in _TRUE + _FALSE:
             return text.lower() in _TRUE
@@ -109,7 +113,7 @@ def _from_toml(hint: Any, value: Any, where: str) -> Any:
     if wanted is float and type(value) is int:
         return float(value)
     if item is None and type(value) is wanted:
-        return value
+        return trimmed(value) if wanted is str else value
     raise ConfigError(f"{where} is {value!r}; expected {_spoken(wanted)}")
 
 

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.member_addresses import address_of
@@ -20,6 +21,8 @@ from libs.rpc.transport.transport import Transport
 from libs.telemetry.logs import fields
 
 log = logging.getLogger("network")
+
+R = TypeVar("R")
 
 HEARTBEAT_INTERVAL_S = 0.3
 HEARTBEAT_TIMEOUT_S = 3.0
@@ -52,6 +55,7 @@ class _ControllerConnection:
             try:
                 answer = await self.client.call(HEARTBEAT, self._heartbeat(), timeout_s=HEARTBEAT_TIMEOUT_S)
                 self.elected = unpack(HeartbeatReply, answer.body).elected
+                self.client.rest()
             except DeadlineExceeded:
                 self.elected = None
                 former, self.client = self.client, self._connect()
@@ -139,9 +143,22 @@ class Controllers:
     async def revisions(self) -> dict[int, int]:
         """The metadata revision that each controller has reached, elected or not, by node id. A controller that does not answer
         within a second, or has no image yet, is left out."""
+        answers = await self.ask_all(IMAGE_AT, [], ImageAt, timeout_s=REVISION_TIMEOUT_S)
+        return {node_id: answer.revision for node_id, answer in answers.items() if answer.revision > 0}
+
+    async def ask_all(self, method: str, request: object, reply_type: type[R], *, timeout_s: float) -> dict[int, R]:
+        """The answers of the controllers, elected or not, by node id. One that does not answer in time is left out."""
+
+        async def ask(client: RpcClient) -> R | None:
+            try:
+                response = await client.call(method, request, timeout_s=timeout_s)
+                return unpack(reply_type, response.body)
+            except (RpcFailure, ContractError):
+                return None
+
         node_ids = list(self._connections)
-        answers = await asyncio.gather(*[_revision_of(self._connections[node_id].client) for node_id in node_ids])
-        return {node_id: revision for node_id, revision in zip(node_ids, answers, strict=True) if revision > 0}
+        answers = await asyncio.gather(*[ask(self._connections[node_id].client) for node_id in node_ids])
+        return {node_id: answer for node_id, answer in zip(node_ids, answers, strict=True) if answer is not None}
 
     async def close(self) -> None:
         self._closed = True
@@ -167,12 +184,3 @@ class Controllers:
         task = asyncio.get_running_loop().create_task(connection.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-
-
-async def _revision_of(client: RpcClient) -> int:
-    """The revision of a controller's image; 0 if it does not answer."""
-    try:
-        response = await client.call(IMAGE_AT, [], timeout_s=REVISION_TIMEOUT_S)
-        return unpack(ImageAt, response.body).revision
-    except (RpcFailure, ContractError):
-        return 0

@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
+from typing import NoReturn
 
 from libs.rpc.transport.event_loop import EventLoop
 from libs.telemetry.logs import fields
@@ -179,7 +180,7 @@ def descriptors_max() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_S) -> None:
+def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_S) -> NoReturn:
     """Never returns: exits with 0 after a clean stop, 1 after a failure, 70 when a second signal cut the draining short.
 
     After StartAnew the program is executed again, with the same arguments and the same process id. Python's descriptors are

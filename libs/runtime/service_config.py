@@ -22,6 +22,13 @@ class ServiceConfig:
     """From 1, of its own among processes of its kind. A storage node's is its broker id."""
     etcd: tuple[str, ...]
     """`host:port` of each member of etcd."""
+    etcd_ca_file: str = ""
+    """PEM file of the authorities whose etcd is trusted. With it, the process speaks TLS with etcd
+    ([security](security.md#etcd)). A change of the three files takes effect without a restart."""
+    etcd_cert_file: str = ""
+    """PEM file of the certificate that the process shows to etcd, with its chain. Its common name is the user."""
+    etcd_key_file: str = ""
+    """PEM file of the certificate's private key, without a password. It may be the same file."""
     data_dir: str
     """The directory for what a process must remember of its last start. One process at a time uses it."""
     rpc_unix: str = ""
@@ -117,6 +124,8 @@ class ServiceConfig:
         tls = {"CERTIFICATE": self.rpc_tls_certificate, "KEY": self.rpc_tls_key, "CA": self.rpc_tls_ca}
         if any(tls.values()) and (missing := [f"PENSTOCK_RPC_TLS_{name}" for name, path in tls.items() if not path]):
             return f"{missing[0]} is empty; expected all three of PENSTOCK_RPC_TLS_CERTIFICATE, _KEY and _CA, or none"
+        if problem := self._etcd_problem():
+            return problem
         if problem := host_problem("ADMIN_HOST", self.admin_host):
             return problem
         if not 0 <= self.admin_port <= PORT_MAX:
@@ -129,6 +138,14 @@ class ServiceConfig:
             self.logging  # noqa: B018  it checks itself
         except ValueError as error:
             return str(error)
+        return None
+
+    def _etcd_problem(self) -> str | None:
+        if bool(self.etcd_cert_file) != bool(self.etcd_key_file):
+            missing = "KEY" if self.etcd_cert_file else "CERT"
+            return f"PENSTOCK_ETCD_{missing}_FILE is empty; expected both of PENSTOCK_ETCD_CERT_FILE and _KEY_FILE, or neither"
+        if self.etcd_cert_file and not self.etcd_ca_file:
+            return "PENSTOCK_ETCD_CA_FILE is empty; expected the authorities of etcd, since PENSTOCK_ETCD_CERT_FILE is set"
         return None
 
 

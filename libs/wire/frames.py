@@ -115,6 +115,12 @@ class FrameReader:
         return 4 + claim if claim is not None and 4 + claim > self._chunk_size else 0
 
     @property
+    def missing(self) -> int:
+        """Bytes that the incomplete frame lacks, or its length. At least 1."""
+        claim = self.next_frame_claims
+        return (4 if claim is None else 4 + claim) - self.pending
+
+    @property
     def is_unused(self) -> bool:
         """Whether no frame is incomplete, and no view of a frame is left in the chunk."""
         chunk = self._chunk

@@ -1,6 +1,6 @@
 """The controller's RPC methods, as libs/rpc/contracts/controller.py defines them.
 
-All but producer ids run one at a time, in the order of their frames' arrival. `administer` queues them.
+All that write, but producer ids, run one at a time, in the order of their frames' arrival. `administer` queues them.
 """
 
 import asyncio
@@ -11,11 +11,12 @@ from typing import Any, Final, TypeVar
 from libs.cluster.store import StoreUnavailable
 from libs.cluster.transactions import TransactionTooLarge
 from libs.rpc.contracts import controller as contract
+from libs.rpc.contracts.ownership import SHARD_OWNER, NamedOwner, ShardOwner
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.rpc_server import Accept, Call
 from libs.wire.errors import ErrorCode
 from services.controller.administration.acls import create_acls, delete_acls
-from services.controller.administration.administration import NOT_CONTROLLER, OUTCOME_UNKNOWN, Administration
+from services.controller.administration.administration import NOT_CONTROLLER, Administration, unconfirmed
 from services.controller.administration.audit_log import log_changes
 from services.controller.administration.features import change_features
 from services.controller.administration.isr_changes import change_isrs, withdraw_replicas
@@ -60,6 +61,7 @@ def methods(controller: Controller, failure_detector: FailureDetector) -> dict[s
         contract.ELECT_LEADERS: _with_survey(contract.ElectLeaders, controller.elect_leaders),
         contract.ALLOCATE_PRODUCER_IDS: _allocation(controller),
         contract.HEARTBEAT: failure_detector.heartbeat,
+        SHARD_OWNER: _owner_of_shard(controller),
     }
 
 
@@ -82,6 +84,15 @@ def _allocation(controller: Controller) -> Accept:
     def accept(call: Call) -> Coroutine[Any, Any, None]:
         unpack(contract.AllocateProducerIds, call.body)
         return _answer(call, controller.allocate_producer_ids())
+
+    return accept
+
+
+def _owner_of_shard(controller: Controller) -> Accept:
+    def accept(call: Call) -> None:
+        asked = unpack(ShardOwner, call.body)
+        state = controller.image.partition(asked.topic_id, asked.partition)
+        call.reply(NamedOwner(state.owner, state.owner_epoch) if state is not None else NamedOwner("", -1))
 
     return accept
 
@@ -117,7 +128,7 @@ async def _answer(call: Call, work: Awaitable[object]) -> None:
         call.fail(refusal.error, refusal.message)
     except TransactionTooLarge as error:
         call.fail(ErrorCode.INVALID_REQUEST, f"It is more than the metadata store takes at once: {error}")
-    except (OutcomeUnknown, StoreUnavailable):
-        call.fail(ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN)
+    except (OutcomeUnknown, StoreUnavailable) as error:
+        call.fail(ErrorCode.REQUEST_TIMED_OUT, unconfirmed(error))
     else:
         call.reply(reply)

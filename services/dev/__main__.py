@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from libs.host_port import with_port
+from libs.runtime.ending import run_program
 from libs.telemetry import logs
 from services.dev.command_line import log_settings_of, parse, settings_of
 from services.dev.data_folder import open_data_folder
@@ -33,10 +34,10 @@ def main(arguments: Sequence[str]) -> None:
     def announce(host: str, port: int) -> None:
         print(f"bootstrap.servers={with_port(host, port)}", flush=True)
         if settings.security:
-            print(
-                f"clients: {security}/client.properties (Java, Kafka's tools), kcat.conf (librdkafka), ca.pem (others)",
-                flush=True,
-            )
+            print("clients need TLS, and the user admin or one that admin makes (docs/security.md)")
+            print(f"  trust: {security}/ca.pem")
+            print(f"  Java and Kafka's tools: {security}/client.properties, as in --command-config {security}/client.properties")
+            print(f"  librdkafka: {security}/kcat.conf, as in kcat -F {security}/kcat.conf -L", flush=True)
 
     try:
         run(lambda lifecycle: serve(settings, folder, logging, lifecycle, announce))
@@ -45,4 +46,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_program(lambda: main(sys.argv[1:]))

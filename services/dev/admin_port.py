@@ -35,9 +35,9 @@ async def open_admin_port(settings: Settings, cluster: Cluster, lifecycle: Lifec
 
 
 def _access(settings: Settings) -> AdminAccess:
-    """By the variables that services have. Raises WrongSetting without the token that one names."""
-    file, names = os.environ.get(TOKEN_FILE, ""), os.environ.get(NAMES, "")
+    """By the variables that services have, and the token of `--security`. Raises WrongSetting without the token that is named."""
+    file, names = os.environ.get(TOKEN_FILE, "") or settings.admin_token_file, os.environ.get(NAMES, "")
     try:
         return access_to((settings.host, settings.advertised_host, *names.split(",")), file)
     except (OSError, ValueError) as error:
-        raise WrongSetting(f"no admin token in {file} ({TOKEN_FILE}): {error}") from error
+        raise WrongSetting(f"no admin token in {file} ({TOKEN_FILE} names another): {error}") from error

@@ -1,7 +1,6 @@
 """The services of a cluster in one process, each built as its own `__main__` builds it, over one metadata store in memory."""
 
 import asyncio
-import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +23,9 @@ from libs.cluster.records import (
     ConfigOverrides,
 )
 from libs.cluster.store import Put
-from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.rpc.server.denied_calls import DeniedCalls
 from libs.rpc.transport.local_transport import LocalTransport
 from libs.runtime.admin import Lookup
-from libs.runtime.children import ChildProcesses
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, descriptors_max
 from libs.runtime.metadata_marks import MetadataMarks
@@ -58,7 +55,7 @@ from services.quota_manager.config import QuotaManagerConfig
 from services.quota_manager.meters import Meters
 from services.quota_manager.quota_manager import QuotaManager
 from services.storage.config import StorageConfig
-from services.storage.environment import Environment as StorageEnvironment
+from services.storage.environment import storage_environment
 from services.storage.service import StorageNode
 from services.storage.threads.one_thread import threads
 from services.transaction_coordinator import process as transaction_process
@@ -203,21 +200,13 @@ class Cluster:
         config = StorageConfig(**self._common(STORAGE), broker_configs=static)  # type: ignore[arg-type]
         world = self._environment(STORAGE)
         self._lifecycle.on_stop(world.store.close)
-        environment = StorageEnvironment(
-            identity=world.identity,
-            clock=world.clock,
-            fs=self._folder.fs,
-            store=world.store,
-            transport=world.transport,
-            metrics=self.metrics,
-            offload=threads,
-            children=lambda name, count, nice: ChildProcesses(name, count, nice=nice, log_settings=self._logging),
-            new_directory_id=lambda: os.urandom(16),
+        environment = storage_environment(
+            world,
+            self._folder.fs,
+            self.metrics,
             die=self._lifecycle.stop,
-            open_files=OpenFiles(open_files_max(descriptors_max() // 2)),
-            page_cache_of=page_cache_id,
-            tracing=world.tracing,
-            denied=world.denied,
+            log_settings=self._logging,
+            descriptors_max=descriptors_max() // 2,
         )
         node = StorageNode(config, environment)
         self.views.append(View(STORAGE, node.ready, node.debug(), {"partitions": node.partitions.look_up}))

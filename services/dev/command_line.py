@@ -30,6 +30,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         action="store_true",
         help="clients need TLS and a user, and ACLs decide: makes a certificate and the user admin",
     )
+    add(
+        "--super-user",
+        action="append",
+        default=[],
+        metavar="PRINCIPAL",
+        help="may do everything, as User:ops, beside admin; repeatable",
+    )
     add("--sasl-listener", help="a second listener, where clients authenticate, such as SASL_PLAINTEXT://127.0.0.1:9192")
     add("--sasl-enabled-mechanisms", help="of that listener, with commas between them (default SCRAM-SHA-256,SCRAM-SHA-512)")
     add("--sasl-plain-without-tls", action="store_true", help="PLAIN may be one of them, which shows passwords on the network")
@@ -52,6 +59,10 @@ def settings_of(given: argparse.Namespace) -> Settings:
     sasl, sasl_address = _sasl_of(given)
     if given.security and sasl:
         raise WrongSetting("--security has a listener of its own in the place of the first one; leave out --sasl-listener")
+    if given.super_user and not given.security:
+        raise WrongSetting("--super-user is for --security, without which everybody may do everything")
+    if wrong := next((each for each in given.super_user if not re.fullmatch(r"User:[^;]+", each)), None):
+        raise WrongSetting(f"--super-user is {wrong!r}; expected User:NAME")
     return Settings(
         port=_port("--port", given.port, highest=PORTS[-2]),
         host=given.host,
@@ -60,6 +71,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         admin_port=None if given.admin_port is None else _port("--admin-port", given.admin_port, highest=PORTS[-1]),
         broker_configs=broker_configs_of(given.broker_config),
         security=given.security,
+        super_users=tuple(given.super_user),
         sasl=sasl,
         sasl_address=sasl_address,
         first_users=_first_users_of(given.add_scram, given.add_scram_file),

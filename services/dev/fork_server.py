@@ -12,9 +12,11 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from libs.host_port import with_port
+from libs.runtime.ending import run_program
 from libs.runtime.lifecycle import CannotRun, Lifecycle, run
 from libs.telemetry import logs
 from libs.telemetry.logs import LEVELS, LogSettings
@@ -38,7 +40,7 @@ def main(control: socket.socket) -> None:
             if os.fork() == 0:
                 control.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _run_cluster(json.loads(message), lifeline)
+                run_program(partial(_run_cluster, json.loads(message), lifeline))
 
 
 def _run_cluster(request: Mapping[str, Any], lifeline: socket.socket) -> None:

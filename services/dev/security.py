@@ -45,6 +45,7 @@ def _with_files(settings: Settings, folder: DataFolder, port: int, *, is_new: bo
         files = secure(folder_of(folder.path), [host], servers, datetime.now(UTC), is_new=is_new)
     except Unusable as error:
         raise WrongSetting(str(error)) from error
+    Path(folder.path).chmod(0o700)  # its records are for clients who may read them
     (Path(folder.path) / MARK).touch(mode=0o600)
     gateway = {
         "plaintext_listener": False,
@@ -52,7 +53,8 @@ def _with_files(settings: Settings, folder: DataFolder, port: int, *, is_new: bo
         "sasl_advertised_listener": f"SASL_SSL://{servers}",
         "ssl_keystore_location": str(files.keystore),
         "authorizer": "StandardAuthorizer",
-        "super_users": "User:admin",
+        "super_users": ";".join(dict.fromkeys(("User:admin", *settings.super_users))),
     }
     users = read_users(str(files.first_users)) if files.knows_password else {}  # a later start has no need of it
-    return replace(settings, sasl=gateway, first_users={**settings.first_users, **users})
+    token = str(folder_of(folder.path) / "admin-token")
+    return replace(settings, sasl=gateway, first_users={**settings.first_users, **users}, admin_token_file=token)

@@ -47,9 +47,13 @@ class Settings:
     """The data folder. Empty: a temporary one."""
     admin_port: int | None = None
     """None: there is no admin port. 0: any free one."""
+    admin_token_file: str = ""
+    """The token of the admin port, unless PENSTOCK_ADMIN_TOKEN_FILE names another. Empty: none is needed."""
     broker_configs: BrokerConfigs = BrokerConfigs()
     security: bool = False
     """Whether clients need TLS, a user and ACLs."""
+    super_users: tuple[str, ...] = ()
+    """Principals who may do everything beside `User:admin`, where ACLs decide."""
     sasl: Mapping[str, object] = field(default_factory=dict)
     """The settings of the gateway's listener on which clients authenticate. Empty: there is none."""
     sasl_address: tuple[str, int] | None = None

@@ -33,6 +33,8 @@ class RequestTimes(Protocol):
     throttled_s: float
     trace_id: int
     """0: it has no trace."""
+    requests: int
+    """More than one: a run, whose requests have the same times."""
 
 
 class ApiDurations:
@@ -67,28 +69,28 @@ class RequestMeters(MetricSet):
             if times is None:
                 times = self._by_api[request.api_key] = ApiDurations()
             received_at, began_at, sent_at = request.received_at, request.began_at, request.sent_at
-            answered_at, left_at = request.answered_at, request.left_at
+            answered_at, left_at, count = request.answered_at, request.left_at, request.requests
             durations, seconds = times.total, now - received_at
-            durations.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
-            durations.total_s += seconds
+            durations.counts[bisect_left(LATENCY_BUCKETS, seconds)] += count
+            durations.total_s += seconds * count
             if began_at > received_at:
-                times.request_queued.observe(began_at - received_at)
+                times.request_queued.observe(began_at - received_at, count)
             if sent_at:
                 durations, seconds = times.remote, answered_at - sent_at
-                durations.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
-                durations.total_s += seconds
+                durations.counts[bisect_left(LATENCY_BUCKETS, seconds)] += count
+                durations.total_s += seconds * count
                 seconds = sent_at - began_at
             else:
                 seconds = answered_at - began_at
             durations = times.local
-            durations.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
-            durations.total_s += seconds
+            durations.counts[bisect_left(LATENCY_BUCKETS, seconds)] += count
+            durations.total_s += seconds * count
             if left_at > answered_at:
-                times.response_queued.observe(left_at - answered_at)
+                times.response_queued.observe(left_at - answered_at, count)
             if now - left_at > SENT_AT_ONCE_S:
-                times.sending.observe(now - left_at)
+                times.sending.observe(now - left_at, count)
             if request.throttled_s:
-                times.throttled.observe(request.throttled_s)
+                times.throttled.observe(request.throttled_s, count)
             if request.trace_id:
                 self._exemplify(times, request, now)
 

@@ -5,7 +5,7 @@ It implements `GatewayState`, the only view of it that handlers have.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ from services.gateway.appends.leader_appends import LeaderAppends
 from services.gateway.authorization.acl_findings import AclFindings
 from services.gateway.authorization.authorization import Authorization
 from services.gateway.config import GatewayConfig
-from services.gateway.core.addresses import broker_ids
+from services.gateway.core.addresses import broker_ids as broker_ids_of
 from services.gateway.core.answer_budget import AnswerBudget
 from services.gateway.core.authorizer_settings import settings_digest, super_users
 from services.gateway.core.connection_configs import ConnectionConfigs
@@ -92,9 +92,10 @@ class Gateway:
         die: Callable[[BaseException], None],
         descriptors_max: int,
         spare_ids: UnusedProducerIds | None = None,
+        broker_ids: frozenset[int] | None = None,
     ) -> None:
         """`die` ends the process. It is called when the gateway can serve no client any more. `descriptors_max`: the limit of
-        this process."""
+        this process. `broker_ids`: those whose ports it has. None: all, and the bootstrap port."""
         self._config = config
         identity, transport = world.identity, world.transport
         self._identity = identity
@@ -161,12 +162,15 @@ class Gateway:
         self.connection_views = ConnectionViews(self.connections)
         self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
         self.credentials = CredentialFollower(world.store)
-        self.listeners = ClientListeners(config, transport, self.connections, self.credentials, self.meters, world.clock)
+        self.listeners = ClientListeners(
+            config, transport, self.connections, self.credentials, self.meters, world.clock, broker_ids
+        )
         self._stale_clients = StaleClients(self.connections, self.listeners.own)
         server = RpcServer(hello, lent_methods(world, lambda: self.image), transport=transport, denied=world.denied)
         others = OtherProcesses(identity.name, lambda: self.image, hello, identity.host_id, transport)
         self.traces = TraceViews(identity.name, world.tracing.ring, others)
         member = replace(identity.member(), rack=config.rack, listeners=self.listeners.own, authorizer=authorizer)
+        member = replace(member, broker_ids=tuple(sorted(broker_ids or ())))
         self._registration = Registration(server, member, world.store, config.lease_s, die)
         self._joining: asyncio.Task[None] | None = None
         self._die = die
@@ -197,7 +201,7 @@ class Gateway:
         self._follower.subscribe(self._follow)
         if self._peers is not None:
             self._peers.note_members_of(self._follower)
-        await self.listeners.start(broker_ids(self.image))
+        await self.listeners.start(broker_ids_of(self.image))
         await self._registration.listen(self._config)
         self._follower.subscribe(self._registration.follow)
         self._joining = asyncio.get_running_loop().create_task(self._join(), name="registration")
@@ -299,6 +303,19 @@ class Gateway:
             "quotas": self._quotas.slices.debug(self.data_path.now()),
         }
 
+    def on_members(self, call: Callable[[Collection[int]], None]) -> None:
+        """Calls it with the node ids of the gateways that are members, whenever these change."""
+
+        def follow(old: ClusterImage, new: ClusterImage) -> None:
+            if (members := new.members(GATEWAY)) is not old.members(GATEWAY):
+                call(members.keys())
+
+        self._follower.subscribe(follow)
+
+    async def register_broker_ids(self, broker_ids: Collection[int]) -> None:
+        """Tells the other gateways whose ports this one has. Returns once it is written."""
+        await self._registration.update(broker_ids=tuple(sorted(broker_ids)))
+
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Hands a new image to every part. RPC clients come first, so that parked batches find the connection to their leader."""
         for node_id, member in new.members(STORAGE).items():
@@ -325,7 +342,7 @@ class Gateway:
         self._quota_manager.follow(new, is_limited=self._quotas.configured)
         self.data_path.delayed_requests.retry_all()
         if self._started:
-            self.listeners.follow(broker_ids(new))
+            self.listeners.follow(broker_ids_of(new))
 
     def _peer_gateways_ended(self) -> None:
         self._take_routes(Routes(self.image, self.data_path.routes, self._peer_gateways.gone))

@@ -170,6 +170,8 @@ class GroupCoordinator:
 
         def note(state: State) -> None:
             nonlocal begun
+            if state is State.SERVING:
+                self._forget_ended_rebalances(index)
             if state is State.SERVING and begun is not None:
                 self.meters.loads.observe(now() - begun)
                 begun = None
@@ -177,3 +179,8 @@ class GroupCoordinator:
                 begun = now()
 
         return note
+
+    def _forget_ended_rebalances(self, index: int) -> None:
+        machine: Any = self.shards.owned[index].machine
+        if isinstance(machine.machine, GroupMachine):
+            self._recorders[index].forget_ended(machine.machine.rebalances)

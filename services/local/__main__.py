@@ -9,18 +9,19 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 
-from services.local import advertised_host, first_users, migration, protection, recovery, security_files
+from services.local import advertised_host, etcd_protection, first_users, migration, protection, recovery, security_files
 from services.local.asked_health import ask_health
 from services.local.client_listeners import bootstrap_servers
 from services.local.cluster import Cluster
 from services.local.cluster_health import HEALTHY
-from services.local.cluster_shape import SECURED, UNSECURED, ZIPKIN_TRACES, Shape
+from services.local.cluster_shape import MOST_STORAGE, NODE_ROLES, SECURED, UNSECURED, ZIPKIN_TRACES, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
+from services.local.etcd_users import set_up_users
 from services.local.given_settings import warn_of_settings
 from services.local.hints import DEFAULT_RUN, with_given
 from services.local.pipeline_setup import set_up_pipeline
@@ -81,11 +82,18 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
             refuse_change(before, cluster)
         if shape.security == SECURED:
             os.environ.update(security_files.make(cluster, python=venv_python(ROOT), root=ROOT, say=say))
+            cluster = cluster_of(run, shape)  # whose etcd has TLS now that there are certificates
+            if not cluster.etcd_tls:
+                say(f"warning: {etcd_protection.LATER}")
         if given.host is not None:
             advertised_host.refuse_running_elsewhere(cluster, os.environ[ADVERTISED_HOST])
         warn_of_settings(cluster, ROOT, say)
+        users = None
+        if cluster.etcd_tls:
+            runs_already = set(cluster.running().values()) - {"etcd"}
+            users = partial(set_up_users, cluster, python=venv_python(ROOT), say=say, revoke=not runs_already)
         full = cluster.up(
-            lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running")
+            lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running"), users
         )
     say(f"ready in {time.monotonic() - started_at:.1f} s")
     for name, answer in full.items():
@@ -96,7 +104,7 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         say(f"{', '.join(old)} started before this source changed: `make upgrade` restarts them one by one")
     if shape.traces == ZIPKIN_TRACES:
         say(f"traces: http://{shape.zipkin_endpoint()}/zipkin/")
-    for protocol, addresses in bootstrap_servers(cluster.listeners().values()).items():
+    for protocol, addresses in bootstrap_servers(cluster.listeners().values(), of_nodes=shape.has_nodes).items():
         say(f"{protocol}: {addresses}")
     for line in security_files.for_clients(cluster) if shape.security == SECURED else ():
         say(line)
@@ -104,7 +112,11 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
 
 
 def shape_of(before: Shape | None, given: argparse.Namespace) -> Shape:
-    return (before or Shape()).with_given(**{field.name: getattr(given, field.name) for field in fields(Shape)})
+    asked = {field.name: getattr(given, field.name) for field in fields(Shape)}
+    asked["nodes"] = given.nodes
+    if before is None and asked["roles"] == NODE_ROLES and asked["storage"] is None and given.nodes is None:
+        asked["nodes"] = str(min(len(os.sched_getaffinity(0)), MOST_STORAGE))
+    return (before or Shape()).with_given(**asked)
 
 
 def refuse_change(before: Shape, cluster: Cluster) -> None:
@@ -122,7 +134,7 @@ def refuse_change(before: Shape, cluster: Cluster) -> None:
             "empty and remove the others (docs/operate/nodes.md, Remove a storage node), or `make wipe` all of it"
         )
     running = set(cluster.running().values())
-    moved = any(getattr(shape, name) != getattr(before, name) for name in ("port", "traces", "security"))
+    moved = any(getattr(shape, name) != getattr(before, name) for name in ("port", "traces", "security", "roles"))
     if running - cluster.plans.keys() or (running and moved):
         raise LauncherError(
             f"the cluster in {run.path} runs as {before}; `make down` first to have {shape}, or choose another RUN="
@@ -154,7 +166,8 @@ def wipe(run: RunDirectory) -> None:
         say(f"no cluster in {run.path}: nothing to remove")
         return
     if not run.holds_cluster():
-        raise LauncherError(f"{run.path} holds no cluster that `make up` made (no cluster.json): nothing is removed")
+        way_out = lost_shape(run) or "nothing is removed"
+        raise LauncherError(f"{run.path} holds no cluster that `make up` made (no cluster.json): {way_out}")
     with run.locked():
         cluster_of(run, shape_to_end(run)).down()
         refuse_unknown_processes(run, "nothing is removed")
@@ -176,11 +189,22 @@ def shape_to_end(run: RunDirectory) -> Shape:
         return Shape()
 
 
+def lost_shape(run: RunDirectory) -> str:
+    """The way out where processes of a cluster run whose shape is lost, as a sentence. Empty if none runs."""
+    names = ", ".join(sorted(set(cluster_of(run, Shape()).running().values())))
+    if not names:
+        return ""
+    return (
+        f"{names} of {run.path} run, and what remembered their shape (cluster.json) is lost: `make up` with its options of "
+        "before knows them again, and `make down` stops them"
+    )
+
+
 def status(run: RunDirectory, *, as_json: bool) -> bool:
     """Whether the cluster is healthy."""
     shape = run.read_shape()
     if shape is None:
-        sentence = f"no cluster in {run.path}; `make up` makes one"
+        sentence = lost_shape(run) or f"no cluster in {run.path}; `make up` makes one"
         say(json.dumps({"verdict": "none", "sentence": sentence}) if as_json else sentence)
         return False
     cluster = cluster_of(run, shape)
@@ -245,14 +269,22 @@ def upgrade_cluster(run: RunDirectory, *, force: bool) -> None:
     protection.refuse_lost_shape(run, shape, shape)
     set_up(development=False)
     with run.locked():
-        upgrade(cluster_of(run, shape), say, force=force)
+        cluster = cluster_of(run, shape)
+        if shape.security == SECURED and cluster.running():
+            security_files.renew(cluster, python=venv_python(ROOT), root=ROOT, say=say)
+        has_users = cluster.etcd_tls and cluster.pid_of("etcd") is not None
+        if has_users:
+            set_up_users(cluster, python=venv_python(ROOT), say=say)  # a role may need more than it did
+        upgrade(cluster, say, force=force)
+        if has_users and set(cluster.running().values()) <= cluster.plans.keys():
+            set_up_users(cluster, python=venv_python(ROOT), say=say, revoke=True)  # or less: the former processes are gone
 
 
 def from_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
     if given.security not in (None, UNSECURED):
         raise LauncherError(
-            "SECURITY=on makes a new cluster with a first user; one of Kafka's directories keeps its own users and ACLs: give it "
-            "listeners and an authorizer by settings (docs/security.md)"
+            "SECURITY=on comes after it, since one of Kafka's directories keeps its own users and ACLs: take it over without, "
+            "then `make down` and `make up SECURITY=on` (docs/security.md)"
         )
     set_up(development=False)
     kafka = migration.KafkaDirectories(given.kafka, python=venv_python(ROOT), root=ROOT)
@@ -270,10 +302,17 @@ def from_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
         migration.take_over(cluster_of(run, shape), kafka, root=ROOT, say=say)
 
 
-def to_kafka(run: RunDirectory, metadata_dirs: Sequence[str]) -> None:
+def to_kafka(run: RunDirectory, given: argparse.Namespace) -> None:
     cluster = known_cluster(run)
     with run.locked():
-        migration.give_back(cluster, metadata_dirs, python=venv_python(ROOT), root=ROOT, say=say)
+        migration.give_back(
+            cluster,
+            given.metadata_dirs,
+            with_credentials=given.with_credentials,
+            python=venv_python(ROOT),
+            root=ROOT,
+            say=say,
+        )
 
 
 def known_cluster(run: RunDirectory) -> Cluster:
@@ -306,10 +345,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         if name == "up":
             for field in fields(Shape):
                 command.add_argument(f"--{field.name.replace('_', '-')}", help="default: as before, at first as in Shape")
+            command.add_argument("--nodes", help="with --roles=node: how many (default: as before, at first one for each core)")
             command.add_argument("--host", help="the address by which other machines reach this one (default: as before)")
         if name in ("up", "restore", "rebuild"):
             command.add_argument("--add-scram-file", type=_absolute, help="users that a new cluster has, a line for each")
-        if name == "backup":
+        if name in ("backup", "to-kafka"):
             command.add_argument(
                 "--with-credentials", action="store_true", help="with users' SCRAM credentials, in a secret file"
             )
@@ -370,7 +410,7 @@ def main(arguments: list[str]) -> int:
             case "from-kafka":
                 from_kafka(run, given)
             case "to-kafka":
-                to_kafka(run, given.metadata_dirs)
+                to_kafka(run, given)
     except LauncherError as reason:
         print(f"penstock: {with_given(str(reason), *asked)}", file=sys.stderr)
         return 1

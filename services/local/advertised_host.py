@@ -47,7 +47,7 @@ def _listen_host(host: str) -> str:
 def refuse_running_elsewhere(cluster: Cluster, host: str) -> None:
     """Raises LauncherError if a gateway runs already, and with another address."""
     for name, plan in cluster.plans.items():
-        if plan.role != "gateway" or (pid := cluster.pid_of(name)) is None:
+        if not plan.has_gateway or (pid := cluster.pid_of(name)) is None:
             continue
         if (now := processes.environment(pid).get(ADVERTISED_HOST, HOST)) != host:
             raise LauncherError(f"{name} runs with HOST={now}; `make down` first to have HOST={host}")

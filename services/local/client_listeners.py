@@ -37,14 +37,15 @@ def of_gateway(number: int, settings: Mapping[str, str]) -> dict[str, str]:
     return own
 
 
-def bootstrap_servers(gateways: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """By protocol, as clients reach the listeners. `gateways`: the settings of each."""
+def bootstrap_servers(gateways: Iterable[Mapping[str, str]], *, of_nodes: bool = False) -> dict[str, str]:
+    """By protocol, as clients reach the listeners. `gateways`: the settings of each. Each node has its broker's port."""
     servers: dict[str, list[str]] = {}
-    for settings in gateways:
+    for number, settings in enumerate(gateways, 1):
         for variable in _listening(settings):
             told = settings.get(variable.replace("_LISTENER", "_ADVERTISED_LISTENER")) or settings[variable]
             protocol, _, address = told.partition("://")
-            servers.setdefault(protocol, []).append(address)
+            host, _, port = address.rpartition(":")
+            servers.setdefault(protocol, []).append(f"{host}:{int(port) + (number if of_nodes else 0)}")
     return {protocol: ",".join(addresses) for protocol, addresses in servers.items()}
 
 
@@ -52,10 +53,10 @@ def refuse_ports_of_others(shape: Shape, gateways: Mapping[str, Mapping[str, str
     """Raises LauncherError where a listener would take a port that the cluster takes itself, or that another listener takes.
     `gateways`: the settings of each, by its name."""
     taken = dict.fromkeys(shape.ports, f"the cluster with PORT={shape.port} GATEWAYS={shape.gateways}")
-    for name, settings in gateways.items():
+    for name, settings in list(gateways.items())[: 1 if shape.has_nodes else None]:  # nodes share one block
         for variable in _listening(settings):
             first = int(settings[variable].rpartition(":")[2])
-            if settings.get(PLAINTEXT_LISTENER) == "false" and first == shape.bootstrap_port(int(name.rpartition("-")[2])):
+            if settings.get(PLAINTEXT_LISTENER) == "false" and first == shape.port_base(int(name.rpartition("-")[2])):
                 continue  # it is in the place of the first one
             ports = range(first, first + shape.storage + 1)
             if (port := next((port for port in ports if port in taken), None)) is not None:

@@ -19,14 +19,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from services.local import probe, processes, protection, warm_processes
+from services.local import etcd_protection, probe, processes, protection, warm_processes
 from services.local.client_listeners import PREFIXES, of_gateway, refuse_ports_of_others
-from services.local.cluster_plan import STOP_ORDER, ProcessPlan, client_port, plan_cluster, sets_etcd, with_host
+from services.local.cluster_plan import STOP_ORDER, ProcessPlan, health_port, plan_cluster, sets_etcd, with_host
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
 from services.local.free_ports import refuse_shared, refuse_taken
 from services.local.host_names import with_port
-from services.local.run_directory import ADVERTISED_HOST, RunDirectory
+from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, RunDirectory
 from services.local.warm_parent import WarmParent
 from services.local.warm_processes import Prepared
 from services.local.zipkin_setup import zipkin_jar
@@ -50,6 +50,9 @@ MARKS = ("-Xpenstock=", "-Dpenstock=")
 """Of a process that Python runs, and of one that Java runs."""
 SETTINGS = ("PENSTOCK_", "OTEL_")
 """How the variables begin that services read."""
+OF_ALL_GATEWAYS = (LISTEN_HOST, ADVERTISED_HOST, *PREFIXES)
+"""How the settings begin of the first gateway that the others have as well. A node names its own host for each broker: one that
+was added later must listen there too."""
 NEXT = "What runs is left running. Mend what is wrong, then `make up` goes on; `make down` stops the rest."
 
 
@@ -101,7 +104,10 @@ class Cluster:
         self._start_warm = start_warm
         self._children: dict[int, subprocess.Popen[bytes]] = {}  # those started by this very process, which must reap them
         self._log_starts: dict[str, int] = {}  # where in its log the latest run of a process begins
-        self.plans = {plan.name: plan for plan in plan_cluster(shape, run, python=python, etcd=etcd, zipkin=zipkin_jar(root))}
+        self.etcd_tls = etcd_protection.has_tls(shape, run)
+        """Whether etcd has TLS and users. One that runs without keeps it so until all is stopped."""
+        plans = plan_cluster(shape, run, python=python, etcd=etcd, zipkin=zipkin_jar(root), etcd_tls=self.etcd_tls)
+        self.plans = {plan.name: plan for plan in plans}
 
     def names_down(self) -> list[str]:
         """The processes that `up` would start. A process gets its pid file back if an interrupted launcher did not write it."""
@@ -111,9 +117,11 @@ class Cluster:
                 processes.write_pid(self.run.pid_file(name), pid)
         return [name for name in self.plans if self.pid_of(name) is None]
 
-    def up(self, tell: Callable[[Sequence[str]], None] = lambda names: None) -> dict[str, str]:
+    def up(
+        self, tell: Callable[[Sequence[str]], None] = lambda names: None, with_etcd: Callable[[], None] | None = None
+    ) -> dict[str, str]:
         """Starts what is down and returns when everything is ready. `tell` hears whom it starts, once nothing is in the way.
-        Returns what storage nodes say whose disks are full.
+        `with_etcd` is called before the services start, once etcd is ready. Returns what storage nodes say whose disks are full.
 
         The shape is remembered even if something is: who mends that need not give it again.
         """
@@ -124,9 +132,13 @@ class Cluster:
             listeners = self.listeners(starting=names)
             refuse_ports_of_others(self.shape, listeners)
             protection.remember(self.run, self.shape, listeners)
-        refuse_taken(self.plans[name] for name in names)
+        refuse_taken([self.plans[name] for name in names], kept=self._has_node())
         tell(names)
-        self._spawn_all([self.plans[name] for name in names])
+        if names and with_etcd is not None:
+            self.start("etcd")
+            self.wait_ready(["etcd"])
+            with_etcd()
+        self._spawn_all([self.plans[name] for name in names if self.pid_of(name) is None])
         return self.wait_ready()
 
     def overridden(self, given: Mapping[str, str]) -> list[str]:
@@ -151,8 +163,8 @@ class Cluster:
         late = set()
         for plan, has in running:
             own = asked
-            if plan.role == "gateway":
-                own = asked | of_gateway(plan.number, asked)
+            if plan.has_gateway:
+                own = asked | of_gateway(plan.block, asked)
                 by_security = protection.settings_of(self.shape, self.run, plan.number, own)
                 own |= {variable: value for variable, value in by_security.items() if variable in asked}
             late |= {variable for variable, value in own.items() if has.get(variable) != value}
@@ -160,19 +172,20 @@ class Cluster:
 
     def bootstrap_servers(self) -> str:
         """As clients reach the gateways."""
-        gateways = range(1, self.shape.gateways + 1)
         return ",".join(
-            with_port(self._advertised_host(f"gateway-{number}"), self.shape.bootstrap_port(number)) for number in gateways
+            with_port(self._advertised_host(f"gateway-{number}"), self.shape.bootstrap_port(number))
+            for number in self.shape.gateway_numbers
         )
 
     def _advertised_host(self, gateway: str) -> str:
-        return self.run.place_of(gateway, {}).get(ADVERTISED_HOST, HOST)
+        first, own = (self.run.place_of(name, {}) for name in ("gateway-1", gateway))
+        return {**first, **own}.get(ADVERTISED_HOST, HOST)
 
     def start(self, name: str) -> int:
         """Starts one process without waiting for it to be ready. Does nothing if it runs."""
         pid = self.pid_of(name)
         if pid is None:
-            refuse_taken([self.plans[name]])
+            refuse_taken([self.plans[name]], kept=self._has_node())
             pid = self._spawn_all([self.plans[name]])[name]
         return pid
 
@@ -251,7 +264,7 @@ class Cluster:
         return child.pid
 
     def _prepared(self, plan: ProcessPlan, former: Mapping[str, str] = MappingProxyType({})) -> Prepared:
-        self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.run.data_directory((*plan.places, plan.name)[0]).mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = {**former, **os.environ, **plan.environment}
         if plan.role == "etcd":
             environment = {name: value for name, value in environment.items() if not sets_etcd(name)}
@@ -263,20 +276,26 @@ class Cluster:
         return Prepared(plan, environment, log)
 
     def _place_of(self, plan: ProcessPlan, given: Mapping[str, str], *, remember: bool = True) -> dict[str, str]:
-        """Where a process is. A gateway has the further listeners of the first one at ports of its own, or those it was given."""
-        place = self.run.place_of(plan.name, given, remember=remember)
-        if plan.role != "gateway":
+        """Where a process is. A gateway has the hosts of the first one, and its further listeners at ports of its own, or those
+        that it was given."""
+        place = protection.admin_token(self.shape, self.run)
+        for name in plan.places:
+            place |= self.run.place_of(name, given, remember=remember)
+        if not plan.has_gateway:
             return place
-        first = {name: value for name, value in self.run.place_of("gateway-1", {}).items() if name.startswith(PREFIXES)}
-        place = {**first, **place}
-        place |= of_gateway(plan.number, place)
+        first = self.run.place_of("gateway-1", {})
+        place = {**{name: value for name, value in first.items() if name.startswith(OF_ALL_GATEWAYS)}, **place}
+        place |= of_gateway(plan.block, place)
         return place | protection.settings_of(self.shape, self.run, plan.number, place)
 
     def listeners(self, starting: Collection[str] = ()) -> dict[str, dict[str, str]]:
         """The settings of each gateway, with its further listeners. Those that are `starting` get the environment's."""
-        gateways = [plan for plan in self.plans.values() if plan.role == "gateway"]
+        gateways = [plan for plan in self.plans.values() if plan.has_gateway]
         environments = {plan.name: os.environ if plan.name in starting else {} for plan in gateways}
         return {plan.name: self._place_of(plan, environments[plan.name], remember=False) for plan in gateways}
+
+    def _has_node(self) -> bool:
+        return any(plan.role == "node" and self.pid_of(plan.name) is not None for plan in self.plans.values())
 
     def pid_of(self, name: str) -> int | None:
         """The running process of that name, if there is one."""
@@ -308,7 +327,7 @@ class Cluster:
             raise LauncherError(f"{name} is not running")
         former = processes.environment(pid)
         killed = self._end({pid: name}, timeout_s=stop_within_s)
-        refuse_taken([self.plans[name]])
+        refuse_taken([self.plans[name]], kept=self._has_node())
         self._spawn_all([self.plans[name]], _settings_in(former))
         return bool(killed)
 
@@ -348,7 +367,7 @@ class Cluster:
         if not hung:
             return []
         # The port that it was started with: the shape may be lost.
-        port = next((port for pid in hung if (port := client_port(processes.command_line(pid)))), plan.probe_port)
+        port = next((port for pid in hung if (port := health_port(processes.command_line(pid)))), plan.probe_port)
         if probe.ask(port, plan.probe_path, timeout_s=ANSWERS_WITHIN_S, host=plan.probe_host)[0]:
             return []
         print("etcd does not answer: it is ended before the others, since they would wait for it", flush=True)
@@ -397,8 +416,8 @@ class Cluster:
 
     def _status(self, plan: ProcessPlan, with_memory: bool) -> ProcessStatus:
         pid = self.pid_of(plan.name)
-        if plan.role == "gateway":
-            plan = with_host(plan, self._advertised_host(plan.name))
+        if plan.has_gateway:
+            plan = with_host(plan, self._advertised_host(plan.places[-1]))
         if pid is None:
             return ProcessStatus(plan, None, False, "", None)
         ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=1.0, host=plan.probe_host)

@@ -1,6 +1,7 @@
 """The health of a local cluster: what its processes say of it, and which of them do not run. Pure."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from services.local.cluster import FULL, ProcessStatus
 
 SAID_MAX = 200
 """The characters of what a process says that are shown. A path may be in it."""
+STORAGE_NODE = re.compile(r"\bstorage-(\d+)\b")
 HEALTHY, DEGRADED, OFFLINE, UNKNOWN, STOPPED = "healthy", "degraded", "offline", "unknown", "stopped"
 
 
@@ -22,6 +24,8 @@ class ClusterHealth:
     said: dict[str, Any] | None
     only_full: bool = False
     """Whether all that is wrong are storage nodes whose disks are full, with their replicas behind."""
+    storage_role: str = "storage"
+    """How the names of the processes begin that hold records, as `make status` shows them: `storage` or `node`."""
 
     def is_no_worse_than(self, before: "ClusterHealth") -> bool:
         """Whether nothing is wrong that was not so before, as far as the processes tell."""
@@ -44,7 +48,7 @@ class ClusterHealth:
         if self.said is None or not self.said["leaders"]:
             return ""
         counts = self.said["counts"]
-        leaders = ", ".join(f"storage-{node_id} {count}" for node_id, count in self.said["leaders"].items())
+        leaders = ", ".join(f"{self.storage_role}-{node_id} {count}" for node_id, count in self.said["leaders"].items())
         old = " (old)" if self.said["verdict"] == UNKNOWN else ""
         return (
             f"partitions{old}: {counts['offline']} offline, {counts['under_min_isr']} below min.insync.replicas, "
@@ -61,7 +65,10 @@ def health_of(statuses: Sequence[ProcessStatus], answers: Iterable[str]) -> Clus
     verdict = said["verdict"] if said is not None else UNKNOWN
     clauses = [said["sentence"].partition(": ")[2]] if said is not None else ["no process tells the state of the cluster"]
     down = [status.plan.name for status in statuses if status.pid is None]
-    named = [f"storage-{node_id}" for node_id in said.get("storage_nodes_away", ())] if said is not None else []
+    storage_role = "node" if any(status.plan.role == "node" for status in statuses) else "storage"
+    # The cluster knows of storage nodes only, and not in which process each is.
+    clauses = [STORAGE_NODE.sub(rf"{storage_role}-\1", clause) for clause in clauses]
+    named = [f"{storage_role}-{node_id}" for node_id in said.get("storage_nodes_away", ())] if said is not None else []
     waiting = [status for status in statuses if status.pid is not None and not status.ready]
     if unnamed := [name for name in down if name not in named]:
         clauses.append(f"{', '.join(unnamed)} {'does' if len(unnamed) == 1 else 'do'} not run (`make up`)")
@@ -72,7 +79,7 @@ def health_of(statuses: Sequence[ProcessStatus], answers: Iterable[str]) -> Clus
         verdict = DEGRADED
     words = ", ".join(clause for clause in clauses if clause)
     only_full = said is not None and said.get("only_full", False) and not down and all(FULL in each.said for each in waiting)
-    return ClusterHealth(verdict, f"{verdict}: {words}" if words else verdict, said, only_full)
+    return ClusterHealth(verdict, f"{verdict}: {words}" if words else verdict, said, only_full, storage_role)
 
 
 def _first_known(answers: Iterable[str]) -> dict[str, Any] | None:

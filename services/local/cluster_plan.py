@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, ZIPKIN, ZIPKIN_TRACES, Shape
+from services.local import etcd_protection
+from services.local.cluster_shape import ETCD_CLIENT, ETCD_METRICS, ETCD_PEER, HOST, ZIPKIN, ZIPKIN_TRACES, Shape
 from services.local.host_names import with_port
 from services.local.run_directory import RunDirectory
 
@@ -13,6 +14,7 @@ STOP_ORDER = (
     "quota_manager",
     "group_coordinator",
     "transaction_coordinator",
+    "node",
     "storage",
     "controller",
     "etcd",
@@ -40,6 +42,18 @@ class ProcessPlan:
     """`host:port` by what it serves. Brokers have one each."""
     environment: Mapping[str, str] = field(default_factory=dict)
     probe_host: str = HOST
+    places: tuple[str, ...] = ()
+    """Of a node: the services that it stands for. What it was given is remembered as theirs, and the first one's data is its."""
+
+    @property
+    def has_gateway(self) -> bool:
+        """Whether clients connect to it."""
+        return self.role in ("gateway", "node")
+
+    @property
+    def block(self) -> int:
+        """Which block of ports its gateway has. Nodes share the first."""
+        return self.number if self.role == "gateway" else 1
 
     @property
     def number(self) -> int:
@@ -67,11 +81,20 @@ def with_host(plan: ProcessPlan, host: str) -> ProcessPlan:
 
 
 def plan_cluster(
-    shape: Shape, run: RunDirectory, *, python: Path, etcd: Path, zipkin: Path = Path("zipkin.jar")
+    shape: Shape, run: RunDirectory, *, python: Path, etcd: Path, zipkin: Path = Path("zipkin.jar"), etcd_tls: bool = False
 ) -> list[ProcessPlan]:
-    """Every process of the cluster, etcd first, and the trace UI."""
+    """Every process of the cluster, etcd first, and the trace UI. `etcd_tls`: whether etcd has TLS and users."""
     trace_ui = [_zipkin(shape, run, zipkin)] if shape.traces == ZIPKIN_TRACES else []
-    return [_etcd(shape, run, etcd), *_services(shape, run, python), *trace_ui]
+    services = _services(shape, run, python)
+    if etcd_tls:
+        services = (_with_user(plan, run) for plan in services)
+    return [_etcd(shape, run, etcd, tls=etcd_tls), *services, *trace_ui]
+
+
+def _with_user(plan: ProcessPlan, run: RunDirectory) -> ProcessPlan:
+    """The same service, with the certificate by which etcd knows it."""
+    user = etcd_protection.user_of(plan.role)
+    return replace(plan, environment={**plan.environment, **etcd_protection.settings_of(run, user)})
 
 
 def _zipkin(shape: Shape, run: RunDirectory, jar: Path) -> ProcessPlan:
@@ -95,18 +118,21 @@ def _zipkin(shape: Shape, run: RunDirectory, jar: Path) -> ProcessPlan:
     return ProcessPlan("zipkin", "zipkin", argv, mark, (port,), port, "/health", {"traces": [address]}, environment)
 
 
-def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
+def _etcd(shape: Shape, run: RunDirectory, etcd: Path, *, tls: bool) -> ProcessPlan:
     client, peer = shape.port + ETCD_CLIENT, shape.port + ETCD_PEER
+    told = shape.port + ETCD_METRICS if tls else client
+    scheme = "https" if tls else "http"
     mark = f"--data-dir={run.data_directory('etcd')}"
     argv = (
         str(etcd),
         "--name=etcd",
         mark,
-        f"--listen-client-urls=http://{HOST}:{client}",
-        f"--advertise-client-urls=http://{HOST}:{client}",
-        f"--listen-peer-urls=http://{HOST}:{peer}",
-        f"--initial-advertise-peer-urls=http://{HOST}:{peer}",
-        f"--initial-cluster=etcd=http://{HOST}:{peer}",
+        f"--listen-client-urls={scheme}://{HOST}:{client}",
+        f"--advertise-client-urls={scheme}://{HOST}:{client}",
+        f"--listen-peer-urls={scheme}://{HOST}:{peer}",
+        f"--initial-advertise-peer-urls={scheme}://{HOST}:{peer}",
+        f"--initial-cluster=etcd={scheme}://{HOST}:{peer}",
+        *(etcd_protection.arguments_of(run, f"{HOST}:{told}") if tls else ()),
         # A member that is alone on loopback elects itself; waiting for others would only delay the start (0.5 s by default).
         "--heartbeat-interval=40",
         "--election-timeout=200",
@@ -119,7 +145,8 @@ def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
         "--enable-log-rotation",
         f"--log-rotation-config-json={ETCD_LOG_ROTATION}",
     )
-    return ProcessPlan("etcd", "etcd", argv, mark, (client, peer), client, "/health", {"client": [f"{HOST}:{client}"]})
+    ports = tuple(dict.fromkeys((client, peer, told)))
+    return ProcessPlan("etcd", "etcd", argv, mark, ports, told, "/health", {"client": [f"{HOST}:{client}"]})
 
 
 def sets_etcd(variable: str) -> bool:
@@ -128,20 +155,21 @@ def sets_etcd(variable: str) -> bool:
     return variable.startswith("ETCD_") and variable != "ETCD_UNSUPPORTED_ARCH"
 
 
-def client_port(argv: Sequence[str]) -> int | None:
-    """The port for clients in the arguments of an etcd."""
-    urls = (argument.partition("=")[2] for argument in argv if argument.startswith("--listen-client-urls="))
-    return next((int(url.rpartition(":")[2]) for url in urls), None)
+def health_port(argv: Sequence[str]) -> int | None:
+    """The port in the arguments of an etcd at which it tells its health: that for clients, if it has no other one."""
+    given = dict(argument.split("=", 1) for argument in argv if argument.startswith("--listen-") and "=" in argument)
+    url = given.get("--listen-metrics-urls") or given.get("--listen-client-urls", "")
+    return int(url.rpartition(":")[2]) if url else None
 
 
 def _services(shape: Shape, run: RunDirectory, python: Path) -> Iterator[ProcessPlan]:
     for role, count in (
         ("controller", shape.controllers),
-        ("storage", shape.storage),
+        ("node" if shape.has_nodes else "storage", shape.storage),
         ("group_coordinator", shape.coordinators),
         ("transaction_coordinator", shape.transaction_coordinators),
         ("quota_manager", shape.quota_managers),
-        ("gateway", shape.gateways),
+        ("gateway", 0 if shape.has_nodes else shape.gateways),
     ):
         for node_id in range(1, count + 1):
             yield _service(role, node_id, shape, run, python)
@@ -149,12 +177,13 @@ def _services(shape: Shape, run: RunDirectory, python: Path) -> Iterator[Process
 
 def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: Path) -> ProcessPlan:
     name = f"{role}-{node_id}"
+    places: tuple[str, ...] = (f"storage-{node_id}", f"gateway-{node_id}") if role == "node" else (name,)
     admin = shape.admin_port(role, node_id)
     # An -X option that Python does not know is ignored by it, and shows in `ps` which process is which.
     mark = f"-Xpenstock={name}@{run.path}"
     environment = {
         "PENSTOCK_NODE_ID": str(node_id),
-        "PENSTOCK_DATA_DIR": str(run.data_directory(name)),
+        "PENSTOCK_DATA_DIR": str(run.data_directory(places[0])),
         "PENSTOCK_ETCD": shape.etcd_endpoint(),
         "PENSTOCK_ADMIN_PORT": str(admin),
         "PENSTOCK_LOG_FILE": str(run.log_file(name)),
@@ -167,13 +196,18 @@ def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: P
         environment["PENSTOCK_TRACE_ENDPOINT"] = f"http://{shape.zipkin_endpoint()}/api/v2/spans"
     ports: tuple[int, ...] = (admin,)
     addresses = {"admin": [f"{HOST}:{admin}"]}
-    environment["PENSTOCK_RPC_UNIX"] = str(run.socket(name))
+    environment["PENSTOCK_RPC_UNIX"] = str(run.socket(places[0]))
+    base = shape.port_base(node_id)
+    if role in ("gateway", "node"):
+        environment["PENSTOCK_PORT_BASE"] = str(base)
+        environment["PENSTOCK_ADVERTISED_PORT_BASE"] = str(base)
+    if role == "node":
+        environment["PENSTOCK_GATEWAY_RPC_UNIX"] = str(run.socket(places[1]))
+        ports = (base + node_id, admin)
+        addresses = {"kafka": [f"{HOST}:{base + node_id}"], **addresses}
     if role == "gateway":
-        bootstrap = shape.bootstrap_port(node_id)
-        environment["PENSTOCK_PORT_BASE"] = str(bootstrap)
-        environment["PENSTOCK_ADVERTISED_PORT_BASE"] = str(bootstrap)
-        ports = (bootstrap, *(bootstrap + broker for broker in range(1, shape.storage + 1)), admin)
-        brokers = [f"{HOST}:{bootstrap + broker}" for broker in range(1, shape.storage + 1)]
-        addresses = {"kafka": [f"{HOST}:{bootstrap}"], "brokers": brokers, **addresses}
+        ports = (base, *(base + broker for broker in range(1, shape.storage + 1)), admin)
+        brokers = [f"{HOST}:{base + broker}" for broker in range(1, shape.storage + 1)]
+        addresses = {"kafka": [f"{HOST}:{base}"], "brokers": brokers, **addresses}
     argv = (str(python), mark, "-m", f"services.{role}")
-    return ProcessPlan(name, role, argv, mark, ports, admin, "/readyz", addresses, environment)
+    return ProcessPlan(name, role, argv, mark, ports, admin, "/readyz", addresses, environment, places=places)

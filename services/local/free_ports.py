@@ -27,10 +27,12 @@ def refuse_shared(shape: Shape, run: RunDirectory) -> None:
             )
 
 
-def refuse_taken(plans: Iterable[ProcessPlan]) -> None:
-    """Refuses ports on which something listens."""
+def refuse_taken(plans: Iterable[ProcessPlan], *, kept: bool = False) -> None:
+    """Refuses ports on which something listens. `kept`: nodes that run may keep the clients' ports of others, and return them."""
     for plan in plans:
         for port in plan.ports:
+            if kept and plan.role == "node" and port != plan.probe_port:
+                continue
             if not probe.is_free(port):
                 holder = probe.holder_of(port)
                 raise LauncherError(

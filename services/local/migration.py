@@ -111,8 +111,17 @@ def _set_aside(run: RunDirectory, kafka: KafkaDirectories) -> str:
         ) from reason
 
 
-def give_back(cluster: Cluster, metadata_dirs: Sequence[str], *, python: Path, root: Path, say: Callable[[str], None]) -> None:
-    """Writes the metadata of a stopped cluster where a new Kafka begins. The cluster stays as it is."""
+def give_back(
+    cluster: Cluster,
+    metadata_dirs: Sequence[str],
+    *,
+    with_credentials: bool,
+    python: Path,
+    root: Path,
+    say: Callable[[str], None],
+) -> None:
+    """Writes the metadata of a stopped cluster where a new Kafka begins, with users' SCRAM credentials if asked. The cluster
+    stays as it is."""
     refuse_if_running(cluster)
     run = cluster.run
     run.create()
@@ -121,11 +130,13 @@ def give_back(cluster: Cluster, metadata_dirs: Sequence[str], *, python: Path, r
         try:
             cluster.start("etcd")
             cluster.wait_ready(["etcd"])
-            backup(cluster, saved, python=python, root=root, say=lambda line: None)
+            backup(cluster, saved, with_credentials=with_credentials, python=python, root=root, say=lambda line: None)
         finally:
             stop_etcd(cluster)
         targets = [argument for path in metadata_dirs for argument in ("--metadata-dir", str(Path(path).absolute()))]
-        say(run_module(MODULE, ["to-kafka", "--backup", str(saved), *targets, *_log_dirs(run, root)], python=python, root=root))
+        asked = ["--with-credentials"] if with_credentials else []
+        arguments = ["to-kafka", *asked, "--backup", str(saved), *targets, *_log_dirs(run, root)]
+        say(run_module(MODULE, arguments, python=python, root=root))
 
 
 def _log_dirs(run: RunDirectory, root: Path) -> list[str]:

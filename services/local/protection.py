@@ -27,6 +27,8 @@ SET_BY_SECURITY: Final = (
 """The settings that SECURITY=on stands for. `PENSTOCK_SUPER_USERS` may name more than the first user."""
 
 
+ADMIN_TOKEN: Final = "PENSTOCK_ADMIN_TOKEN_FILE"
+
 NOT_BESIDE_SECURITY: Final = (
     "PENSTOCK_SSL_KEY_LOCATION",
     "PENSTOCK_SSL_KEY_PASSWORD_FILE",
@@ -41,13 +43,19 @@ def settings_of(shape: Shape, run: RunDirectory, gateway: int, place: Mapping[st
     have reached it without."""
     if shape.security != SECURED:
         return {}
-    port = shape.bootstrap_port(gateway)
+    port = shape.port_base(gateway)
     listens, advertised = (place.get(variable) or HOST for variable in (LISTEN_HOST, ADVERTISED_HOST))
     addresses = [f"SASL_SSL://{with_port(host, port)}" for host in (listens, advertised)]
     values = ("false", *addresses, str(run.keystore), "StandardAuthorizer", "false")
     settings = dict(zip(SET_BY_SECURITY, values, strict=True))
     more = [user.strip() for user in place.get(SUPER_USERS, "").split(";")]
     return {**settings, SUPER_USERS: ";".join(dict.fromkeys([FIRST_USER, *filter(None, more)]))}
+
+
+def admin_token(shape: Shape, run: RunDirectory) -> dict[str, str]:
+    """The setting of each service whose admin port demands the token of SECURITY=on, once there is one."""
+    file = run.security / "admin-token"
+    return {ADMIN_TOKEN: str(file)} if shape.security == SECURED and file.is_file() else {}
 
 
 def refuse_settings(given: Collection[str]) -> None:
@@ -73,8 +81,7 @@ def refuse_lost_shape(run: RunDirectory, before: Shape | None, wanted: Shape) ->
 
 
 def refuse_change(run: RunDirectory, before: Shape, wanted: Shape) -> None:
-    """Raises LauncherError: a protected cluster stays so, and a first user is written with a new cluster only. The mark counts
-    more than the shape `before`, which a version without SECURITY writes anew."""
+    """Raises LauncherError: a protected cluster stays so. One that is protected by settings keeps to them."""
     if before.security == wanted.security:
         return
     if before.security == SECURED:
@@ -82,11 +89,23 @@ def refuse_change(run: RunDirectory, before: Shape, wanted: Shape) -> None:
             f"SECURITY={wanted.security} would let everybody do everything who reaches the cluster in {run.path}: it keeps "
             "SECURITY=on until `make wipe`"
         )
-    if has_begun(run) and _read(run).security != SECURED:
+    of_its_own = (*SET_BY_SECURITY, *NOT_BESIDE_SECURITY)
+    if own := ", ".join(name for name in _read(run).settings if name in of_its_own and not was_secured(run)):
         raise LauncherError(
-            f"SECURITY=on makes a new cluster, and the one in {run.path} began without: `make wipe` it, choose another RUN=, or "
-            "give it listeners, users and ACLs by settings (docs/security.md)"
+            f"SECURITY=on has listeners and an authorizer of its own, and the cluster in {run.path} has {own}: end these by "
+            "empty values at a `make up` first, or keep to settings (docs/security.md)"
         )
+
+
+def was_secured(run: RunDirectory) -> bool:
+    """Whether the cluster was started with SECURITY=on. The mark counts more than the shape, which a version without SECURITY
+    writes anew."""
+    return _read(run).security == SECURED
+
+
+def begins_now(run: RunDirectory, shape: Shape) -> bool:
+    """Whether SECURITY=on comes to a cluster that began without: it has no first user yet."""
+    return shape.security == SECURED and has_begun(run) and not was_secured(run)
 
 
 def has_begun(run: RunDirectory) -> bool:
@@ -97,7 +116,7 @@ def has_begun(run: RunDirectory) -> bool:
 def first_users(run: RunDirectory, shape: Shape) -> Path | None:
     """The file with the first user of SECURITY=on. A metadata store that is written anew takes it, or nobody could come in."""
     file = run.security / "first-users"
-    return file if shape.security == SECURED and file.is_file() else None
+    return file if (shape.security == SECURED or was_secured(run)) and file.is_file() else None
 
 
 def remember(run: RunDirectory, shape: Shape, gateways: Mapping[str, Mapping[str, str]]) -> None:

@@ -9,9 +9,11 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
+from services.local import etcd_protection
 from services.local.cluster import Cluster
 from services.local.errors import LauncherError
 from services.local.run_directory import LOG_DIRS, RunDirectory
@@ -31,14 +33,16 @@ def backup(
     if cluster.pid_of("etcd") is None:
         raise LauncherError(f"etcd of the cluster in {cluster.run.path} does not run: `make up` first")
     asked = ["--with-credentials"] if with_credentials else []
-    say(_command(["backup", *asked, "--etcd", cluster.shape.etcd_endpoint(), str(file)], python=python, root=root))
+    arguments = ["backup", *asked, "--etcd", cluster.shape.etcd_endpoint(), str(file)]
+    say(_command(arguments, python=python, root=root, environment=_access_to(cluster)))
 
 
 def restore(cluster: Cluster, file: Path, users: Path | None, *, python: Path, root: Path, say: Callable[[str], None]) -> None:
     """Fills a new etcd from a backup, and adds the users of a file if there is one. The old one's data is kept."""
     refuse_if_running(cluster)
     arguments = ["restore", *_adding(users), "--etcd", cluster.shape.etcd_endpoint(), str(file)]
-    fill_new_etcd(cluster, lambda: _command(arguments, python=python, root=root), say)
+    access = _access_to(cluster)
+    fill_new_etcd(cluster, lambda: _command(arguments, python=python, root=root, environment=access), say)
 
 
 def rebuild(
@@ -63,7 +67,27 @@ def rebuild(
         say(found)
         return
     arguments = ["rebuild", *_adding(users), "--etcd", cluster.shape.etcd_endpoint(), *sources]
-    fill_new_etcd(cluster, lambda: _command(arguments, python=python, root=root), say)
+    access = _access_to(cluster)
+    fill_new_etcd(cluster, lambda: _command(arguments, python=python, root=root, environment=access), say)
+
+
+def _access_to(cluster: Cluster) -> dict[str, str]:
+    """By which a command works on etcd as a controller."""
+    user = etcd_protection.user_of("controller")
+    return etcd_protection.settings_of(cluster.run, user) if cluster.etcd_tls else {}
+
+
+def add_users(cluster: Cluster, users: Path, *, python: Path, root: Path, say: Callable[[str], None]) -> None:
+    """Gives a cluster that is there the users of a file. Nothing else runs meanwhile."""
+    refuse_if_running(cluster)
+    cluster.run.create()
+    try:
+        cluster.start("etcd")
+        cluster.wait_ready(["etcd"])
+        arguments = ["add-users", "--etcd", cluster.shape.etcd_endpoint(), str(users)]
+        say(_command(arguments, python=python, root=root, environment=_access_to(cluster)))
+    finally:
+        stop_etcd(cluster)
 
 
 def _adding(users: Path | None) -> list[str]:
@@ -126,18 +150,21 @@ def stop_etcd(cluster: Cluster) -> None:
         cluster.kill("etcd", signal.SIGTERM)
 
 
-def _command(arguments: Sequence[str], *, python: Path, root: Path) -> str:
-    return run_module("services.controller.recovery", arguments, python=python, root=root)
+def _command(arguments: Sequence[str], *, python: Path, root: Path, environment: Mapping[str, str] = MappingProxyType({})) -> str:
+    return run_module("services.controller.recovery", arguments, python=python, root=root, environment=environment)
 
 
-def run_module(module: str, arguments: Sequence[str], *, python: Path, root: Path) -> str:
-    """The output of `python -m MODULE`. Raises LauncherError with what it said if it fails."""
+def run_module(
+    module: str, arguments: Sequence[str], *, python: Path, root: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """The output of `python -m MODULE`. `environment` comes on top of the own one. Raises LauncherError with what
+    it said if it fails."""
     argv = [str(python), "-m", module, *arguments]
     try:
         done = subprocess.run(
             argv,
             cwd=root,
-            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

@@ -23,7 +23,7 @@ PLACE = (LOG_DIRS, "PENSTOCK_RACK", LISTEN_HOST, ADVERTISED_HOST, "PENSTOCK_ADMI
 gateways, clients lose the cluster; without the token of the admin port, everybody may look into a process. The settings of its
 other listeners (`client_listeners.py`) are part of it too."""
 
-PROCESS = r"(etcd|zipkin|(controller|storage|gateway|group_coordinator|transaction_coordinator|quota_manager)-\d+)"
+PROCESS = r"(etcd|zipkin|(controller|storage|gateway|node|group_coordinator|transaction_coordinator|quota_manager)-\d+)"
 """The names of processes, and so of their files."""
 FORMER_ETCD = r"etcd-before-[\d-]+(-failed)?"
 
@@ -31,10 +31,13 @@ EXAMPLE = "pipeline"
 EXAMPLE_FILES = ("lake", "packages.log", "packages.toml")
 """What `make pipeline` makes of this cluster's topics, in the order of removal: the job file is the mark of it."""
 
-UNKNOWN_BEFORE = ("quota_managers", "traces", "security")
+UNKNOWN_BEFORE = ("quota_managers", "traces", "security", "roles")
 """The parts of a shape that the former version refuses to read."""
 
-SECRETS = r"(ca\.key|ca\.pem|gateway\.pem|first-users|client\.properties|kcat\.conf)(\.tmp)?"
+SECRETS = (
+    r"(ca\.key|ca\.pem|gateway\.pem|first-users|admin-token|admin-password|client\.properties|kcat\.conf|etcd-ca\.key|"
+    r"etcd(-[a-z_-]+)?\.pem)(\.tmp)?"
+)
 """The files of SECURITY=on (`libs/local_security/`)."""
 
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
@@ -197,7 +200,7 @@ class RunDirectory:
             (self.pids, rf"{PROCESS}\.(pid|tmp)"),
             (self.logs, rf"{PROCESS}\.log(\.\d+)?|etcd-[\dT.-]+\.log"),
             (self.data, rf"{PROCESS}|{FORMER_ETCD}|protection\.(json|tmp)"),
-            (self.sockets, rf"{PROCESS}\.sock"),
+            (self.sockets, rf"({PROCESS}|ports-\d+-\d+)\.sock"),
             (self.security, SECRETS),
         ):
             for path in [path for path in _entries(directory) if re.fullmatch(names, path.name)]:

@@ -17,7 +17,7 @@ from services.local.errors import LauncherError
 from services.local.run_directory import LOG_DIRS, entries_of
 from services.local.running_code import changed_at, runs_other_code
 
-ORDER = ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway")
+ORDER = ("controller", "storage", "node", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway")
 """The order of roles: elections need a controller, coordinators load from storage nodes, and clients reconnect last. Versions
 that are neighbours understand each other in any order, so a rollback has the same."""
 ADDED = ("quota_manager",)
@@ -28,6 +28,8 @@ POLL_S = 0.2
 TELL_AFTER_S = 10.0
 HEALTHY_WITHIN_S = 600.0
 """A replica that was away for a restart may have much to fetch."""
+SETTLES_WITHIN_S = 15.0
+"""A replica that fell behind for a moment, or a process that has just started, is no reason to refuse."""
 STOP_WITHIN_S = 30.0
 """A process drains for 20 s at most."""
 NEXT = "`make status` says more. Mend it, then `make upgrade` goes on with the rest."
@@ -59,7 +61,7 @@ def upgrade(cluster: Cluster, say: Say, *, force: bool = False) -> None:
     if not waiting and not added:
         say("all processes run this code already")
         return
-    health = _health(cluster, added)
+    health = _health(cluster, added) if force else _settled_health(cluster, added, say)
     if health.verdict != HEALTHY:
         if not force and not health.only_full:
             raise LauncherError(
@@ -135,15 +137,34 @@ def _pauses(cluster: Cluster, waiting: Sequence[ProcessStatus]) -> Iterator[str]
             yield f"{status.plan.name} is the only {status.plan.role.replace('_', ' ')}: its clients wait while it restarts"
 
 
+def _settled_health(cluster: Cluster, added: Collection[str], say: Say) -> ClusterHealth:
+    """How the cluster is before anything is restarted: as soon as it is well, or after a moment."""
+    health = _health(cluster, added)
+    if not _is_well(health, None):
+        say(f"the cluster is {health.sentence}: the upgrade waits up to {SETTLES_WITHIN_S:.0f} s for it")
+        health = _awaited_health(cluster, added, None, SETTLES_WITHIN_S, say)
+    return health
+
+
 def _wait_healthy(
     cluster: Cluster, name: str, still_down: Collection[str], no_worse_than: ClusterHealth | None, say: Say
 ) -> ClusterHealth:
-    """Returns how the cluster then is."""
+    """Returns how the cluster then is. Raises LauncherError if it does not become well."""
+    health = _awaited_health(cluster, still_down, no_worse_than, HEALTHY_WITHIN_S, say)
+    if not _is_well(health, no_worse_than):
+        raise LauncherError(f"{name} runs this code, and the cluster is {health.sentence}. {NEXT}")
+    return health
+
+
+def _awaited_health(
+    cluster: Cluster, still_down: Collection[str], no_worse_than: ClusterHealth | None, within_s: float, say: Say
+) -> ClusterHealth:
+    """The health as soon as it is well, and whatever it is after `within_s`."""
     started = said_at = time.monotonic()
     while not _is_well(health := _health(cluster, still_down), no_worse_than):
         now = time.monotonic()
-        if now > started + HEALTHY_WITHIN_S:
-            raise LauncherError(f"{name} runs this code, and the cluster is {health.sentence}. {NEXT}")
+        if now > started + within_s:
+            break
         if now > said_at + TELL_AFTER_S:
             said_at = now
             say(f"still waiting: {health.sentence}")

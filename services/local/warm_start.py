@@ -23,7 +23,7 @@ from services.local.running_code import changed_at
 
 STAMPS_LATE_S = 0.01
 """The kernel stamps files by a clock that may be a tick behind."""
-LATER = ("libs.cluster.etcd.etcd_store", "aiohttp.web")
+LATER = ("libs.runtime.etcd_store", "aiohttp.web")
 """What a service imports while it starts. None of it starts a thread."""
 
 

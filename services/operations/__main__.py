@@ -5,14 +5,19 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from libs.client.kafka_connection import BrokerUnreachable
+from libs.client.kafka_connection import BrokerUnreachable, KafkaConnection
+from libs.client.properties_file import read_client_properties
+from libs.client.security import NO_SECURITY, SecurityProblem
 from libs.host_port import split_port
+from libs.runtime.ending import run_program
 from services.operations.await_in_sync import await_in_sync
 from services.operations.requests import Refused
 from services.operations.scale_down import TimeOver, decommission, forget
 from services.operations.smoke import SmokeFailed, smoke
 
-FAILURES = (BrokerUnreachable, Refused, SmokeFailed, TimeOver)
+KAFKAS_NAME = "--bootstrap-server"
+"""What Kafka's tools call `--bootstrap`."""
+FAILURES = (BrokerUnreachable, Refused, SecurityProblem, SmokeFailed, TimeOver)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -20,13 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     host, port = given.address
     say = partial(print, flush=True)
     try:
+        file = getattr(given, "command_config", None)
+        security = NO_SECURITY if file is None else read_client_properties(file)
+        connect = partial(KafkaConnection, security=security)
         match given.program:
             case "smoke":
-                smoke(host, port, given.timeout, say)
+                smoke(connect, host, port, given.timeout, say)
             case "decommission":
-                decommission(host, port, given.keep, given.timeout, say)
+                decommission(connect, host, port, given.keep, given.timeout, say)
             case "forget":
-                forget(host, port, given.keep, given.timeout, say)
+                forget(connect, host, port, given.keep, given.timeout, say)
             case "await-in-sync":
                 await_in_sync(host, port, given.timeout, say)
     except FAILURES as failure:
@@ -44,7 +52,11 @@ def _parser() -> argparse.ArgumentParser:
         ("await-in-sync", "waits until all replicas are in sync, by a storage node's admin port", "--admin", 120.0),
     ):
         program = programs.add_parser(name, help=words, description=words)
-        program.add_argument(address, dest="address", type=_address, required=True, metavar="HOST:PORT")
+        names = [address, *([KAFKAS_NAME] if address == "--bootstrap" else [])]
+        program.add_argument(*names, dest="address", type=_address, required=True, metavar="HOST:PORT")
+        if address == "--bootstrap":
+            words = "settings of security, as Kafka's tools take them"
+            program.add_argument("--command-config", metavar="FILE", help=words)
         program.add_argument("--timeout", type=_positive, default=timeout_s, metavar="SECONDS")
         if name in ("decommission", "forget"):
             program.add_argument("--keep", type=_count, required=True, metavar="N", help="the highest broker id that stays")
@@ -75,4 +87,4 @@ def _count(text: str) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -1,6 +1,7 @@
 """The requests of the programs, as functions. A refusal is raised as a sentence of the broker."""
 
 import time
+from collections.abc import Callable
 
 from libs.client.fetch import fetch_batches
 from libs.client.kafka_connection import KafkaConnection
@@ -9,9 +10,19 @@ from libs.telemetry.tracing.span import SpanContext
 from libs.telemetry.tracing.traceparent import TRACEPARENT, format_traceparent
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
-from libs.wire.messages import create_topics, delete_topics, describe_cluster, incremental_alter_configs, unregister_broker
+from libs.wire.messages import (
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_log_dirs,
+    incremental_alter_configs,
+    unregister_broker,
+)
 from libs.wire.primitives import Writer
 from libs.wire.record_batches.records import Record, build_batch, iter_records
+
+Connect = Callable[[str, int], KafkaConnection]
+"""Opens a connection to a host and port, by TLS and as a user if the cluster asks for them."""
 
 BROKER = 4
 SET, DELETE = 0, 1
@@ -38,6 +49,14 @@ def _registered(connection: KafkaConnection) -> list[describe_cluster.DescribeCl
     _refuse("DescribeCluster", response.error_code, response.error_message)
     brokers: list[describe_cluster.DescribeClusterBroker] = response.brokers
     return brokers
+
+
+def topics_on(connection: KafkaConnection) -> set[str]:
+    """The topics of which the broker behind the connection has logs. It takes DESCRIBE on the cluster, and none on topics."""
+    request = describe_log_dirs.DescribeLogDirsRequest(topics=None)
+    response = connection.ask_message(describe_log_dirs, ApiKey.DESCRIBE_LOG_DIRS, 3, request)
+    _refuse("DescribeLogDirs", response.error_code, None)
+    return {topic.name for directory in response.results for topic in directory.topics}
 
 
 def create_topic(connection: KafkaConnection, name: str, partitions: int) -> None:

@@ -4,9 +4,6 @@ from collections.abc import Callable, Mapping
 
 from libs.cluster.configs.definitions import ConfigError, validate_static
 from libs.cluster.configs.resolve import (
-    effective_broker_bool,
-    effective_broker_float,
-    effective_broker_int,
     effective_broker_value,
 )
 from libs.cluster.configs.values import ConfigValue
@@ -87,23 +84,39 @@ class StorageConfig(ServiceConfig):
         return self.log_dirs or (f"{self.data_dir}/logs",)
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerConfigs:
-    """Kafka's broker configs that are in force on this node now: those of the image, then the static ones, then the defaults."""
+    """Kafka's broker configs that are in force on this node now: those of the image, then the static ones, then the defaults.
 
-    image: Callable[[], ClusterImage]
-    node_id: int
-    static: Mapping[str, str]
+    What was read is kept until the image's overrides change: checks each second ask for the same ones.
+    """
+
+    __slots__ = ("_kept", "_kept_of", "image", "node_id", "static")
+
+    def __init__(self, image: Callable[[], ClusterImage], node_id: int, static: Mapping[str, str]) -> None:
+        self.image, self.node_id, self.static = image, node_id, static
+        self._kept: dict[str, ConfigValue | None] = {}
+        self._kept_of: object = None
 
     def value(self, name: str) -> ConfigValue | None:
         """None if nobody set it and it has no default."""
-        return effective_broker_value(self.image(), name, broker_id=self.node_id, static=self.static)
+        image = self.image()
+        if self._kept_of is not image.overrides_by_resource:
+            self._kept_of, self._kept = image.overrides_by_resource, {}
+        if name not in self._kept:
+            self._kept[name] = effective_broker_value(image, name, broker_id=self.node_id, static=self.static)
+        return self._kept[name]
 
     def integer(self, name: str) -> int:
-        return effective_broker_int(self.image(), name, broker_id=self.node_id, static=self.static)
+        value = self.value(name)
+        assert isinstance(value, int)
+        return value
 
     def real(self, name: str) -> float:
-        return effective_broker_float(self.image(), name, broker_id=self.node_id, static=self.static)
+        value = self.value(name)
+        assert isinstance(value, float)
+        return value
 
     def flag(self, name: str) -> bool:
-        return effective_broker_bool(self.image(), name, broker_id=self.node_id, static=self.static)
+        value = self.value(name)
+        assert isinstance(value, bool)
+        return value

@@ -80,6 +80,7 @@ from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.produce.appends import Appends
+from services.storage.produce.owner_questions import OwnerQuestions
 from services.storage.produce.transaction_markers import TransactionMarkers
 from services.storage.reconcile.lead_traces import LeadTraces
 from services.storage.reconcile.log_opening import LogOpening
@@ -152,6 +153,7 @@ class OpenedNode:
         for disk in self.disks.all:
             stops.add(disk.close)
         stops.add(self._checks.close)
+        stops.add(self._owner_questions.close)
         stops.add(self._coordinators.close)
         stops.add(self.lookup_steps.close)
         stops.add(self.appends.close)
@@ -182,6 +184,7 @@ class OpenedNode:
         self._ends = AcknowledgedEnds(partitions)
         self._waiting_readers = WaitingReaders(self.fetches, self.leader_side.pulls, self._ends)
         self._coordinators = TransactionCoordinators(hello, host_id, environment.transport)
+        self._owner_questions = OwnerQuestions(self._checks, controllers)
         self.appends = Appends(
             partitions,
             environment.clock,
@@ -190,6 +193,7 @@ class OpenedNode:
             children=environment.children("batches", BATCH_OPENERS, 0),
             children_max=BATCH_OPENERS,
             confirm=self.leader_side.confirmations.confirm,
+            ask_owner=self._owner_questions.ask,
             on_appended=self.leader_side.pulls.appended,
             readers_wait=self.fetches.waiting_on,
             coordinators=self._coordinators,
@@ -198,7 +202,7 @@ class OpenedNode:
         )
         self._effects = EffectQueue(
             EffectHandlers(
-                answer_produces=self.appends.answer_committed,
+                answer_produces=self.appends.successes.answer_committed,
                 wake_fetches=self._waiting_readers.committed,
                 notify_pulls=lambda partition: self.leader_side.pulls.committed(partition.key),
                 report_log_start=lambda partition: self.fetchers.log_start_rose(partition),

@@ -27,11 +27,13 @@ class SteadyProducer:
     it has not used yet it connects to up to a second later.
     """
 
-    def __init__(self, bootstrap: str, topic: str, *, replicas: int, refresh_ms: int = REFRESH_MS) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, *, replicas: int, refresh_ms: int = REFRESH_MS, per_second: int = PER_SECOND
+    ) -> None:
         self.times: list[int] = []
         """Of the acknowledgements, in nanoseconds."""
         self.failures: list[str] = []
-        self.topic, self._replicas = topic, replicas
+        self.topic, self._replicas, self._per_second = topic, replicas, per_second
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0, "log_level": 2}
         settings["topic.metadata.refresh.interval.ms"] = refresh_ms
         self._producer = Producer(settings | {"statistics.interval.ms": STATISTICS_MS, "stats_cb": self._counted})
@@ -82,10 +84,10 @@ class SteadyProducer:
         """One for each record that is due: what could not be sent in time is sent at once, later."""
         begun, ticks = time.monotonic(), 0
         while not self._stopping.is_set():
-            while ticks < int((time.monotonic() - begun) * PER_SECOND):
+            while ticks < int((time.monotonic() - begun) * self._per_second):
                 ticks += 1
                 yield ticks
-            self._producer.poll(0.001)
+            self._producer.poll(0.5 / self._per_second)
 
     def _counted(self, statistics: str) -> None:
         self._statistics = json.loads(statistics)

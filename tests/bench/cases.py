@@ -37,6 +37,8 @@ class Case:
     mark: str = ""
     """What the ratio has to reach."""
     per: str = "request"
+    renew: Callable[[Side, object], object] | None = None
+    """What comes before each turn, and counts for nothing: it is given what was prepared, and returns what takes its place."""
 
 
 @dataclass

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.bench.cases import Case, Measured
 from tests.bench.cpu import cpu_of
+from tests.bench.process_counters import disk_reads_of, switches_of
 from tests.bench.sides import Side
 from tests.support.process_memory import memory_bytes
 
@@ -42,17 +43,23 @@ class Turns:
         self.memory_mb: dict[str, float] = {}
         self._cpu_us: list[dict[str, float]] = []
         self._cpu_s_per_gb: list[float] = []
+        self._switches_per_gb: list[float] = []
+        self._disk_shares: list[float] = []
         self._client_cores: list[float] = []
         self._other_cores: list[float] = []
         self._stolen_cores: list[float] = []
 
     def run(self, seconds: float, *, counted: bool) -> None:
+        if self.case.renew is not None:
+            self.prepared = self.case.renew(self.side, self.prepared)
         all_pids = {**self.side.pids, **self.side.other_pids}
+        switches, disk_reads = switches_of(all_pids), disk_reads_of(all_pids)
         before, started = cpu_of(all_pids), time.perf_counter()
         (machine, stolen), client = _machine_s(), _client_s()
         measured = self.case.run(self.side, self.prepared, seconds)
         (machine_after, stolen_after), client_s = _machine_s(), _client_s() - client
         after, elapsed = cpu_of(all_pids), time.perf_counter() - started
+        switches, disk_reads = switches_of(all_pids) - switches, disk_reads_of(all_pids) - disk_reads
         if not counted:
             return
         used = {name: after[name] - before[name] for name in all_pids}
@@ -60,6 +67,8 @@ class Turns:
         self._cpu_us.append({name: used[name] * 1e6 / measured.requests for name in self.side.pids})
         if measured.bytes:
             self._cpu_s_per_gb.append(sum(used.values()) / measured.bytes * 1e9)
+            self._switches_per_gb.append(switches / measured.bytes * 1e9)
+            self._disk_shares.append(disk_reads / measured.bytes)
         self._client_cores.append(client_s / elapsed)
         self._other_cores.append(max(0.0, machine_after - machine - client_s - sum(used.values())) / elapsed)
         self._stolen_cores.append((stolen_after - stolen) / elapsed)
@@ -76,9 +85,16 @@ class Turns:
         return {name: round(statistics.median(turn[name] for turn in self._cpu_us), 2) for name in self.side.pids}
 
     def costs(self) -> dict[str, object]:
-        """What this side took meanwhile, and what the rest of the machine did."""
+        """What this side took meanwhile, and the rest of the machine. `disk_read_share`: bytes that the disk read for its
+        processes, by those of record batches."""
+
+        def median(values: Sequence[float]) -> float | None:
+            return round(statistics.median(values), 3) if values else None
+
         return {
-            "cpu_s_per_gb": round(statistics.median(self._cpu_s_per_gb), 3) if self._cpu_s_per_gb else None,
+            "cpu_s_per_gb": median(self._cpu_s_per_gb),
+            "switches_per_gb": median(self._switches_per_gb),
+            "disk_read_share": median(self._disk_shares),
             "memory_mb": self.memory_mb,
             "client_cores": round(statistics.median(self._client_cores), 3),
             "other_cores": round(statistics.median(self._other_cores), 3),
@@ -149,6 +165,9 @@ def _of_load(measured: Mapping[str, Sequence[Measured]]) -> dict[str, object]:
 
     by_quantile = {quantile: medians(lambda run, quantile=quantile: run.latency_us[quantile] / 1e3) for quantile in LATENCIES}
     found: dict[str, object] = {"latency_ms": {name: {q: by_quantile[q][name] for q in LATENCIES} for name in runs}}
+    ciphers = {name: turns[0].tls for name, turns in runs.items()}
+    if any(ciphers.values()):
+        found["tls"] = ciphers
     offered = max(run.offered_rate for turns in runs.values() for run in turns)
     if offered:
         found["offered_rate"] = offered
@@ -162,10 +181,10 @@ def _of_load(measured: Mapping[str, Sequence[Measured]]) -> dict[str, object]:
 def warm(sides: list[Side], cases: list[Case], seconds: float) -> None:
     """At least `seconds` of every kind of load on each side: a cold JIT is two to three times slower."""
     for side in sides:
-        prepared = [(case, case.prepare(side)) for case in cases]
+        warmed = [Turns(case, side) for case in cases]
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            for case, data in prepared:
-                case.run(side, data, 1.0)
-        for case, data in prepared:
-            case.clean(side, data)
+            for turns in warmed:
+                turns.run(1.0, counted=False)
+        for turns in warmed:
+            turns.clean()

@@ -1,18 +1,22 @@
 """The memory of an idle cluster, and the seconds until it is ready. Each system is started for the purpose."""
 
 import signal
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from services.local.cluster_shape import NODE_ROLES
 from tests.bench import frames, load
+from tests.bench.own_figure import own_figure
 from tests.bench.sides import Side
 from tests.compat.kafka.broker import KafkaBroker
 from tests.support.cluster_harness import LocalCluster
 from tests.support.process_memory import memory_bytes
 
 MB = 1_000_000
+STARTS = 10
 LOG_BYTES = 1 << 30
 LOG_TOPIC = {"segment.bytes": str(LOG_BYTES)}
 
@@ -69,6 +73,35 @@ def startup() -> list[dict[str, object]]:
         _figure(
             "restart-after-kill", restarted, kafka_restarted, "s", "< 3 s", "SIGKILL of the (only) storage node with 1 GB of log"
         ),
+    ]
+
+
+def node_footprint(idle_s: float = 20.0) -> list[dict[str, object]]:
+    """Of `make up ROLES=node` with one node: its memory, and the time of the command until all of it is ready. Nothing of Kafka's
+    is like it: it stands beside targets only."""
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-") as root,
+        LocalCluster(Path(root), storage=1, roles=NODE_ROLES) as cluster,
+    ):
+        ours = idle_megabytes(cluster, idle_s)
+        seconds = []
+        for _ in range(STARTS):
+            cluster.stop()
+            seconds.append(seconds_of(cluster.up))
+    one_node = "`make up ROLES=node NODES=1`"
+    started = f"{one_node} of a stopped cluster, from the command to its end; the median of {STARTS}"
+    processes = {name: round(size, 1) for name, size in ours.items()}
+    values = [round(value, 2) for value in seconds]
+    return [
+        own_figure(
+            "node-memory",
+            ours["node-1"],
+            "MB (Pss)",
+            "≤ 80",
+            f"the node of {one_node}, idle for {idle_s:.0f} s",
+            processes=processes,
+        ),
+        own_figure("node-ready", statistics.median(seconds), "s", "≤ 1", started, values=values),
     ]
 
 

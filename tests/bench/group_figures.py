@@ -18,6 +18,7 @@ from tests.bench import group_frames, load
 from tests.bench.cases import unique
 from tests.bench.coordinators import COMING, coordinator_of
 from tests.bench.group_cases import MEMBER_ID_REQUIRED
+from tests.bench.own_figure import own_figure
 from tests.bench.shard_takeover import GROUPS, PARTITIONS, full_shard, two_coordinators
 from tests.bench.sides import Side
 from tests.bench.systems import start_kafka, start_penstock
@@ -39,8 +40,8 @@ def takeover(deaths: int = 3) -> list[dict[str, object]]:
         gaps.append(gap)
     settings = f"{GROUPS * PARTITIONS} offsets in one shard of two coordinators, SIGKILL of its owner, {deaths} times"
     return [
-        _figure("coordinator-takeover", sorted(waited)[len(waited) // 2], "s", "≤ 2 s", settings, max=round(max(waited), 3)),
-        _figure("commits-of-other-shards-meanwhile", max(gaps), "s (longest gap)", "untouched", settings),
+        own_figure("coordinator-takeover", sorted(waited)[len(waited) // 2], "s", "≤ 2 s", settings, max=round(max(waited), 3)),
+        own_figure("commits-of-other-shards-meanwhile", max(gaps), "s (longest gap)", "untouched", settings),
     ]
 
 
@@ -60,8 +61,8 @@ def many(*, kafka: bool = False) -> list[dict[str, object]]:
     heartbeats = {f"{name}_p50_ms": round(latency.p50_ms, 2) for name, latency in beats.items()}
     more = {"kafka": round(beats["kafka"].p99_ms, 2)} if kafka else {}
     return [
-        _figure("many-groups-memory", memory / MB, "MB (Pss)", "< 200 MB", settings, before=round(before / MB, 1)),
-        _figure("many-groups-heartbeats-p99", beats["penstock"].p99_ms, "ms (p99)", "≤ 5 ms", settings, **heartbeats, **more),
+        own_figure("many-groups-memory", memory / MB, "MB (Pss)", "< 200 MB", settings, before=round(before / MB, 1)),
+        own_figure("many-groups-heartbeats-p99", beats["penstock"].p99_ms, "ms (p99)", "≤ 5 ms", settings, **heartbeats, **more),
     ]
 
 
@@ -139,10 +140,6 @@ def _pss(side: Side) -> int:
     found = memory_bytes(side.pids["group_coordinator-1"])
     assert found is not None, "the coordinator is gone"
     return found
-
-
-def _figure(name: str, value: float, unit: str, mark: str, settings: str, **more: object) -> dict[str, object]:
-    return {"name": name, "penstock": round(value, 3), "unit": unit, "mark": mark, "settings": settings, **more}
 
 
 def main(arguments: list[str]) -> int:

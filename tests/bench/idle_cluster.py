@@ -1,7 +1,8 @@
-"""The whole default cluster, as `make up` starts it: seconds until it is ready, and its memory after an idle minute.
+"""The whole default cluster, as `make up` starts it: seconds until it is ready, its memory after an idle minute, and the CPU of
+that minute.
 
 `python -m tests.bench.idle_cluster` prints one JSON line. Memory is Pss, so that what processes share counts once. Other load
-changes the seconds and hardly the memory: take them on a quiet machine. The targets are those of issue 17.
+changes the seconds, the CPU by a tenth, and hardly the memory: take them on a quiet machine. The targets are those of issue 17.
 """
 
 import argparse
@@ -11,6 +12,8 @@ import resource
 import statistics
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench.footprint import idle_megabytes, seconds_of
@@ -49,11 +52,20 @@ def _of_process(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime and stime (proc(5))
 
 
+def idle_processor_ms(cluster: LocalCluster, idle: Callable[[], object]) -> dict[str, float]:
+    """Milliseconds of CPU in each second of `idle`, by process."""
+    before, began = {name: _of_process(cluster.pid(name)) for name in cluster.names}, time.monotonic()
+    idle()
+    took_s = time.monotonic() - began
+    return {name: (_of_process(cluster.pid(name)) - before[name]) * 1000 / took_s for name in cluster.names}
+
+
 def measure(starts: int, idle_s: float) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=STORAGE) as cluster:
         seconds = start_seconds(cluster, starts)
         processor_s = processor_seconds(cluster)
-        memory = idle_megabytes(cluster, idle_s)
+        memory: dict[str, float] = {}
+        idle = idle_processor_ms(cluster, lambda: memory.update(idle_megabytes(cluster, idle_s)))
     return {
         "ready_s": {
             "median": round(statistics.median(seconds), 2),
@@ -67,6 +79,10 @@ def measure(starts: int, idle_s: float) -> dict[str, object]:
             "target": MEMORY_MB_MAX,
             "after_idle_s": idle_s,
             "processes": {name: round(size, 1) for name, size in memory.items()},
+        },
+        "idle_processor_ms_per_s": {
+            "together": round(sum(idle.values()), 1),
+            "processes": {name: round(ms, 1) for name, ms in idle.items()},
         },
         "load_average": round(os.getloadavg()[0], 1),
     }

@@ -12,6 +12,8 @@ from tests.bench.frames import FetchFrame
 
 Address = tuple[str, int]
 IN_FLIGHT = 20
+COORDINATOR_PASSING = (14, 15)
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE."""
 
 
 class BenchError(Exception):
@@ -81,6 +83,13 @@ def ask_until_taken(
         if error not in passing or time.monotonic() > deadline:
             raise BenchError(f"{what} was answered with error {error}")
         time.sleep(pace_s)
+
+
+def new_producer(sock: socket.socket) -> tuple[int, int]:
+    """A producer id and its epoch. Waits while its coordinator loads, or is not there yet."""
+    error_of = error_at(frames.INIT_PRODUCER_ID_ERROR_POSITION)
+    answer = ask_until_taken(sock, frames.init_producer_id_frame(), error_of, COORDINATOR_PASSING, what="InitProducerId")
+    return frames.producer_of(answer)
 
 
 def first_answer(sock: socket.socket, frame: bytes, error_position: int) -> bytes:

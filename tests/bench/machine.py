@@ -13,6 +13,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import confluent_kafka
+
 from tests.compat.kafka.jars import KafkaJars
 from tests.support.requirements import ROOT
 
@@ -38,6 +40,7 @@ def machine(arguments: Sequence[str]) -> dict[str, object]:
         "python": f"{platform.python_implementation()} {platform.python_version()}, {_build()}",
         "kafka": _kafka_version(),
         "java": _said("java", "-version"),
+        "librdkafka": f"{confluent_kafka.libversion()[0]}, confluent-kafka {confluent_kafka.__version__}",
         "compiler": _said("cc", "--version"),
         "load_generator": "in C for lean-* cases, in Python for raw ones; Kafka's and librdkafka's own where a case names them",
     }

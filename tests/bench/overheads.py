@@ -35,8 +35,6 @@ ROUNDS, SECONDS, WARM_S = 40, 0.15, 30.0
 TRANSACTIONS, RECORDS, VALUE, ABORT_EVERY = 100, 400, 1000, 10
 TURN_BYTES = 16 * KIB * KIB
 """A turn of Produce requests ends here at the latest, so that the disks keep up."""
-PASSING = (14, 15)
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE."""
 CLIENT_S = 60.0
 MARK = "≤ 1.05"
 
@@ -128,13 +126,8 @@ class Produces(Load):
             yield bytes(self._batch)
 
     def _new_producer(self) -> tuple[int, int]:
-        sock = load.connect(self._leader)
-        error_of = load.error_at(frames.INIT_PRODUCER_ID_ERROR_POSITION)
-        try:
-            answer = load.ask_until_taken(sock, frames.init_producer_id_frame(), error_of, PASSING, what="InitProducerId")
-        finally:
-            sock.close()
-        return frames.producer_of(answer)
+        with load.connect(self._leader) as sock:
+            return load.new_producer(sock)
 
 
 class Costs:

@@ -28,6 +28,7 @@ from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, RECOVERY_POI
 from libs.commitlog.partition_log.log import BatchMeta, Log
 from libs.commitlog.segments.segment import FileRegistry
 from libs.wire.record_batches.batches import BatchHeader
+from tests.bench.own_figure import own_figure
 from tests.storage.cluster import NODE_ID, StorageCluster, batch
 
 COUNT = 10_000
@@ -83,15 +84,11 @@ def many_partitions(count: int = COUNT) -> list[dict[str, object]]:
         settings = f"{count} idle partitions of one small segment on one storage node, at most {DESCRIPTORS} descriptors"
         per_partition_kb = (found["rss_kb"] - found["rss_before_kb"]) / count
         return [
-            _figure("clean-start", found["start_s"], "s", "≤ 5 s", settings),
-            _figure("memory-per-idle-partition", per_partition_kb, "KB (RSS)", "≤ 20 KB", settings),
-            _figure("descriptors-of-idle-partitions", found["descriptors"], "open", f"< {DESCRIPTORS}", settings),
-            _figure("mappings-of-idle-partitions", found["mappings"], "mapped", "< 65530", settings),
+            own_figure("clean-start", found["start_s"], "s", "≤ 5 s", settings),
+            own_figure("memory-per-idle-partition", per_partition_kb, "KB (RSS)", "≤ 20 KB", settings),
+            own_figure("descriptors-of-idle-partitions", found["descriptors"], "open", f"< {DESCRIPTORS}", settings),
+            own_figure("mappings-of-idle-partitions", found["mappings"], "mapped", "< 65530", settings),
         ]
-
-
-def _figure(name: str, value: float, unit: str, mark: str, settings: str) -> dict[str, object]:
-    return {"name": name, "penstock": round(value, 2), "unit": unit, "mark": mark, "settings": settings}
 
 
 def _measured(path: Path, count: int) -> dict[str, float]:

@@ -21,7 +21,7 @@ def row(figure: dict[str, Any]) -> str:
     if "ratio_min" in figure:
         ratio += f" ({figure['ratio_min']:.2f}–{figure['ratio_max']:.2f})"
     sides = figure.get("durability")
-    durability = f"{sides['penstock']} / {sides['kafka']}" if sides else ""
+    durability = " / ".join(sides.values()) if sides else ""
     cpu = figure.get("cpu_us", {})
     cells = [
         figure["name"],

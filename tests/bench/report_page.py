@@ -19,6 +19,7 @@ OTHER_CORES_MAX = 0.1
 """Other programs and the hypervisor take less than this on a quiet machine."""
 KEEPS_UP = 0.98
 """The share of an offered rate that counts as all of it."""
+COSTS = {"CPU seconds per GB": "cpu_s_per_gb", "Context switches per GB": "switches_per_gb"}
 STYLE = Path(__file__).with_suffix(".css")
 
 
@@ -52,9 +53,10 @@ def page(figures: Sequence[Figure]) -> str:
     if compared:
         body += [
             "<h2>Times as good</h2>",
-            f"<p>Medians of the pairs; {_name(other)} is 1. Where less is better, the ratio is turned round.</p>",
+            f"<p>Medians of the pairs; {_name(other)} is 1, or what a name has behind “by”. Where less is better, the ratio is "
+            "turned round.</p>",
         ]
-        body.append(bars("ratios", [(each["name"], [advantage(each)]) for each in compared], reference=1.0))
+        body.append(bars("ratios", [(row_label(each, other), [advantage(each)]) for each in compared], reference=1.0))
         body += _throughput(compared) + _offered(compared, other) + _costs(compared)
     body += ["<h2>All figures</h2>", _table(compared), _singles(single)]
     raw = "\n".join(json.dumps(each) for each in figures)
@@ -77,8 +79,23 @@ def write_page(path: Path, figures: Sequence[Figure]) -> None:
     os.replace(beside, path)
 
 
+NAMES = {
+    "kafka": "Apache Kafka",
+    "penstock": "Penstock",
+    "parent": "the other checkout",
+    "read": "read and write",
+    "disk": "the disk alone",
+}
+
+
 def _name(side: str) -> str:
-    return {"kafka": "Apache Kafka", "penstock": "Penstock", "parent": "the other checkout"}.get(side, escape(side))
+    return NAMES.get(side, escape(side))
+
+
+def row_label(figure: Figure, other: str) -> str:
+    """`other`: what the page as a whole is about."""
+    beside = sides_of(figure)[1]
+    return figure["name"] if beside == other else f"{figure['name']} by {_name(beside)}"
 
 
 def _noise(compared: Sequence[Figure]) -> str:
@@ -158,12 +175,13 @@ def _point(figure: Figure, side: str, quantile: str) -> tuple[float, float, bool
 
 
 def _costs(compared: Sequence[Figure]) -> list[str]:
-    words = "All processes of each side, in seconds for a gigabyte of record batches. Less is better."
-    found = ["<h2>CPU seconds per GB</h2>", f"<p>{words}</p>"]
-    counted = [each for each in compared if None not in [costs["cpu_s_per_gb"] for costs in each["costs"].values()]]
-    for family, cases in _by_family(counted).items():
-        rows = [(each["name"], _plain_pair([each["costs"][side]["cpu_s_per_gb"] for side in sides_of(each)])) for each in cases]
-        found += [f"<h3>{escape(family)}</h3>", bars(f"CPU seconds per GB: {family}", rows)]
+    found: list[str] = []
+    for title, key in COSTS.items():
+        found += [f"<h2>{title}</h2>", "<p>Of all processes of each side, for a gigabyte of record batches. Less is better.</p>"]
+        counted = [each for each in compared if None not in [costs.get(key) for costs in each["costs"].values()]]
+        for family, cases in _by_family(counted).items():
+            rows = [(each["name"], _plain_pair([each["costs"][side][key] for side in sides_of(each)])) for each in cases]
+            found += [f"<h3>{escape(family)}</h3>", bars(f"{title}: {family}", rows)]
     memory = [0.0, 0.0]
     for each in compared:
         used = [sum(each["costs"][side]["memory_mb"].values()) for side in sides_of(each)]

@@ -1,6 +1,8 @@
 """The two things that are compared: Penstock and Apache Kafka, behind the same few questions."""
 
-from collections.abc import Callable
+import socket
+import ssl
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,8 +10,19 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.bench.load import Address
+from tests.bench.load import Address, connect
 from tests.support.polling import eventually
+
+
+def assign_replicas(nodes: Sequence[int], replicas: int, partitions: int) -> list[list[int]]:
+    """For each partition its replicas, the leader first. Leaders take turns."""
+    turns = [[*nodes[first:], *nodes[:first]][:replicas] for first in range(len(nodes))]
+    return [turns[index % len(turns)] for index in range(partitions)]
+
+
+def partition_folders(logs: Path, topic: str) -> list[Path]:
+    """The folders in a log directory that belong to a topic's partitions."""
+    return [path for path in logs.iterdir() if path.name.rpartition("-")[0] == topic]
 
 
 @dataclass
@@ -27,12 +40,30 @@ class Side:
     stopped: Callable[[], AbstractContextManager[None]] = nullcontext
     """That server is down meanwhile: its files may be put in place."""
     nodes: tuple[int, ...] = ()
-    """Of a cluster: each has a replica of every partition, and they lead in turn. Else there is one, wherever."""
+    """Of a cluster: they lead in turn. Else there is one, wherever."""
+    replicas: int = 0
+    """Of a partition in a cluster. 0: each node has one."""
     other_pids: dict[str, int] = field(default_factory=dict)
     """All its other processes. They count where the cost of the whole system is told."""
+    authority: Path | None = None
+    """The PEM file of who vouches for its servers, if they speak TLS."""
+    gateways: tuple[Address, ...] = ()
+    """Where clients of several gateways come in, by turns: each serves all partitions. Empty: at the leaders' addresses."""
 
     def __post_init__(self) -> None:
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+        secured = {"security.protocol": "SSL", "ssl.ca.location": str(self.authority)} if self.authority else {}
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2, **secured})
+
+    @property
+    def load_options(self) -> dict[str, object]:
+        """What the load generator in C is told about each connection."""
+        return {"tls-authority": self.authority} if self.authority else {}
+
+    def connect(self, address: Address) -> socket.socket:
+        connected = connect(address)
+        if self.authority is None:
+            return connected
+        return ssl.create_default_context(cafile=str(self.authority)).wrap_socket(connected, server_hostname=address[0])
 
     def create_topic(self, topic: str, partitions: int, configs: dict[str, str] | None = None) -> None:
         wanted = {**self.topic_configs, **(configs or {})}
@@ -42,8 +73,7 @@ class Side:
     def _new_topic(self, topic: str, partitions: int, configs: dict[str, str]) -> NewTopic:
         if not self.nodes:
             return NewTopic(topic, partitions, 1, config=configs)
-        replicas = [[*self.nodes[first:], *self.nodes[:first]] for first in range(len(self.nodes))]
-        assigned = [replicas[index % len(replicas)] for index in range(partitions)]
+        assigned = assign_replicas(self.nodes, self.replicas or len(self.nodes), partitions)
         return NewTopic(topic, partitions, replica_assignment=assigned, config=configs)
 
     def wait_for_leaders(self, topic: str, partitions: int) -> list[Address]:
@@ -64,4 +94,4 @@ class Side:
             if partition.leader in brokers:
                 broker = brokers[partition.leader]
                 found.append((broker.host, broker.port))
-        return found
+        return [self.gateways[index % len(self.gateways)] for index in range(len(found))] if self.gateways else found

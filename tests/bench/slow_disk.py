@@ -26,6 +26,7 @@ from pathlib import Path
 
 from tests.bench import frames, load
 from tests.bench.cases import KIB
+from tests.bench.page_cache import drop_cached
 from tests.bench.sides import Side
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
@@ -153,7 +154,7 @@ def _pair(
         return load.latency_at(side.leaders(case.topic)[0], frame, position, rate, seconds).p99_ms
 
     def beside() -> tuple[float, int]:
-        _evict(disk.at / "logs" / f"{cold}-0")
+        drop_cached([disk.at / "logs" / f"{cold}-0"])
         address = side.leaders(cold)[0]
         with disk.slow(), ThreadPoolExecutor(readers) as consumers:
             mixed = [random.Random(1000 * turn + number).sample(offsets, len(offsets)) for number in range(readers)]
@@ -193,17 +194,6 @@ def _consume(address: load.Address, topic: str, offsets: list[int], seconds: flo
                 raise load.BenchError(f"a fetch was answered with error {error}")
             waited += time.monotonic() - begun >= READ_S
     return waited
-
-
-def _evict(partition: Path) -> None:
-    """Takes the files of a partition out of the page cache."""
-    os.sync()
-    for path in partition.iterdir():
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
 
 
 def main() -> None:

@@ -1,5 +1,7 @@
-"""Starts the systems under comparison, each in its plainest shape: one broker, one storage node behind one gateway; or three."""
+"""Starts the systems under comparison, each in its plainest shape: one broker, one storage node behind one gateway, a node for
+each core; or three."""
 
+import os
 import signal
 import subprocess
 import tempfile
@@ -7,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from services.local.cluster_shape import NODE_ROLES
 from services.local.python_setup import venv_python
 from tests.bench.sides import Side
 from tests.compat.kafka.broker import KafkaBroker
@@ -17,16 +20,22 @@ from tests.support.requirements import ROOT
 SEGMENT_BYTES = {"segment.bytes": str(1024**3)}
 
 
-def _other_pids(cluster: LocalCluster, pids: Mapping[str, int]) -> dict[str, int]:
+def other_pids(cluster: LocalCluster, pids: Mapping[str, int]) -> dict[str, int]:
     return {name: cluster.pid(name) for name in cluster.names if name not in pids}
 
 
 @contextmanager
-def start_penstock(durability: str, checkout: Path = ROOT, name: str = "penstock") -> Iterator[Side]:
-    """`checkout`: whose code runs."""
+def start_penstock(
+    durability: str,
+    checkout: Path = ROOT,
+    name: str = "penstock",
+    *,
+    environment_of: Mapping[str, Mapping[str, str]] | None = None,
+) -> Iterator[Side]:
+    """`checkout`: whose code runs. `environment_of`: settings of a process, by its name."""
     with (
         tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
-        LocalCluster(Path(directory), storage=1, root=checkout) as cluster,
+        LocalCluster(Path(directory), storage=1, root=checkout, environment_of=environment_of) as cluster,
     ):
         configs = {**SEGMENT_BYTES, "durability": durability}
         pids = {name: cluster.pid(name) for name in ("gateway-1", "storage-1", "group_coordinator-1")}
@@ -39,7 +48,36 @@ def start_penstock(durability: str, checkout: Path = ROOT, name: str = "penstock
             cluster.wait_ready(["storage-1"])
 
         logs = cluster.data_directory("storage-1") / "logs"
-        yield Side(name, cluster.bootstrap, configs, durability, pids, logs, stopped, other_pids=_other_pids(cluster, pids))
+        yield Side(name, cluster.bootstrap, configs, durability, pids, logs, stopped, other_pids=other_pids(cluster, pids))
+
+
+@contextmanager
+def start_nodes(durability: str, checkout: Path = ROOT, name: str = "penstock") -> Iterator[Side]:
+    """A node for each core, as `make up ROLES=node` has them. Partitions have one replica, and their leaders take turns."""
+    numbers = tuple(range(1, len(os.sched_getaffinity(0)) + 1))
+    with _running_nodes(durability, checkout, name, numbers, {}, replicas=1) as side:
+        yield side
+
+
+@contextmanager
+def start_replicated_nodes(durability: str, checkout: Path = ROOT, name: str = "penstock") -> Iterator[Side]:
+    """Three nodes. Of every first partition, node 1 is the leader."""
+    with _running_nodes(durability, checkout, name, NODES, {"min.insync.replicas": "2"}, replicas=len(NODES)) as side:
+        yield side
+
+
+@contextmanager
+def _running_nodes(
+    durability: str, checkout: Path, name: str, numbers: tuple[int, ...], configs: Mapping[str, str], *, replicas: int
+) -> Iterator[Side]:
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
+        LocalCluster(Path(directory), storage=len(numbers), roles=NODE_ROLES, root=checkout) as cluster,
+    ):
+        configs = {**SEGMENT_BYTES, "durability": durability, **configs}
+        pids = {each: cluster.pid(each) for each in ("group_coordinator-1", *[f"node-{number}" for number in numbers])}
+        others = other_pids(cluster, pids)
+        yield Side(name, cluster.bootstrap, configs, durability, pids, nodes=numbers, replicas=replicas, other_pids=others)
 
 
 @contextmanager
@@ -88,7 +126,7 @@ def start_replicated_penstock(durability: str, checkout: Path = ROOT, name: str 
     ):
         configs = {**SEGMENT_BYTES, "durability": durability, "min.insync.replicas": "2"}
         pids = {name: cluster.pid(name) for name in ("gateway-1", "group_coordinator-1", *[f"storage-{node}" for node in NODES])}
-        yield Side(name, cluster.bootstrap, configs, durability, pids, nodes=NODES, other_pids=_other_pids(cluster, pids))
+        yield Side(name, cluster.bootstrap, configs, durability, pids, nodes=NODES, other_pids=other_pids(cluster, pids))
 
 
 @contextmanager

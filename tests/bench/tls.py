@@ -1,10 +1,11 @@
 """What TLS costs a process: CPU of its event loop for each GB that comes and goes, and the longest turn of it that a flood of
 KeyUpdate messages makes. `python -m tests.bench.tls` prints JSON lines.
 
-    [--mb 512] [--rounds 5] [--parent CHECKOUT]
+    [--mb 512] [--rounds 5] [--parent CHECKOUT] [--only KIND]
 
-One stream in a process of its own, with a Python client on the same host. `--parent` adds the stream of another checkout, set up
-by its `make setup`; the two take turns. The median of the rounds; other load makes it rough.
+One stream in a process of its own, with a Python client on the same host: `read` and `write` move 1 MiB at a time, `fetch`
+answers requests with 64 KiB of a file behind a header. `--parent` adds the stream of another checkout, set up by its `make
+setup`; the two take turns. The median of the rounds, and their least, which other load disturbs less.
 """
 
 import argparse
@@ -27,9 +28,11 @@ from libs.rpc.transport.tls_handshakes import Handshakes
 from libs.rpc.transport.tls_server import TlsServer, TlsSettings, server_context
 from libs.rpc.transport.transport import Stream
 
-READ, WRITE, FLOOD = "read", "write", "flood"
+READ, WRITE, FETCH, FLOOD = "read", "write", "fetch", "flood"
 RECEIVED_AT_ONCE = 524_288
 WRITTEN_AT_ONCE = 1 << 20
+REQUEST_BYTES, HEADER_BYTES, RANGE_BYTES = 60, 100, 65_536
+"""Of a fetch: the request, and the answer of a header and a file range."""
 FLOOD_MESSAGES = 40_000
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -63,6 +66,10 @@ class Measured:
         self._watch = watch
         self._chunk = memoryview(bytearray(RECEIVED_AT_ONCE))
         self._piece = memoryview(bytearray(WRITTEN_AT_ONCE))
+        self._header = bytes(HEADER_BYTES)
+        self._range = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed with the stream)
+        self._range.write(os.urandom(RANGE_BYTES))
+        self._range.flush()
         self._began = 0.0
         self.done = asyncio.Event()
         self.cpu_s = 0.0
@@ -85,6 +92,10 @@ class Measured:
         return self._chunk
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._kind == FETCH:
+            self._stream.write(self._header)
+            self._stream.write_file(self._range.fileno(), 0, RANGE_BYTES, cached=RANGE_BYTES)
+            return  # the client ends it
         self._left -= nbytes
         if self._left <= 0:
             self._finish()
@@ -98,6 +109,7 @@ class Measured:
     def _finish(self) -> None:
         if not self.done.is_set():
             self.cpu_s = time.thread_time() - self._began
+            self._range.close()
             self.done.set()
 
 
@@ -134,6 +146,18 @@ def _receive(connected: socket.socket, context: ssl.SSLContext, size: int, _dire
             size -= tls.recv_into(buffer)
 
 
+def _fetch(connected: socket.socket, context: ssl.SSLContext, size: int, _directory: Path) -> None:
+    with context.wrap_socket(connected, server_hostname="localhost") as tls:
+        request, buffer = bytes(REQUEST_BYTES), bytearray(RECEIVED_AT_ONCE)
+        for _ in range(size // RANGE_BYTES):
+            tls.sendall(request)
+            left = HEADER_BYTES + RANGE_BYTES
+            while left:
+                received = tls.recv_into(buffer, left)
+                assert received, "the server closed the connection"
+                left -= received
+
+
 def _flood(connected: socket.socket, context: ssl.SSLContext, size: int, directory: Path) -> None:
     from tests.support.tls_records import DATA, RecordClient, Records13
 
@@ -150,7 +174,12 @@ def _flood(connected: socket.socket, context: ssl.SSLContext, size: int, directo
             pass  # it was closed for that
 
 
-LOADS: dict[str, Callable[[socket.socket, ssl.SSLContext, int, Path], None]] = {READ: _send, WRITE: _receive, FLOOD: _flood}
+LOADS: dict[str, Callable[[socket.socket, ssl.SSLContext, int, Path], None]] = {
+    READ: _send,
+    WRITE: _receive,
+    FETCH: _fetch,
+    FLOOD: _flood,
+}
 
 
 def _measure(checkout: Path, kind: str, size: int, directory: Path) -> dict[str, float]:
@@ -166,7 +195,7 @@ def _measure(checkout: Path, kind: str, size: int, directory: Path) -> dict[str,
     return figures
 
 
-def tls(mb: int, rounds: int, parent: Path | None) -> list[dict[str, object]]:
+def tls(mb: int, rounds: int, parent: Path | None, only: str = "") -> list[dict[str, object]]:
     from tests.support.certificates import make_authority
 
     sides = {"penstock": ROOT, **({"parent": parent} if parent is not None else {})}
@@ -174,7 +203,7 @@ def tls(mb: int, rounds: int, parent: Path | None) -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as made:
         directory = Path(made)
         make_authority(directory).sign("server", "/O=Penstock/CN=server")
-        for kind in LOADS:
+        for kind in filter(only.__contains__, LOADS) if only else LOADS:
             size = 1 if kind == FLOOD else mb << 20
             taken: dict[str, list[float]] = {name: [] for name in sides}
             for _ in range(rounds):
@@ -184,7 +213,8 @@ def tls(mb: int, rounds: int, parent: Path | None) -> list[dict[str, object]]:
                     taken[name].append(value)
             unit = f"ms of CPU, longest turn, {FLOOD_MESSAGES} KeyUpdate messages" if kind == FLOOD else "CPU s/GB"
             medians = {name: round(statistics.median(values), 3) for name, values in taken.items()}
-            lines.append({"name": f"tls-{kind}", **medians, "unit": unit, "rounds": rounds})
+            least = {name: round(min(values), 3) for name, values in taken.items()}
+            lines.append({"name": f"tls-{kind}", **medians, "least": least, "unit": unit, "rounds": rounds})
     return lines
 
 
@@ -198,9 +228,10 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.bench.tls", description="The CPU of TLS, as JSON lines.")
     parser.add_argument("--mb", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="kinds, set apart by commas, of: " + ", ".join(LOADS))
     parser.add_argument("--parent", type=Path, help="a checkout of another commit")
     options = parser.parse_args(arguments)
-    for line in tls(options.mb, options.rounds, options.parent and options.parent.resolve()):
+    for line in tls(options.mb, options.rounds, options.parent and options.parent.resolve(), options.only):
         print(json.dumps(line), flush=True)
     return 0
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.support.certificates import Authority
 from tests.support.ports import reserve_ports
 
 T = TypeVar("T")
@@ -28,11 +29,18 @@ def etcd_binary() -> str:
 
 
 class EtcdServer:
-    """An etcd server of one member on ports of its own. Its data survive `stop` and `start`."""
+    """An etcd server of one member on ports of its own. Its data survive `stop` and `start`.
 
-    def __init__(self, binary: str, folder: Path) -> None:
+    With an authority it serves clients with a certificate of it, and nobody else.
+    """
+
+    def __init__(self, binary: str, folder: Path, authority: Authority | None = None) -> None:
         self._binary = binary
         self._folder = folder
+        self.tls: dict[str, object] = {}
+        if authority is not None:
+            own = authority.sign("etcd", "/O=etcd", usages="serverAuth,clientAuth")
+            self.tls = {"cert-file": own, "key-file": own, "trusted-ca-file": authority.certificate, "client-cert-auth": "true"}
         self._ports = reserve_ports(2)
         self._client_port, self._peer_port = self._ports.first, self._ports.first + 1
         self._process: subprocess.Popen[bytes] | None = None
@@ -45,7 +53,7 @@ class EtcdServer:
         return LossyProxy(self.endpoint)
 
     def start(self) -> None:
-        client, peer = f"http://{self.endpoint}", f"http://127.0.0.1:{self._peer_port}"
+        client, peer = f"{'https' if self.tls else 'http'}://{self.endpoint}", f"http://127.0.0.1:{self._peer_port}"
         flags = {
             "data-dir": self._folder / "data",
             "log-level": "error",
@@ -56,6 +64,7 @@ class EtcdServer:
             "initial-cluster": f"default={peer}",
             "heartbeat-interval": 10,
             "election-timeout": 100,
+            **self.tls,
         }
         arguments = ["--unsafe-no-fsync", *(f"--{name}={value}" for name, value in flags.items())]
         with open(self._folder / "etcd.log", "ab") as log:
@@ -115,6 +124,8 @@ class LossyProxy:
         self.swallow_requests = False
         self.swallow_replies = False
         self.endpoint = ""
+        self.requested = 0
+        """How many bytes of clients it has passed on."""
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -127,18 +138,16 @@ class LossyProxy:
             writer.close()
             return
         self._writers += [writer, to_writer]
-        for source, sink, swallow in (
-            (reader, to_writer, lambda: self.swallow_requests),
-            (to_reader, writer, lambda: self.swallow_replies),
-        ):
-            pump = asyncio.get_running_loop().create_task(self._pump(source, sink, swallow))
+        for source, sink, is_request in ((reader, to_writer, True), (to_reader, writer, False)):
+            pump = asyncio.get_running_loop().create_task(self._pump(source, sink, is_request=is_request))
             self._pumps.add(pump)
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, swallow: Callable[[], bool]) -> None:
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_request: bool) -> None:
         try:
             while data := await source.read(65536):
-                if not swallow():
+                if not (self.swallow_requests if is_request else self.swallow_replies):
                     sink.write(data)
+                    self.requested += len(data) if is_request else 0
         except OSError:
             pass
         finally:

@@ -38,9 +38,8 @@ from libs.cluster.configs.retired_table import RETIRED, RETIRED_OF_TOPICS
 from libs.cluster.configs.values import LONG_MAX
 from tests.support.requirements import ROOT
 
-CLIENTS = {ROOT / "services" / "pipeline", ROOT / "libs" / "local_security"}
+CLIENTS = {ROOT / "services" / "pipeline", ROOT / "libs" / "local_security", ROOT / "libs" / "client"}
 """What tells Kafka's clients their own configs, some of which have a broker config's name."""
-"""It sets configs of clients, some of which brokers have, too."""
 KAFKAS_OWN = ROOT / "services" / "controller" / "migration"
 """Here Kafka's own `server.properties` is read."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from libs.cluster.membership import Membership
 from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
 from libs.cluster.records import Member
 from libs.cluster.scoped_watch import scoped_watch
-from libs.cluster.store import Delete, MetadataStore, Put, WatchBatch
+from libs.cluster.store import Compare, Delete, MetadataStore, Operation, Outcome, Put, TxnResult, WatchBatch
 
 Virtually = Callable[[Coroutine[Any, Any, None]], None]
 KEY = keys.member("storage", 1)
@@ -50,6 +50,35 @@ def test_a_member_is_listed_while_it_lives_and_gone_once_it_leaves(virtually: Vi
         await membership.close()
         assert await listed(store) is None
         assert not membership.registered
+
+    virtually(scenario())
+
+
+class DenyingStore(MemoryStore):
+    """As etcd does for a user who may not write."""
+
+    denies = True
+    leases = 0
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        return TxnResult(Outcome.DENIED, 0) if self.denies else await super().txn(compares, operations)
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        self.leases += 1
+        return await super().grant_lease(ttl_s)
+
+
+def test_a_member_that_etcd_denies_registers_once_it_may_by_the_lease_that_it_has(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = DenyingStore()
+        membership = Membership(store, member(1), 2)
+        starting = asyncio.ensure_future(membership.start())
+        await asyncio.sleep(60)
+        assert not starting.done()
+        store.denies = False
+        await starting
+        assert (await listed(store), store.leases) == (member(1), 1)
+        await membership.close()
 
     virtually(scenario())
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from libs.cluster import standard_authorizer
 from libs.cluster.acl_index import NO_ACLS, AclEdit, AclIndex
-from libs.cluster.acls import ANY_USER, WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from libs.cluster.acls import ANY_USER, CLUSTER_NAME, WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from libs.cluster.standard_authorizer import StandardAuthorizer
 from tests.support.stories import Command, check_story
 
@@ -52,7 +52,7 @@ class Stage:
         return self._change(arguments, DENY)
 
     def _remove(self, arguments: dict[str, str]) -> list[str]:
-        return self._change(arguments, ALLOW, add=False)
+        return self._change(arguments, AclPermission[arguments.get("permission", "ALLOW")], add=False)
 
     def _change(self, arguments: dict[str, str], permission: AclPermission, *, add: bool = True) -> list[str]:
         resource_type, pattern_type, name = resource(arguments)
@@ -85,7 +85,7 @@ def principal(arguments: dict[str, str]) -> str:
 
 def resource(arguments: dict[str, str]) -> tuple[ResourceType, PatternType, str]:
     """`topic=foo` is a literal, `topics=foo` a prefix."""
-    for word in ("topic", "group"):
+    for word in ("topic", "group", "cluster", "transactional_id"):
         for pattern_type, key in ((LITERAL, word), (PREFIXED, word + "s")):
             if key in arguments:
                 return ResourceType[word.upper()], pattern_type, arguments[key]
@@ -95,6 +95,28 @@ def resource(arguments: dict[str, str]) -> tuple[ResourceType, PatternType, str]
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
 def test_a_story_of_decisions(path: Path) -> None:
     check_story(path, Stage().run)
+
+
+OF_A_RESOURCE = [operation for operation in AclOperation if operation > AclOperation.ANY]
+IMPLIED = {
+    AclOperation.ALL: set(OF_A_RESOURCE),
+    **{operation: {operation, AclOperation.DESCRIBE} for operation in IMPLIES[AclOperation.DESCRIBE]},
+    AclOperation.ALTER_CONFIGS: {AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS},
+}
+
+
+@pytest.mark.parametrize("operation", OF_A_RESOURCE)
+def test_what_an_operation_allows_and_denies_is_what_kafkas_acl_inheritance_says(operation: AclOperation) -> None:
+    """AuthorizerTest.testAclInheritance, for each operation."""
+
+    def asked(*permissions: tuple[AclOperation, AclPermission]) -> set[AclOperation]:
+        acls = [AclBinding(ResourceType.CLUSTER, LITERAL, CLUSTER_NAME, "User:u", WILDCARD, *each) for each in permissions]
+        authorizer = StandardAuthorizer(AclIndex.of(*acls))
+        return {each for each in OF_A_RESOURCE if authorizer.allows("User:u", HOST, each, ResourceType.CLUSTER, CLUSTER_NAME)}
+
+    assert asked((operation, ALLOW)) == IMPLIED.get(operation, {operation})
+    denied = set(OF_A_RESOURCE) if operation is AclOperation.ALL else {operation}
+    assert asked((operation, DENY), (AclOperation.ALL, ALLOW)) == set(OF_A_RESOURCE) - denied
 
 
 # --- the model ------------------------------------------------------------------------------------------------------------

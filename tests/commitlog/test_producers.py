@@ -9,7 +9,7 @@ from libs.commitlog.producers.producer_snapshot import parse_snapshot
 from libs.commitlog.producers.producer_state import FRESH, CachedBatch, Duplicate, ProducerEntry, ProducerState
 from libs.commitlog.segments.segment_progress import SegmentProgress
 from libs.wire.errors import ErrorCode
-from libs.wire.record_batches.batches import BatchError, BatchHeader
+from libs.wire.record_batches.batches import TRANSACTIONAL, BatchError, BatchHeader
 from libs.wire.record_batches.markers import Marker
 from tests.support.whole_contents import format_resume, format_snapshot
 
@@ -236,3 +236,63 @@ def test_answers_equal_those_of_a_dumb_model(start: int, steps: list[tuple[int, 
             model.batches.append((sequence, count))
             offset += count
             following = (sequence + count) % 2**31
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("next", "next", "next", "next", "again", "gap", "epoch", "transaction", "marker", "commit", "revert")),
+        st.integers(1, 3),
+        st.sampled_from((7, 8)),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS, st.sampled_from((0, MAX - 4)))
+def test_a_batch_that_plainly_comes_next_is_recorded_as_a_checked_one_is(steps: list[tuple[str, int, int]], first: int) -> None:
+    by_checks, at_once = ProducerState(), ProducerState()
+    sequences, epochs = dict.fromkeys((7, 8), first), dict.fromkeys((7, 8), 0)
+    committed, offset = (dict(sequences), dict(epochs)), 0
+    for kind, count, producer in steps:
+        if kind in ("commit", "revert"):
+            assert at_once.as_of(offset // 2) == by_checks.as_of(offset // 2)
+            for state in (by_checks, at_once):
+                getattr(state, kind)()
+            assert at_once.entries == by_checks.entries
+            if kind == "commit":
+                committed = dict(sequences), dict(epochs)
+            else:
+                sequences, epochs = dict(committed[0]), dict(committed[1])
+            continue
+        if kind == "marker":
+            ending = header(-1, producer=producer, epoch=epochs[producer])
+            for state in (by_checks, at_once):
+                state.record_marker(ending, offset, Marker(aborts=False, coordinator_epoch=0))
+            offset += 1
+            continue
+        if kind == "epoch":
+            epochs[producer], sequences[producer] = epochs[producer] + 1, 0
+        sequence = sequences[producer] + {"gap": 1, "again": -1}.get(kind, 0) & MAX
+        transactional = TRANSACTIONAL if kind == "transaction" else 0
+        batch = header(sequence, count=count, producer=producer, epoch=epochs[producer], attributes=transactional)
+        told = _told(by_checks, batch)
+        if told is FRESH:
+            by_checks.record_stamped(batch, offset, 5)
+        if not at_once.record_next(batch, offset, 5):
+            assert _told(at_once, batch) == told
+            if told is FRESH:
+                at_once.record_stamped(batch, offset, 5)
+        else:
+            assert told is FRESH
+        if told is FRESH:
+            sequences[producer] = sequence + count & MAX
+            offset += count
+        assert at_once.entries == by_checks.entries
+        assert at_once.transactions.ongoing == by_checks.transactions.ongoing
+
+
+def _told(state: ProducerState, batch: BatchHeader) -> object:
+    try:
+        return state.check(batch)
+    except BatchError as error:
+        return error.code

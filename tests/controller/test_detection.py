@@ -177,6 +177,15 @@ def test_a_process_that_is_heard_again_lives() -> None:
     assert watch.detection.dead() == []
 
 
+def test_a_heartbeat_says_whether_it_changed_anything() -> None:
+    watch = Watch(ONE, TWO, THREE)
+    assert not watch.detection.heartbeat(ONE, watch.now_ms)
+    assert watch.pass_ms(SILENCE_MS, TWO, THREE) == [ONE]
+    assert watch.detection.heartbeat(ONE, watch.now_ms)
+    assert not watch.detection.heartbeat(ONE, watch.now_ms)
+    assert not watch.detection.heartbeat(Process(STORAGE, 9, 1), watch.now_ms), "nobody watches it"
+
+
 def test_a_fact_about_a_former_incarnation_concerns_nobody() -> None:
     """A restarted node is registered: its former connection ends late, and a probe of its former life is answered late."""
     watch = Watch(ONE, TWO, THREE)

@@ -1,6 +1,7 @@
 """The controller on a metadata store that loses answers, and among rivals. Time is virtual."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
 from libs.cluster.records import ElectedController, InSync, PartitionState, Topic
-from libs.cluster.store import Delete, Put
+from libs.cluster.store import Compare, Delete, Operation, Outcome, Put, TxnResult
 from libs.rpc.contracts.controller import (
     AlterConfigs,
     AlterPartitions,
@@ -29,7 +30,7 @@ from libs.wire.errors import ErrorCode
 from services.controller.administration.isr_changes import change_isrs
 from services.controller.controller import NotElected
 from services.controller.core.model.refusal import Refused
-from services.controller.term.fenced_writer import Deposed, FencedWriter, OutcomeUnknown
+from services.controller.term.fenced_writer import Deposed, FencedWriter, OutcomeUnknown, WriteDenied
 from services.controller.term.writes import Write
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import led_by, storage, topic_id
@@ -203,6 +204,40 @@ async def test_a_deposed_controllers_write_fails_however_sure_it_is() -> None:
             await writer.commit(Write((), (Put(keys.topic("t"), b"{}"),), Put(keys.topic("t"), b"{}")))
         assert await store.get(keys.topic("t")) is None
         assert term.leadership.lost.is_set()
+
+
+class DenyingStore(MemoryStore):
+    """As etcd does for a user who may not write, for so many of its next writes, after so many without an answer."""
+
+    unanswered = denials = 0
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        if self.unanswered:
+            self.unanswered -= 1
+            return TxnResult(Outcome.UNKNOWN, 0)
+        if self.denials:
+            self.denials -= 1
+            return TxnResult(Outcome.DENIED, 0)
+        return await super().txn(compares, operations)
+
+
+@story
+async def test_a_write_that_etcd_denies_is_made_once_it_is_allowed_and_called_denied_otherwise() -> None:
+    store = DenyingStore()
+    await register(store, storage(1))
+    async with running_controller(store) as running:
+        await running.elected()
+        store.denials = 2
+        assert [topic.error for topic in (await running.create(NewTopic("t", 1, 1))).topics] == [0]
+        store.denials = 1_000_000
+        (topic,) = (await running.create(NewTopic("u", 1, 1))).topics
+        assert (topic.error, "run the set-up of etcd's users" in (topic.message or "")) == (ErrorCode.REQUEST_TIMED_OUT, True)
+        with pytest.raises(WriteDenied, match="run the set-up of etcd's users"):
+            await running.controller.allocate_producer_ids()
+        store.unanswered = 1
+        (topic,) = (await running.create(NewTopic("v", 1, 1))).topics
+        assert "refuses" not in (topic.message or ""), "the attempt that had no answer may have been applied"
+        store.denials = 0
 
 
 @story

@@ -10,11 +10,11 @@ from libs.cluster.configs.resolve import effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides
 from libs.cluster.store import KeyValue, RangeResult
+from libs.java_properties import parse_properties
 from services.controller.core.migration.kraft_records import ConfigSet, encode
 from services.controller.migration.__main__ import main
 from services.controller.migration.adoption import adoption_of
 from services.controller.migration.kafka_directories import kafka_node
-from services.controller.migration.server_properties import parse_properties
 from tests.controller.kafka_metadata import FS, a_topic, log_directory
 
 

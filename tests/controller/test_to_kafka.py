@@ -1,5 +1,7 @@
 """What Kafka is given of a stopped cluster's metadata, and what is refused. With a real Kafka: `tests/deploy/migration/`."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,24 +22,30 @@ from libs.cluster.records import (
     Topic,
 )
 from libs.cluster.saved_metadata import backup_of
+from libs.cluster.scram_credentials import ScramCredential, contents_of
 from libs.cluster.store import KeyValue, RangeResult
 from libs.rpc.contracts.controller import Acl
 from libs.wire.record_batches.records import Record, build_batch, iter_batches, iter_records
+from services.controller.core.administration.first_users import Users
 from services.controller.core.migration import kraft_records
 from services.controller.core.migration.kraft_metadata import KraftMetadata
-from services.controller.core.migration.kraft_security import AclAdded
+from services.controller.core.migration.kraft_security import AclAdded, ScramSet
 from services.controller.migration.__main__ import main
-from tests.controller.kafka_metadata import CLUSTER, DIRECTORY_ID, KAFKAS_ACL, METADATA_4_2, ORDERS, log_directory
+from tests.controller.kafka_metadata import CLUSTER, DIRECTORY_ID, KAFKAS_ACL, KAFKAS_SCRAM, METADATA_4_2, ORDERS, log_directory
 
 IN_SYNC = PartitionState((Replica(1, DIRECTORY_ID.hex()),), -1, 0, 7, 9, (InSync(1, 5),), owner_epoch=30)
 
+USERS = {
+    ("SCRAM-SHA-512", "ann"): ScramCredential(b"salt of ann!", b"s" * 64, b"k" * 64, 8_192),
+    ("SCRAM-SHA-256", "ann"): ScramCredential(b"another salt", b"S" * 32, b"K" * 32, 4_096),
+}
 ACLS = (
     AclBinding(ResourceType.TOPIC, PatternType.PREFIXED, "orders-", "User:ann", "::1", AclOperation.READ, AclPermission.ALLOW),
     AclBinding(ResourceType.GROUP, PatternType.LITERAL, "*", "User:*", "10.0.0.1", AclOperation.ALL, AclPermission.DENY),
 )
 
 
-def backup(path: Path, state: PartitionState) -> Path:
+def backup(path: Path, state: PartitionState, users: Users) -> Path:
     values = {
         keys.CLUSTER_ID: encode(CLUSTER),
         keys.PRODUCER_IDS: encode(4000),
@@ -47,6 +55,7 @@ def backup(path: Path, state: PartitionState) -> Path:
         keys.config("group", "billing"): encode(ConfigOverrides({"consumer.session.timeout.ms": "50000"})),
         keys.client_quotas(QuotaEntity("u")): encode(ClientQuotas({"producer_byte_rate": 1024.0})),
         **{keys.acl(binding): encode(AclRecord()) for binding in ACLS},
+        **contents_of(users, b"secret"),
         keys.node(1): encode(NodeRecord(1, (DIRECTORY_ID.hex(),), "zone-a")),
     }
     items = tuple([KeyValue(key, value, 1, 1, 0) for key, value in sorted(values.items())])
@@ -65,12 +74,15 @@ def formatted(path: Path, cluster_id: str = CLUSTER) -> Path:
     return path
 
 
-def give(tmp_path: Path, state: PartitionState = IN_SYNC, *, clean: bool = True) -> int:
-    saved = backup(tmp_path / "metadata.backup", state)
+def give(
+    tmp_path: Path, state: PartitionState = IN_SYNC, *, clean: bool = True, users: Users | None = None, asked: Sequence[str] = ()
+) -> int:
+    saved = backup(tmp_path / "metadata.backup", state, users or {})
     if not (tmp_path / "metadata").exists():
         formatted(tmp_path / "metadata")
         log_directory(tmp_path / "data", clean=clean, values=[])
-    return main(["to-kafka", "--backup", str(saved), "--metadata-dir", str(tmp_path / "metadata"), str(tmp_path / "data")])
+    targets = ["--metadata-dir", str(tmp_path / "metadata"), str(tmp_path / "data")]
+    return main(["to-kafka", *asked, "--backup", str(saved), *targets])
 
 
 def read_back(tmp_path: Path) -> KraftMetadata:
@@ -110,6 +122,33 @@ def test_an_acl_is_encoded_as_kafka_does() -> None:
     added = kraft_records.decode(KAFKAS_ACL)
     assert isinstance(added, AclAdded)
     assert kraft_records.encode(added) == KAFKAS_ACL
+
+
+def test_a_credential_is_encoded_as_kafka_does() -> None:
+    given = kraft_records.decode(KAFKAS_SCRAM)
+    assert isinstance(given, ScramSet)
+    assert kraft_records.encode(given) == KAFKAS_SCRAM
+
+
+def test_users_are_given_back_if_asked_in_a_file_for_its_owner_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mask = os.umask(0o022)
+    try:
+        assert give(tmp_path, users=USERS, asked=["--with-credentials"]) == 0
+        assert os.umask(0o022) == 0o022, "only that file"
+    finally:
+        os.umask(mask)
+    assert read_back(tmp_path).credentials == {
+        ("ann", 1): USERS["SCRAM-SHA-256", "ann"],
+        ("ann", 2): USERS["SCRAM-SHA-512", "ann"],
+    }
+    assert "2 SCRAM credentials of users are in each bootstrap.checkpoint: keep it as a secret" in capsys.readouterr().out
+    assert (tmp_path / "metadata" / "bootstrap.checkpoint").stat().st_mode & 0o777 == 0o600
+
+
+def test_users_are_not_given_back_unless_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert give(tmp_path, users=USERS) == 0
+    assert read_back(tmp_path).credentials == {}
+    assert "users' SCRAM credentials are not asked for (CREDENTIALS=1)" in capsys.readouterr().out
 
 
 def test_the_registration_and_the_clean_stop_have_one_epoch(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from libs.cluster.records import InSync, PartitionState, Replica
 from libs.cluster.store import WatchBatch, WatchEvent
 from libs.coordinator.core.decisions import KeyValue
 from libs.coordinator.core.shard import Fence, PlannedAppend
+from libs.coordinator.log.append_outcomes import IN_LOG, outcomes
 from libs.coordinator.log.internal_log import Refused, Stored, Unknown
-from libs.coordinator.log.storage_log import ANSWER_S_MAX, APPEND_MS_MAX, IN_LOG, StorageLog, _on_response
+from libs.coordinator.log.joined_appends import ANSWER_S_MAX, JoinedAppends
+from libs.coordinator.log.storage_log import APPEND_MS_MAX, StorageLog
 from libs.rpc.client.rpc_client import OnReply, Response
 from libs.rpc.contracts.storage import Append, Appended, AppendPartition, AppendReply
 from libs.rpc.messages.envelope import EMPTY
@@ -52,7 +54,7 @@ def image() -> ClusterImage:
 async def test_an_append_may_take_as_long_as_is_said_now() -> None:
     """`offsets.commit.timeout.ms` may change while a shard is served."""
     leader, now = FakeLeader(), [5000]
-    log = StorageLog(TOPIC_ID, 0, image, leader, append_ms_max=lambda: now[0])  # type: ignore[arg-type]
+    log = StorageLog(TOPIC_ID, 0, image, leader, JoinedAppends(), append_ms_max=lambda: now[0])  # type: ignore[arg-type]
     planned = PlannedAppend(Fence(0, 1, 1), 0, [KeyValue(b"k", b"v")])
     reported: list[object] = []
     log.append(planned, 1, reported.append)
@@ -67,21 +69,21 @@ async def test_an_append_may_take_as_long_as_is_said_now() -> None:
 
 async def test_an_append_has_a_bound_where_nobody_says_one() -> None:
     leader = FakeLeader()
-    log = StorageLog(TOPIC_ID, 0, image, leader)  # type: ignore[arg-type]
+    log = StorageLog(TOPIC_ID, 0, image, leader, JoinedAppends())  # type: ignore[arg-type]
     log.append(PlannedAppend(Fence(0, 1, 1), 0, []), 1, lambda _: None)
     assert [append.timeout_ms for append, _ in leader.asked] == [APPEND_MS_MAX]
 
 
 async def test_an_append_is_what_the_contract_says() -> None:
     leader = FakeLeader()
-    log = StorageLog(TOPIC_ID, 0, image, leader)  # type: ignore[arg-type]
+    log = StorageLog(TOPIC_ID, 0, image, leader, JoinedAppends())  # type: ignore[arg-type]
     log.append(PlannedAppend(Fence(0, 3, 4), 5, []), 1, lambda _: None)
     assert leader.asked[0][0] == Append(-1, APPEND_MS_MAX, (AppendPartition(TOPIC_ID, 0, 0, 0, 3, 4, 5),))
 
 
 async def test_an_append_to_a_leader_that_moved_is_refused_soon_unless_nobody_waits() -> None:
     leader, reported = FakeLeader(), list[object]()
-    log = StorageLog(TOPIC_ID, 0, image, leader)  # type: ignore[arg-type]
+    log = StorageLog(TOPIC_ID, 0, image, leader, JoinedAppends())  # type: ignore[arg-type]
     planned = PlannedAppend(Fence(9, 1, 1), 0, [])
     log.append(planned, 1, reported.append)
     log.append(planned, 1, reported.append)()
@@ -97,9 +99,7 @@ NONSENSE = st.recursive(st.none() | st.booleans() | st.text(max_size=2), lambda 
 
 
 def heard(answer: list[object]) -> object:
-    reported: list[object] = []
-    _on_response(reported.append, Response(answer, EMPTY, ()))
-    (outcome,) = reported
+    (outcome,) = outcomes(Response(answer, EMPTY, ()), 1)
     return outcome
 
 

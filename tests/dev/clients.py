@@ -1,5 +1,6 @@
 """What the tests do with a cluster, by confluent-kafka."""
 
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -66,3 +67,8 @@ def record_count(bootstrap_servers: str, topic: str) -> int:
     first, last = consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S)
     consumer.close()
     return int(last - first)
+
+
+def settings_in(file: Path) -> dict[str, str]:
+    """Of a file in the format of Java or librdkafka that the cluster wrote."""
+    return dict(line.split("=", 1) for line in file.read_text(encoding="utf-8").splitlines())

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from libs.runtime.peer_tls import PeerCertificate
 from libs.telemetry.tracing.exporting.export_meters import ExportMeters
 from services.dev.command_line import log_settings_of, parse, settings_of
 from services.dev.data_folder import open_data_folder
@@ -89,11 +90,12 @@ def test_the_admin_port_shows_all_services(short_dir: Path) -> None:
 
 
 def metric_names() -> Iterator[str]:
-    """The names of docs/operate/metrics.md, but for those of other processes, and of exporters, since nothing is exported."""
-    exporters = ExportMeters.definitions.values()
+    """The names of docs/operate/metrics.md, but for those of other processes, of exporters, since nothing is exported, and of
+    certificates between processes, since there is one process."""
+    absent = (*ExportMeters.definitions.values(), *PeerCertificate.definitions.values())
     for service, metrics in definitions().items():
         if service not in (STORE, "pipeline"):
-            yield from (exposed(metric) for metric in metrics if metric not in exporters)
+            yield from (exposed(metric) for metric in metrics if metric not in absent)
     for name, (kind, _, _) in process_metrics().items():
         yield f"{name}_total" if kind == "counter" else name
 

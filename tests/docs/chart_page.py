@@ -16,7 +16,9 @@ from typing import Any
 from libs.runtime.tracing.trace_settings import EXPORTERS
 from libs.telemetry.logs import JSON, LEVELS, TEXT
 from services.gateway.protocol_docs.protocol_page import write_page
-from tests.docs.settings_page import ROOT, configs
+from services.node.config import NODE
+from tests.docs.settings_page import ROOT
+from tests.docs.settings_page import configs as all_configs
 
 CHART = ROOT / "charts" / "penstock"
 SETTINGS = CHART / "files" / "settings.yaml"
@@ -36,6 +38,7 @@ SET_BY_CHART = frozenset(
         *("sasl_oauthbearer_without_tls", "shortcuts", "add_scram_file"),
         *("authorizer", "super_users", "allow_everyone_if_no_acl_found"),
         *("rpc_tls_certificate", "rpc_tls_key", "rpc_tls_ca"),
+        *("etcd_ca_file", "etcd_cert_file", "etcd_key_file"),
     }
 )
 """The chart gives these by the environment, or leaves them alone: pods log to stderr and have one volume, keys come in Secrets,
@@ -58,6 +61,11 @@ TEXTS = frozenset(
 _TABLE = re.compile(r"(<!-- values -->\n).*?(<!-- /values -->\n)", re.DOTALL)
 _LINE = re.compile(r"(?P<indent> *)(?P<key>[A-Za-z]\w*):(?: (?P<value>.*))?$")
 _COMMENT = re.compile(r" *# -- (?P<text>.*)$")
+
+
+def configs() -> dict[str, type[Any]]:
+    """Of the services that the chart runs: it has no nodes yet."""
+    return {service: config for service, config in all_configs().items() if service != NODE}
 
 
 def settings() -> str:

@@ -11,6 +11,8 @@ from typing import Final
 
 from libs.cluster.measured_store import MeasuredStore
 from libs.rpc.server.denied_calls import DeniedCalls
+from libs.runtime.etcd_store import EtcdCertificates
+from libs.runtime.peer_tls import PeerCertificate
 from libs.telemetry.definitions import CounterDefinition, Definition, GaugeDefinition, HistogramDefinition, MetricSet
 from libs.telemetry.interruptions import Interruptions
 from libs.telemetry.metrics import Build, Metrics
@@ -117,8 +119,8 @@ FROM_LIBRARY: Final = {
 def definitions() -> dict[str, list[Definition]]:
     """By service: the metrics that its classes declare, in the order of the files."""
     found: dict[str, list[Definition]] = {
-        STORE: list(MeasuredStore.definitions.values()),
-        RPC: list(DeniedCalls.definitions.values()),
+        STORE: [*MeasuredStore.definitions.values(), *EtcdCertificates.definitions.values()],
+        RPC: [*DeniedCalls.definitions.values(), *PeerCertificate.definitions.values()],
         TRACES: [definition for each in (SpanMeters, ExportMeters) for definition in each.definitions.values()],
     }
     for path in sorted((ROOT / "services").rglob("*.py")):

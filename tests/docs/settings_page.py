@@ -18,8 +18,9 @@ from typing import Any
 
 from services.gateway.protocol_docs.protocol_page import write_page
 from services.local.cluster_plan import plan_cluster
-from services.local.cluster_shape import Shape
+from services.local.cluster_shape import NODE_ROLES, Shape
 from services.local.run_directory import RunDirectory
+from services.node.config import NODE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "settings.md"
@@ -122,14 +123,18 @@ def _members(config: type[Any]) -> Iterator[tuple[ast.stmt, ast.stmt]]:
 def page() -> str:
     set_by_launcher = launched()
     rows = {service: list(_rows(config, set_by_launcher.get(service, frozenset()))) for service, config in configs().items()}
-    of_all = [row for row in next(iter(rows.values())) if all(row in each for each in rows.values())]
+    of_services = [each for service, each in rows.items() if service != NODE]
+    of_all = [row for row in of_services[0] if all(row in each for each in of_services)]
     sections = {"every service": of_all} | {service: [row for row in each if row not in of_all] for service, each in rows.items()}
     return _TOP + "".join(line + "\n" for title, each in sections.items() for line in _section(title, each))
 
 
 def launched() -> dict[str, frozenset[str]]:
     """The variables that `make up` sets, by service."""
-    plans = plan_cluster(Shape(), RunDirectory(".run"), python=Path("python"), etcd=Path("etcd"))
+    shapes = (Shape(roles=NODE_ROLES), Shape())
+    plans = [
+        plan for shape in shapes for plan in plan_cluster(shape, RunDirectory(".run"), python=Path("python"), etcd=Path("etcd"))
+    ]
     return {plan.role: frozenset(plan.environment) for plan in plans}
 
 

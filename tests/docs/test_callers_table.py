@@ -4,21 +4,12 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from libs.roles import CONTROLLER, GATEWAY, GROUP_COORDINATOR, QUOTA_MANAGER, ROLES, STORAGE, TRANSACTION_COORDINATOR
+from libs.roles import ROLES
 from libs.rpc.contracts.callers import CALLERS, Callers
-from tests.support.requirements import ROOT
+from tests.docs.callers_table import ANSWERS, ORDER, PAGE
 from tests.support.stories import REWRITE
 
-PAGE = ROOT / "docs" / "security.md"
 TABLE = re.compile(r"(?<=\n)\| who answers \|.*?\n(?=\n)", re.DOTALL)
-ANSWERS = {
-    "controller": CONTROLLER,
-    "storage": STORAGE,
-    "groups": GROUP_COORDINATOR,
-    "transactions": TRANSACTION_COORDINATOR,
-    "quotas": QUOTA_MANAGER,
-}
-ORDER = (GATEWAY, STORAGE, CONTROLLER, GROUP_COORDINATOR, TRANSACTION_COORDINATOR, QUOTA_MANAGER)
 
 
 def answerer(method: str) -> str:

@@ -23,5 +23,6 @@ def test_every_setting_says_what_it_is(service: str) -> None:
 
 @pytest.mark.parametrize("service", configs())
 def test_a_variable_that_the_launcher_sets_is_a_setting(service: str) -> None:
-    names = {f"PENSTOCK_{field.name.upper()}" for field in dataclasses.fields(configs()[service])}
+    of_services = (service, "storage", "gateway") if service == "node" else (service,)
+    names = {f"PENSTOCK_{field.name.upper()}" for each in of_services for field in dataclasses.fields(configs()[each])}
     assert {variable for variable in launched().get(service, ()) if variable.startswith("PENSTOCK_")} <= names

@@ -22,7 +22,7 @@ LOST = Followed(("ANOTHER_IN_SYNC", "ELECT", "RECREATE"), ("tests/storage/test_w
 WAYS_OUT = {
     "services/controller/elections/partition_reconciler.py: way_out(state, nodes, image.members(STORAGE))": LOST,
     "services/controller/term/restored_store.py: WAY_OUT": Followed(("WAY_OUT",), ("tests/controller/test_restored_store.py",)),
-    "services/storage/__main__.py: OTHER_CLUSTER if error.owner == 'cluster' else OTHER_NODE": Followed(
+    "services/storage/refusals.py: OTHER_CLUSTER if error.owner == 'cluster' else OTHER_NODE": Followed(
         ("OTHER_CLUSTER", "OTHER_NODE"),
         ("tests/system/faults/test_lost_etcd.py", "tests/local/test_commands.py", "tests/storage/test_ways_out.py"),
     ),

@@ -46,6 +46,7 @@ class FakeNode:
         self.fetch_waited_ms = 0  # in answers to fetches without records
         self.stored: list[tuple[int, bytes]] = []  # (partition, batch) in the order of arrival
         self.refuse_with = 0
+        self.refused_batches: frozenset[bytes] = frozenset()  # with CORRUPT_MESSAGE
         self.hint = (-1, -1)  # leader and its epoch, for refusals
         self.in_log = False  # for refusals
         self.file: Path | None = None
@@ -112,7 +113,7 @@ class FakeNode:
         for part in request.partitions:
             batch = bytes(call.payload[position : position + part.length])
             position += part.length
-            if not self.refuse_with:
+            if not self.refuse_with and batch not in self.refused_batches:
                 self.stored.append((part.partition, batch))
         if self.holding:
             self.held.append(call)
@@ -121,7 +122,13 @@ class FakeNode:
 
     def _answer(self, call: Call) -> None:
         rows = []
+        position = 0
         for part in unpack(Append, call.body).partitions:
+            batch = bytes(call.payload[position : position + part.length])
+            position += part.length
+            if batch in self.refused_batches:
+                rows.append(Appended(ErrorCode.CORRUPT_MESSAGE))
+                continue
             if self.refuse_with:
                 leader, epoch = self.hint
                 rows.append(Appended(self.refuse_with, leader=leader, leader_epoch=epoch, in_log=self.in_log))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient
+from scramp.core import Gs2Header
 
 from libs.cluster import keys
 from libs.cluster.scram_credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredentials
@@ -16,6 +17,7 @@ from libs.wire.errors import ErrorCode
 from services.gateway.core.authentication import (
     MECHANISMS,
     OAUTHBEARER,
+    OF_ANOTHER_USER,
     PASSWORD_BYTES_MAX,
     PLAIN,
     Accepted,
@@ -148,7 +150,12 @@ def test_a_proof_for_another_nonce_is_denied() -> None:
         b"n,,n=a=b,r=nonce",
         b"n,,m=x,n=u,r=nonce",
         b"y,a=somebody,n=u",
+        b"y,,n=u,r=nonce",
+        b"y,a=u,n=u,r=nonce",
+        b"Y,,n=u,r=nonce",
+        b",,n=u,r=nonce",
         b"p=tls-unique,,n=u,r=nonce",
+        b"p=tls-exporter,,n=u,r=nonce",
         b"n,,n=u,r=",
         b"n,,n=u,r=\x00",
         b"\0u\0password",
@@ -166,8 +173,38 @@ def test_cve_2017_12610_scram_lets_nobody_in_under_an_authorization_id(mechanism
     server, asking = exchange(mechanism, known(u=mechanism, other=mechanism)), client(mechanism)
     first = asking.get_client_first()
     assert first.startswith("n,,n=u,")
-    assert isinstance(server.take(first.replace("n,,", "n,a=other,", 1).encode()), Denied)
+    denied = server.take(first.replace("n,,", "n,a=other,", 1).encode())
+    assert denied == Denied(ErrorCode.SASL_AUTHENTICATION_FAILED, OF_ANOTHER_USER)
     assert server.state is State.FAILED
+    unknown = exchange(mechanism, known(other=mechanism)).take(first.replace("n,,", "n,a=other,", 1).encode())
+    assert unknown == denied, "nobody learns who exists"
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+@pytest.mark.parametrize(("repeated", "is_let_in"), [(True, True), (False, False)])
+def test_scram_takes_an_authorization_id_that_is_the_users_own_name(mechanism: str, repeated: bool, is_let_in: bool) -> None:
+    """The last token repeats the header, so that nobody on the way has changed it."""
+    header = "n,a=u,"
+    server, asking = exchange(mechanism, known(u=mechanism)), client(mechanism)
+    bare = asking.get_client_first().removeprefix("n,,")
+    asking.gs2_header = WithId(header if repeated else "n,,")
+    asking.set_server_first(token(server.take(f"{header}{bare}".encode())))
+    last = server.take(asking.get_client_final().encode())
+    assert isinstance(last, Accepted) is is_let_in
+    if isinstance(last, Accepted):
+        asking.set_server_final(last.token.decode())
+        assert last.user == "u"
+
+
+class WithId(Gs2Header):  # type: ignore[misc]
+    """The header of a client that names whom it acts as."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text[0], None)
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
 
 
 @pytest.mark.parametrize("final", [b"", b"c=biws", b"c=biws,r=x,p=!!", b"c=biws,r=x,p=AAAA", b"\xff", b"e=other-error"])

@@ -14,7 +14,7 @@ from libs.wire.errors import ErrorCode
 from libs.wire.messages import leave_group, list_groups, metadata, offset_commit, offset_fetch
 from libs.wire.primitives import Reader, Writer
 from services.gateway.authorization.table import ROWS
-from services.gateway.core.authorizer_settings import authorizer_problem
+from services.gateway.core.authorizer_settings import authorizer_problem, super_users
 from services.gateway.handlers import SERVED
 from services.gateway.shortcuts.fetch_shortcut import FetchShortcut
 from services.gateway.shortcuts.list_offsets_shortcut import ListOffsetsShortcut
@@ -403,3 +403,13 @@ async def test_a_denial_is_logged_once_in_a_while(cluster: Cluster, caplog: pyte
 def test_settings_that_mean_nothing_are_refused(authorizer: str, users: str, allow: bool, sentence: str | None) -> None:
     problem = authorizer_problem(authorizer, users, allow_if_no_acl=allow)
     assert (problem is None) if sentence is None else (problem is not None and sentence in problem)
+
+
+@pytest.mark.parametrize("text", ["User:bob;User:alice ", ";  User:bob  ;  User:alice "])
+def test_super_users_are_read_as_in_kafka(text: str) -> None:
+    """StandardAuthorizerTest.testGetConfiguredSuperUsers."""
+    assert super_users(text) == {"User:bob", "User:alice"}
+    assert super_users(" ") == super_users("") == frozenset()
+    assert super_users("User:bob\u00a0") == {"User:bob\u00a0"}, "Java trims no space of Unicode"
+    with pytest.raises(ValueError, match="'bob' is no principal"):
+        super_users("bob;:alice")

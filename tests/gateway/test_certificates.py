@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from libs import followed_files
+from libs.der import expires_at
 from libs.runtime.lifecycle import CannotRun
-from services.gateway.core.distinguished_name import expires_at
-from services.gateway.net import certificates
 from services.gateway.service import Gateway
 from tests.gateway.conftest import Rig
 from tests.gateway.limited_clients import produced
@@ -29,7 +29,13 @@ def broken(keystore: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificates, "LOOK_S", 0.01)
+    monkeypatch.setattr(followed_files, "LOOK_S", 0.01)
+
+
+@pytest.fixture
+def looks_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two looks at a time would race for what has changed. A gateway has one."""
+    monkeypatch.setattr(followed_files, "LOOK_S", 3600.0)
 
 
 def replace(path: Path, by: Path) -> None:
@@ -102,6 +108,7 @@ async def test_a_broken_file_leaves_the_former_certificate_and_is_said_once(
     assert await produced(await rig.client(TLS_AT, tls=client_context(authority))) == 0
 
 
+@pytest.mark.usefixtures("looks_when_told")
 async def test_a_keystore_that_was_removed_is_said_once_until_it_is_back(
     rig: Rig, keystore: Path, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,6 +130,7 @@ async def test_a_keystore_that_was_removed_is_said_once_until_it_is_back(
     assert {line.__dict__["fields"]["reason"] for line in lines} == {f"{own} cannot be read: No such file or directory"}
 
 
+@pytest.mark.usefixtures("looks_when_told")
 async def test_a_new_truststore_decides_about_new_clients(rig: Rig, keystore: Path, authority: Authority, tmp_path: Path) -> None:
     trust = tmp_path / "trust.pem"
     shutil.copy(authority.certificate, trust)

@@ -3,6 +3,8 @@
 import asyncio
 import struct
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 
 import pytest
 
@@ -10,12 +12,13 @@ from libs.cluster import keys
 from libs.cluster.records import STORAGE
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch
+from services.gateway.net.connection import Connection
 from tests.gateway.conftest import Rig
 from tests.gateway.kafka_client import API_VERSIONS, METADATA, PRODUCE, RawClient, frame, read_produced
 from tests.gateway.produce_requests import PRODUCE_ONE, serves
 from tests.support.polling import until
 
-CREATE_DELEGATION_TOKEN = 38
+CREATE_DELEGATION_TOKEN, GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 38, 71, 72
 BATCH = bytes(build_batch([Record(None, b"one")]))
 
 
@@ -84,6 +87,18 @@ async def test_row_3_what_we_do_not_serve_closes(rig: Rig, bystander: RawClient,
     assert await serves(bystander)
 
 
+@pytest.mark.parametrize("api_key", [GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY])
+async def test_row_50_telemetry_of_clients_is_not_served_so_none_is_decompressed(
+    rig: Rig, bystander: RawClient, api_key: int
+) -> None:
+    client = await rig.client(1)
+    no_tagged_fields = b"\0"
+    client.ask(api_key, 0, no_tagged_fields)
+    assert await client.ended()
+    assert rig.closed("api") == 1
+    assert await serves(bystander)
+
+
 @pytest.mark.parametrize("version", [5, 99, -1, 32767])
 async def test_row_4_an_unknown_version_of_api_versions_gets_the_list_of_served_ones(rig: Rig, version: int) -> None:
     await rig.start()
@@ -147,6 +162,31 @@ async def test_row_9_a_byte_at_a_time_closes(rig: Rig, bystander: RawClient) -> 
     assert await ended
     assert rig.closed("half-frame") == 1
     assert await serves(bystander)
+
+
+@pytest.mark.parametrize("before", [1, 4, 8])
+async def test_a_request_that_comes_byte_by_byte_takes_few_turns(rig: Rig, monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    received: list[int] = []
+    updated = Connection.buffer_updated
+
+    def note(connection: Connection, nbytes: int) -> None:
+        received.append(nbytes)
+        updated(connection, nbytes)
+
+    monkeypatch.setattr(Connection, "buffer_updated", note)
+    await rig.start()
+    client = await rig.client(1)
+    sent = frame(PRODUCE, 9, 1, PRODUCE_ONE)
+    for _ in range(2):
+        received.clear()
+        client.send(sent[:before])
+        await until(lambda: sum(received) == before)
+        for position in range(before, len(sent)):
+            client.send(sent[position : position + 1])
+            await asyncio.sleep(0)
+        assert read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0].error == 0
+        assert (len(received) <= 3, sum(received)) == (True, len(sent))
+        assert await serves(client), "a whole request has a turn at once again"
 
 
 async def test_an_idle_connection_closes_and_one_that_waits_for_an_answer_does_not(rig: Rig) -> None:
@@ -255,3 +295,39 @@ async def test_a_quiet_gateway_gives_memory_back_once(rig: Rig, monkeypatch: pyt
     given.clear()  # the gateway may have been idle before
     await until(lambda: rig.closed("idle") == 1 and bool(given))
     assert given == [1]
+
+
+async def test_a_sweep_checks_a_few_connections_in_a_turn_and_each_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[tuple[float, Connection]] = []
+    monkeypatch.setattr("services.gateway.net.connections.CHECKED_A_TURN", 2)
+    monkeypatch.setattr(Connection, "check", lambda connection, now: checked.append((now, connection)))
+    gateway = await rig.start(idle_s_max=0.4)  # sweeps every 0.1 s
+    for _ in range(5):
+        assert await serves(await rig.client(1))
+    first, *others = gateway.connections
+    checked.clear()
+    await until(lambda: len(checked) > 15 and checked[-1][1] is others[0])
+    turns = [[connection for _, connection in turn] for _, turn in groupby(checked, key=itemgetter(0))]
+    assert turns[-4:] == [[first, others[0]], others[1:3], others[3:], [first, others[0]]]
+
+
+async def test_a_sweep_leaves_out_connections_that_end_meanwhile(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Connection] = []
+
+    def check(connection: Connection, _now: float) -> None:
+        checked.append(connection)
+        for other in gateway.connections if connection is first else ():
+            loop.call_soon(other.close, "idle")
+
+    monkeypatch.setattr("services.gateway.net.connections.CHECKED_A_TURN", 1)
+    loop, gateway = asyncio.get_running_loop(), await rig.start(idle_s_max=0.4)  # sweeps every 0.1 s
+    for _ in range(3):
+        assert await serves(await rig.client(1))
+    first = next(iter(gateway.connections))
+    monkeypatch.setattr(Connection, "check", check)
+    await until(lambda: rig.closed("idle") == 3)
+    now_checked = len(checked)
+    assert checked[-1] is first
+    assert await serves(await rig.client(1))
+    await until(lambda: len(checked) > now_checked)
+    assert checked[now_checked] is next(iter(gateway.connections))

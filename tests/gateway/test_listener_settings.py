@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from libs.cluster.scram_credentials import SCRAM_SHA_256
+from libs.runtime.config import load
 from services.gateway.config import GatewayConfig
 from services.gateway.core.authentication import OAUTHBEARER, PLAIN
 from services.gateway.core.listener_settings import (
@@ -27,6 +28,26 @@ WITH_SSL = {"ssl_listener": "SSL://0.0.0.0:9592", **KEYS}
 MUTUAL = {**WITH_SSL, "ssl_truststore_location": "/keys/ca.pem", "ssl_client_auth": "required"}
 
 
+AS_IN_KAFKA: dict[str, tuple[str, object]] = {
+    "authorizer": ("StandardAuthorizer", "StandardAuthorizer"),
+    "super_users": ("User:admin", "User:admin"),
+    "allow_everyone_if_no_acl_found": ("true", True),
+    "sasl_enabled_mechanisms": ("SCRAM-SHA-256 , PLAIN", (SCRAM_SHA_256, PLAIN)),
+    "sasl_listener": ("SASL_SSL://0.0.0.0:9492", "SASL_SSL://0.0.0.0:9492"),
+    "reauthentication_s_max": ("60", 60.0),
+    "failed_authentication_delay_ms": ("200", 200),
+    "ssl_listener": ("SSL://0.0.0.0:9592", "SSL://0.0.0.0:9592"),
+    "ssl_keystore_location": ("/keys/gateway.pem", "/keys/gateway.pem"),
+    "ssl_keystore_type": ("PEM", "PEM"),
+    "ssl_truststore_location": ("/keys/ca.pem", "/keys/ca.pem"),
+    "ssl_client_auth": ("required", "required"),
+    "sasl_ssl_client_auth": ("requested", "requested"),
+    "ssl_enabled_protocols": ("TLSv1.2 , TLSv1.3", ("TLSv1.2", "TLSv1.3")),
+    "ssl_principal_mapping_rules": ("RULE:^CN=(.*?),.*$/$1/, DEFAULT", "RULE:^CN=(.*?),.*$/$1/, DEFAULT"),
+}
+"""Settings of authorizers, SASL and TLS that Kafka has: a value, and how it is read."""
+
+
 def problem(**changes: object) -> str:
     return replace(CONFIG, **changes).problem() or ""  # type: ignore[arg-type]
 
@@ -35,6 +56,15 @@ def test_a_listener_is_named_as_in_kafka() -> None:
     assert listener_address("SASL_PLAINTEXT://0.0.0.0:9492", WITH_SASL) == Address(SASL_PLAINTEXT, "0.0.0.0", 9492)
     assert listener_address("SASL_SSL://[::1]:9492", WITH_SASL) == Address(SASL_SSL, "::1", 9492)
     assert listener_address("SSL://kafka.example.com:9592", (SSL,)) == Address(SSL, "kafka.example.com", 9592)
+
+
+@pytest.mark.parametrize("around", ["{}", " {}", "{} ", "\t{}\r\n"])
+def test_spaces_around_a_value_do_not_count_as_in_kafka(around: str) -> None:
+    """ConfigDef.parseType trims each text, and StandardAuthorizer the two that it reads itself."""
+    env = {f"PENSTOCK_{name.upper()}": around.format(text) for name, (text, _) in AS_IN_KAFKA.items()}
+    given = {"PENSTOCK_NODE_ID": "1", "PENSTOCK_PORT_BASE": "9092", "PENSTOCK_DATA_DIR": "/d", "PENSTOCK_ETCD": "127.0.0.1:2379"}
+    config = load(GatewayConfig, env=given | env)
+    assert {name: getattr(config, name) for name in AS_IN_KAFKA} == {name: value for name, (_, value) in AS_IN_KAFKA.items()}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.core.distinguished_name import Malformed, subject_name
+from libs.der import Malformed
+from services.gateway.core.distinguished_name import subject_name
 from services.gateway.core.principal_mapping import NoRuleFits, PrincipalMapping, WrongRule, _split
+from tests.compat.kafka.archives import BRIEF
 from tests.support.certificates import Authority
 
 SUBJECTS = [
@@ -54,7 +56,7 @@ def test_names_are_those_that_java_prints(authority: Authority, tmp_path: Path) 
     signed = [authority.sign(f"java-{number}", subject) for number, subject in enumerate(SUBJECTS)]
     source = tmp_path / "Names.java"
     source.write_text(NAMES_OF_JAVA, encoding="utf-8")
-    argv = ["java", str(source), *(str(keystore.with_suffix(".crt")) for keystore in signed)]
+    argv = ["java", *BRIEF, str(source), *(str(keystore.with_suffix(".crt")) for keystore in signed)]
     printed = subprocess.run(argv, capture_output=True, encoding="utf-8", check=True).stdout.splitlines()
     assert [subject_name(der_of(keystore)) for keystore in signed] == printed
 

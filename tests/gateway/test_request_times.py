@@ -59,7 +59,8 @@ async def completed(metrics: Metrics, key: int, count: int) -> None:
 
 def test_a_request_with_a_trace_is_the_exemplar_of_each_stage_in_which_it_spent_time() -> None:
     metrics = Metrics("gateway")
-    meters, request = RequestMeters(metrics, SystemClock()), SimpleNamespace(api_key=PRODUCE, throttled_s=0.0, trace_id=0)
+    meters = RequestMeters(metrics, SystemClock())
+    request = SimpleNamespace(api_key=PRODUCE, throttled_s=0.0, trace_id=0, requests=1)
     request.received_at = request.began_at = 1.0
     request.sent_at, request.answered_at, request.left_at = 1.001, 1.3, 1.3
     meters.completed([request], 1.3)

@@ -1,6 +1,7 @@
 """Routing: leaders and addresses in one image."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -165,3 +166,33 @@ def test_routes_name_the_leader_of_each_partition_and_none_where_there_is_no_sta
     assert [topic.partition(index) for index in (0, 2, -1)] == [None] * 3
     assert routes.topic("u") is None
     assert routes.topic_by_id(b"\2" * 16) is None
+
+
+def node(node_id: int, *broker_ids: int, host_id: str = "h1") -> dict[str, Member]:
+    """A storage node and a gateway in one process."""
+    key, front = gateway(node_id, host_id)
+    return {key: replace(front, broker_ids=broker_ids or (node_id,)), **dict([storage(node_id, host_id)])}
+
+
+def test_a_node_that_shares_its_process_with_a_gateway_has_its_port_there() -> None:
+    at = image(node(1) | node(2) | node(3))
+    for client in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+        assert [host_for(at, node_id, client) for node_id in (1, 2, 3)] == ["gateway-1", "gateway-2", "gateway-3"]
+
+
+def test_a_port_that_was_taken_over_belongs_to_its_own_node_again_once_that_is_back() -> None:
+    assert host_for(image(node(1, 1, 2) | dict([storage(2)])), 2) == "gateway-1"
+    assert host_for(image(node(1, 1, 2) | node(2)), 2) == "gateway-2"
+
+
+def test_a_dead_node_keeps_its_address_while_no_other_gateway_has_its_port() -> None:
+    both = image(node(1) | node(2))
+    one = image(node(1) | dict([storage(2, "h1")]))
+    known = Addresses(one, former=Addresses(both)).of(2, "10.0.0.1", "PLAINTEXT")
+    assert known is not None
+    assert known.host == "gateway-2"
+
+
+def test_a_gateway_with_the_ports_of_all_stands_for_the_brokers_that_no_node_has() -> None:
+    at = image(node(1, host_id="h1") | dict([gateway(9, "h9"), storage(1, "h1"), storage(2, "h1")]))
+    assert (host_for(at, 1), host_for(at, 2)) == ("gateway-1", "gateway-9")

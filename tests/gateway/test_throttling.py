@@ -19,7 +19,6 @@ from libs.wire.api_keys import ApiKey
 from libs.wire.messages import create_topics
 from libs.wire.primitives import Reader
 from services.gateway.core.quota_slice import QuotaSlice
-from services.gateway.exchange.quota_use import Throttle
 from services.gateway.handlers import SERVED
 from services.gateway.requests import client_quotas
 from services.gateway.requests.client_quotas import MUTED_S_MAX
@@ -142,13 +141,13 @@ async def test_a_mute_lasts_until_the_debt_is_paid(rig: Rig, monkeypatch: pytest
     assert await produced(client) == 10
     (connection,) = connections(gateway)
     ends: list[object] = []
-    longer = gateway.connections.quotas.longer
+    longer_s = gateway.connections.quotas.longer_s
 
-    def noted(entity: Entity) -> Throttle | None:
+    def noted(entity: Entity) -> float:
         ends.append(connection.is_muted)
-        return longer(entity)
+        return longer_s(entity)
 
-    monkeypatch.setattr(gateway.connections.quotas, "longer", noted)
+    monkeypatch.setattr(gateway.connections.quotas, "longer_s", noted)
     await until(lambda: len(ends) >= 3)
     assert all(ends), "it goes on being muted"
     assert connection.broken_invariant() == ""
@@ -169,15 +168,15 @@ async def test_who_owes_by_two_quotas_waits_for_both(rig: Rig, monkeypatch: pyte
     (connection,) = connections(gateway)
     assert [shown["quota"] for shown in connection.debug()["muted_for"]] == [PRODUCED, CONSUMED]  # type: ignore[attr-defined]
     paid: list[Entity] = []
-    longer = gateway.connections.quotas.longer
+    longer_s = gateway.connections.quotas.longer_s
 
-    def noted(entity: Entity) -> Throttle | None:
-        found = longer(entity)
-        if found is None:
+    def noted(entity: Entity) -> float:
+        found = longer_s(entity)
+        if not found:
             paid.append(entity)
         return found
 
-    monkeypatch.setattr(gateway.connections.quotas, "longer", noted)
+    monkeypatch.setattr(gateway.connections.quotas, "longer_s", noted)
     await until(lambda: len(paid) >= 3)
     assert ({kind for kind, _, _ in paid}, muted(gateway)) == ({CONSUMING}, [True])
 

@@ -1,8 +1,11 @@
 """A listener with TLS: who is served, what is closed and said, and how many handshakes it takes on."""
 
 import asyncio
+import json
 import socket
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ from tests.gateway.sasl_rig import ALL, connect, log_in
 from tests.gateway.tls_rig import TLS_AT, closed_lines, shown, started, started_with_sasl
 from tests.support.certificates import Authority, client_context
 from tests.support.polling import until
+from tests.support.printed_blocks import blocks_of, section_of
+from tests.support.requirements import ROOT
 from tests.support.tls_records import RecordClient, Records13
 
 
@@ -142,6 +147,23 @@ async def test_a_half_open_handshake_ends_in_time(
     assert await client.ended()
     await until(lambda: len(gateway.connections) == 0)
     assert closed_lines(caplog) == ["tls: the handshake took longer than 0.05 s"]
+
+
+async def test_what_the_page_prints_counts_half_open_handshakes_by_host(rig: Rig, keystore: Path, tls: ssl.SSLContext) -> None:
+    gateway = await started(rig, keystore)
+    whole = await rig.client(TLS_AT, tls=tls)
+    assert await produced(whole) == 0
+    half = [await rig.client(TLS_AT) for _ in range(3)]
+    half[0].send(b"\x16")
+    await until(lambda: len(gateway.connections) == 4)
+    page = (ROOT / "docs" / "operate" / "logs-and-views.md").read_text(encoding="utf-8")
+    (block,) = blocks_of(section_of(page, "A flood of half-open TLS connections"))
+    script = block.text.partition("python3 -c '")[2].rpartition("'")[0]
+    views = json.dumps(gateway.connection_views.connections())
+    counted = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script], input=views, capture_output=True, encoding="utf-8", check=True
+    )
+    assert counted.stdout == "3 tcp:127.0.0.1\n"
 
 
 async def test_two_hundred_slow_handshakes_hold_up_nobody(rig: Rig, keystore: Path, tls: ssl.SSLContext) -> None:

@@ -139,6 +139,18 @@ async def test_a_record_from_the_future_is_as_old_as_none(node: StorageCluster, 
     assert await meter.of(at(0)) == [Lag(0, 0, 1, 1, 0.0)]
 
 
+async def test_records_of_transactions_are_counted_and_not_read(
+    node: StorageCluster, meter: Meter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A storage node would deny it, and log that each time. Here `t` has the name of their topic."""
+    monkeypatch.setattr("services.group_coordinator.lag.lag_meter.TRANSACTION_TOPIC", "t")
+    topic = await made(node, meter)
+    await node.append(topic, batch(b"a", timestamp=NOW_MS - 1000))
+    called = meter.counts(monkeypatch)
+    assert await meter.of(at(0)) == [Lag(0, 0, 1, 1, None)]
+    assert called == ["storage.list_offsets"]
+
+
 async def test_topics_that_are_gone_or_made_anew_are_not_known(node: StorageCluster, meter: Meter) -> None:
     topic = await made(node, meter)
     result = await meter.of(at(0, "nothing"), at(0, partition=7), at(0, topic_id=b"\7" * 16))

@@ -1,6 +1,7 @@
 """A stand-in for a broker that answers Produce 9 and Fetch 12 as a test wants: kio reads the requests and writes the answers."""
 
 import asyncio
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -73,12 +74,13 @@ def fetched(request: Any, batches: Sequence[bytes], error: ErrorCode = ErrorCode
 class StandInBroker:
     """Use as a context manager; it has a thread of its own. `requests`: all that came, in order, as (correlation id, message)."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[tuple[int, Any]] = []
         self.port = 0
         self.stalls: list[tuple[int, float]] = []
         """From the request of that number on, answers wait for so many seconds once."""
         self._answer = answer
+        self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stand-in-broker")
@@ -97,7 +99,7 @@ class StandInBroker:
         return f"127.0.0.1:{self.port}/{','.join(map(str, partitions))}"
 
     def _run(self) -> None:
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24))
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24, ssl=self._tls))
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         self._loop.run_forever()

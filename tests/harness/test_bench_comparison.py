@@ -4,19 +4,20 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from tests.bench import __main__ as bench
 from tests.bench import report, report_page
 from tests.bench.cases import Case, Measured
-from tests.bench.comparison import compare, quartiles
+from tests.bench.comparison import compare, quartiles, warm
 from tests.bench.lean.generator import Loaded
 from tests.bench.machine import machine
-from tests.bench.sides import Side
+from tests.bench.sides import Side, assign_replicas
 
 MACHINE = {"kind": "machine", "processor": "one & only", "kafka": "4.2.1"}
 
@@ -40,6 +41,7 @@ def loaded(rate: float, done: float) -> Loaded:
         "connections": 1,
         "threads": 1,
         "in_flight": 5,
+        "tls": "",
         "scheduled": int(rate),
     }
     counts |= {"offered_rate": rate, "seconds": 1.0, "requests": int(done), "bytes": 10**6, "cpu_s": 0.1, "errors": {}}
@@ -70,13 +72,58 @@ def test_pairs_alternate_and_their_lower_quartile_stands_beside_the_median() -> 
     assert (figure["ratio_quartiles"], figure["ratio_min"], figure["ratio_max"]) == ([2, 4], 1, 5)
     assert figure["quartiles"] == {"penstock": [20, 40], "kafka": [10, 10]}
     assert figure["values"]["penstock"] == [10, 20, 30, 40, 50]
-    assert set(figure["costs"]["kafka"]) == {"cpu_s_per_gb", "memory_mb", "client_cores", "other_cores", "stolen_cores"}
+    per_gb = {"cpu_s_per_gb", "switches_per_gb", "disk_read_share"}
+    assert set(figure["costs"]["kafka"]) == {*per_gb, "memory_mb", "client_cores", "other_cores", "stolen_cores"}
     assert figure["costs"]["kafka"]["memory_mb"]["server"] > 1
+
+
+def test_what_comes_before_a_turn_takes_the_place_of_what_was_prepared() -> None:
+    """Also where both sides are warmed up."""
+    read: list[object] = []
+
+    def run(side: Any, prepared: object, seconds: float) -> Measured:
+        read.append(prepared)
+        return Measured(1.0, 1)
+
+    made = Case("cold", "MB/s", True, "", lambda side: 0, run, lambda side, prepared: None)
+    case = replace(made, renew=lambda side, prepared: cast(int, prepared) + 1)
+    sides = [cast(Side, FakeSide("penstock", [])), cast(Side, FakeSide("kafka", []))]
+    compare(case, *sides, rounds=2, seconds=1.0)
+    assert sorted(read, key=str) == [1, 1, 2, 2, 3, 3]
+    del read[:]
+    warm(sides[:1], [case], 0.001)
+    assert read[0] == 1
+
+
+def test_a_row_says_what_stands_beside_penstock_if_it_is_not_what_the_page_is_about() -> None:
+    figure = compared("sendfile-64KB-4conn", [10], [10])
+    figure["values"]["read"] = figure["values"].pop("kafka")
+    assert report_page.row_label(figure, "kafka") == "sendfile-64KB-4conn by read and write"
+    assert report_page.row_label(figure, "read") == "sendfile-64KB-4conn"
 
 
 @pytest.mark.parametrize(("values", "expected"), [([3.0], [3, 3]), ([1.0, 3.0], [1.5, 2.5])])
 def test_quartiles_of_few_rounds(values: list[float], expected: list[float]) -> None:
     assert quartiles(values) == expected
+
+
+@pytest.mark.parametrize(("replicas", "placed"), [(1, [[1], [2], [1]]), (2, [[1, 2], [2, 1], [1, 2]])])
+def test_partitions_of_several_nodes_have_leaders_in_turn(replicas: int, placed: list[list[int]]) -> None:
+    assert assign_replicas((1, 2), replicas, 3) == placed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--nodes"], "--nodes takes groups: lean, "),
+        (["--lean", "--nodes", "--one-process"], "not allowed with argument --nodes"),
+        (["--lean", "--separate", "--parent", "."], "not allowed with argument --separate"),
+    ],
+)
+def test_sides_that_cannot_be_compared_are_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bench.main(arguments)
+    assert said in capsys.readouterr().err
 
 
 def test_the_machine_and_the_versions_are_named() -> None:
@@ -127,7 +174,7 @@ def test_the_page_needs_nothing_else_and_names_all_figures(figures: list[dict[st
     parsed = Balanced()
     parsed.feed(text)
     assert parsed.open == []
-    assert parsed.seen.count("svg") == 6, "ratios, MB/s, latency, CPU of two kinds of load, memory"
+    assert parsed.seen.count("svg") == 8, "ratios, MB/s, latency, CPU and switches of two kinds of load, memory"
     assert not re.search(r"<script|<link|<img|src=|://|@import|url\(", text)
     for each in figures[1:]:
         assert f'<td class="">{each["name"]}</td>' in text or f"<td>{each['name']}</td>" in text

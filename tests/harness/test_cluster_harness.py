@@ -2,6 +2,7 @@ import signal
 
 import pytest
 
+from services.local.cluster_shape import NODE_ROLES
 from tests.support.cluster_harness import LocalCluster
 
 
@@ -11,6 +12,17 @@ def test_a_process_can_be_killed_and_comes_back_ready():
         cluster.restart("storage-1", signal.SIGKILL)
         assert cluster.pid("storage-1") != before
         assert cluster.memory_bytes("storage-1") > 0
+
+
+def test_a_node_is_found_by_the_names_of_the_services_in_it():
+    given = {"storage-1": {"PENSTOCK_RACK": "a"}, "gateway-1": {"PENSTOCK_SHORTCUTS": "off"}}
+    cluster = LocalCluster(roles=NODE_ROLES, environment_of=given)
+    try:
+        assert cluster.admin_address("storage-1") == cluster.admin_address("gateway-1") == cluster.admin_address("node-1")
+        assert cluster.data_directory("node-1") == cluster.data_directory("storage-1")
+        assert cluster.settings_of("node-1") == given["storage-1"] | given["gateway-1"]
+    finally:
+        cluster.close(check=False)
 
 
 def test_a_process_that_is_asked_to_stop_is_asked_once():

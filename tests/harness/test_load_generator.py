@@ -1,6 +1,7 @@
 """The load generator in C (`tests/bench/lean/`): its requests, counts and latencies, and its end at answers that are none."""
 
 import shutil
+import ssl
 import struct
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 from penstock.testing import Cluster
 
+from libs.rpc.transport.tls_server import TlsSettings, server_context
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import ProduceLimits, validate_produce
 from tests.bench import frames
@@ -18,6 +20,7 @@ from tests.bench.lean.generator import plan_connections, run_load
 from tests.bench.load import BenchError
 from tests.bench.sides import Side
 from tests.harness.stand_in_broker import StandInBroker, answered, fetched, framed, produced
+from tests.support.certificates import Authority, make_authority
 from tests.support.requirements import require
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -226,6 +229,38 @@ def test_connections_are_planned_so_that_each_partition_has_its_leader(
     leaders: list[str], connections: int, plan: list[str]
 ) -> None:
     assert plan_connections([(host, 1) for host in leaders], connections) == plan
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return make_authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_it_speaks_tls_in_both_directions(authority: Authority, version: ssl.TLSVersion) -> None:
+    """Batches and answers are many records long. The socket takes some of what is in flight at once."""
+    tls = server_context(TlsSettings(str(authority.sign("server", "/CN=server"))))
+    tls.maximum_version = version
+    large = [struct.pack(">q", offset) + LOG[0][8:] for offset in range(200)]
+    options: dict[str, object] = {"tls-authority": authority.certificate, "bytes-max": 5_000_000}
+    with StandInBroker(produced, tls=tls) as broker:
+        connections = [broker.connection(0), broker.connection(1)]
+        sent = run_load("produce", "lines", connections, 20, {"batch-bytes": 900_000, **options})
+        assert all(len(batch) > 890_000 for _, request in broker.requests for _, batch in batches_of(request))
+    with StandInBroker(lambda request: fetched(request, large), tls=tls) as broker:
+        read = run_load("fetch", "lines", [broker.connection(0)], 20, {"max-bytes": 90_000, "check-crc": True, **options})
+    assert min(sent.bytes, read.bytes) >= 5_000_000
+    assert {sent.tls.split()[0], read.tls.split()[0]} == {"TLSv1.2" if version is ssl.TLSVersion.TLSv1_2 else "TLSv1.3"}
+    assert "GCM" in sent.tls
+
+
+def test_it_does_not_trust_a_stranger(authority: Authority, tmp_path: Path) -> None:
+    tls = server_context(TlsSettings(str(authority.sign("server", "/CN=server"))))
+    stranger = make_authority(tmp_path / "stranger")
+    with StandInBroker(produced, tls=tls) as broker, pytest.raises(BenchError, match="no TLS: certificate verify failed"):
+        run_load("produce", "lines", [broker.connection(0)], 0.2, {"tls-authority": stranger.certificate})
+    with pytest.raises(BenchError, match="no-such-file"):
+        run_load("produce", "lines", ["127.0.0.1:1/0"], 0.2, {"tls-authority": "no-such-file"})
 
 
 def test_penstock_takes_its_load_and_gives_it_back(penstock_session_cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.polling import eventually
 from tests.support.requirements import ROOT
-from tests.support.selection import LONG, in_turn, is_left_out
+from tests.support.selection import GROUPS, LONG, in_turn, is_left_out
 from tests.support.shortcut_halves import file_has_shortcuts
 from tests.support.slowest_tests import Cost, Watch
 
@@ -113,3 +113,11 @@ def test_files_that_share_a_fixture_follow_one_another_by_halves() -> None:
 
 def test_the_long_files_exist() -> None:
     assert [path for path in LONG if not (ROOT / path).is_file()] == []
+
+
+def test_one_worker_runs_all_tests_of_containers() -> None:
+    """Each worker would start a Docker daemon, and two of them undo each other's rules and remove each other's containers."""
+    folder = ROOT / "tests" / "deploy" / "compose"
+    files = {f"{path.relative_to(ROOT)}" for path in folder.glob("test_*.py") if "docker" in path.read_text(encoding="utf-8")}
+    assert files <= set(GROUPS["one Docker daemon runs all containers"])
+    assert len(files) >= 2

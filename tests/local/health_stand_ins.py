@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-ROLES = ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway")
+ROLES = ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway", "node")
 STAND_IN = """
 import http.server, os, pathlib
 verdict = pathlib.Path("verdict.json")

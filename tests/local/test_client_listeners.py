@@ -8,14 +8,14 @@ from services.local.client_listeners import AUTHORIZER, BOUNDS, bootstrap_server
 from services.local.cluster import Cluster
 from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
-from services.local.run_directory import RunDirectory
+from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, RunDirectory
 
 LISTENER, ADVERTISED = "PENSTOCK_SASL_LISTENER", "PENSTOCK_SASL_ADVERTISED_LISTENER"
 MECHANISMS = "PENSTOCK_SASL_ENABLED_MECHANISMS"
 
 
-def cluster(path: Path, **shape: int) -> Cluster:
-    return Cluster(Shape(**shape), RunDirectory(path), root=path, python=Path("python"), etcd=Path("etcd"))
+def cluster(path: Path, *, roles: str = "services", **shape: int) -> Cluster:
+    return Cluster(Shape(roles=roles, **shape), RunDirectory(path), root=path, python=Path("python"), etcd=Path("etcd"))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,22 @@ def test_a_listener_is_remembered_and_a_new_gateway_has_it_too(tmp_path: Path, m
     assert cluster(tmp_path, gateways=2).listeners()["gateway-2"][LISTENER].endswith(":9592"), "nothing was started"
     monkeypatch.setenv(LISTENER, "")
     assert cluster(tmp_path).listeners(starting=["gateway-1"])["gateway-1"][LISTENER] == ""
+
+
+@pytest.mark.parametrize("roles", ["services", "node"])
+def test_a_gateway_that_comes_later_has_the_hosts_of_the_first_one(tmp_path: Path, roles: str) -> None:
+    hosts = {LISTEN_HOST: "0.0.0.0", ADVERTISED_HOST: "192.168.1.5"}
+    RunDirectory(tmp_path).place_of("gateway-1", hosts)
+    grown = cluster(tmp_path, roles=roles, **({"storage": 2} if roles == "node" else {"gateways": 2}))
+    assert list(grown.listeners().values()) == [hosts, hosts]
+    assert [address.partition(":")[0] for address in grown.bootstrap_servers().split(",")] == ["192.168.1.5"] * 2
+
+
+def test_a_gateway_keeps_the_host_that_it_was_given(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.place_of("gateway-1", {ADVERTISED_HOST: "192.168.1.5"})
+    run.place_of("gateway-2", {ADVERTISED_HOST: "kafka.example.net"})
+    assert cluster(tmp_path, gateways=2).bootstrap_servers() == "192.168.1.5:9092,kafka.example.net:9192"
 
 
 @pytest.mark.parametrize("setting", [*AUTHORIZER, *BOUNDS, "PENSTOCK_SSL_CLIENT_AUTH"])

@@ -1,17 +1,23 @@
 """The sentence at the top of `make status`."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
 from services.local.cluster import ProcessStatus
 from services.local.cluster_health import ClusterHealth, health_of
-from services.local.cluster_plan import plan_cluster
+from services.local.cluster_plan import ProcessPlan, plan_cluster
 from services.local.cluster_shape import Shape
 from services.local.processes import Memory
 from services.local.run_directory import RunDirectory
 
-PLANS = {plan.name: plan for plan in plan_cluster(Shape(), RunDirectory("/run"), python=Path("python"), etcd=Path("etcd"))}
+
+def plans_of(shape: Shape) -> dict[str, ProcessPlan]:
+    return {plan.name: plan for plan in plan_cluster(shape, RunDirectory("/run"), python=Path("python"), etcd=Path("etcd"))}
+
+
+PLANS, OF_NODES = plans_of(Shape()), plans_of(Shape(roles="node"))
 
 
 def told(verdict: str, sentence: str, since_ms: int | None = None) -> str:
@@ -21,10 +27,12 @@ def told(verdict: str, sentence: str, since_ms: int | None = None) -> str:
     return json.dumps({**said, "storage_nodes_away": away})
 
 
-def health(*answers: str, down: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> ClusterHealth:
+def health(
+    *answers: str, down: tuple[str, ...] = (), waiting: tuple[str, ...] = (), plans: Mapping[str, ProcessPlan] = PLANS
+) -> ClusterHealth:
     statuses = [
         ProcessStatus(plan, None if name in down else 7, name not in (*down, *waiting), "reads its log", Memory(1, 0))
-        for name, plan in PLANS.items()
+        for name, plan in plans.items()
     ]
     return health_of(statuses, answers)
 
@@ -38,6 +46,12 @@ def test_the_clusters_own_words_stand_first() -> None:
     assert found.details == (
         "partitions: 0 offline, 0 below min.insync.replicas, 3 under-replicated, 1 moving; leaders: storage-1 2"
     )
+
+
+def test_nodes_have_the_names_of_their_rows() -> None:
+    found = health(told("degraded", "degraded: storage-2 is down"), down=("node-2",), plans=OF_NODES)
+    assert found.sentence == "degraded: node-2 is down, `make up` starts node-2"
+    assert found.details.endswith("leaders: node-1 2")
 
 
 def test_a_process_that_is_down_or_not_ready_degrades_a_cluster_that_calls_itself_healthy() -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from services.storage.__main__ import OTHER_CLUSTER
+from services.storage.refusals import OTHER_CLUSTER
 from tests.support.requirements import ROOT
 
 
@@ -113,13 +113,6 @@ def test_make_refuses_a_variable_that_no_target_takes():
     done = subprocess.run(["make", "status", "STORGE=5"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 2
     assert "no target takes STORGE" in done.stderr
-
-
-def test_the_example_of_the_pipeline_is_refused_a_secured_cluster_and_other_jobs_are_told_the_way():
-    done = subprocess.run(["make", "unsecured", "SECURITY=on"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
-    assert done.returncode == 2
-    assert "connects without TLS: it needs a cluster without SECURITY=on" in done.stderr
-    assert "jobs of your own connect by [cluster.security] (docs/pipeline.md)" in done.stderr
 
 
 def test_make_knows_each_variable_that_a_target_takes():

@@ -86,14 +86,40 @@ def test_it_is_remembered_and_what_it_may_be_is_told(tmp_path: Path) -> None:
         Shape().with_given(security="yes")
 
 
-def test_a_cluster_that_is_protected_stays_so_and_one_that_began_without_is_not_changed(tmp_path: Path) -> None:
+def test_a_cluster_that_is_protected_stays_so_and_one_that_began_without_gets_a_first_user(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
+    run.create()
     with pytest.raises(LauncherError, match=r"SECURITY=off would let everybody do everything .* until `make wipe`"):
         protection.refuse_change(run, ON, Shape())
-    protection.refuse_change(run, Shape(), ON)
+    assert not protection.begins_now(run, ON), "its controllers begin it with that user"
     run.data_directory("etcd").mkdir(parents=True)
-    with pytest.raises(LauncherError, match=r"SECURITY=on makes a new cluster, and the one in .* began without"):
+    protection.refuse_change(run, Shape(), ON)
+    assert protection.begins_now(run, ON)
+    protection.remember(run, ON, {})
+    assert not protection.begins_now(run, ON)
+
+
+def test_a_cluster_that_settings_protect_keeps_to_them(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.create()
+    protection.remember(run, Shape(), {"gateway-1": {LISTENER: "SASL_SSL://127.0.0.1:9192"}})
+    with pytest.raises(LauncherError, match=rf"has {LISTENER}: end these by empty values at a `make up` first, or keep to"):
         protection.refuse_change(run, Shape(), ON)
+
+
+def test_admin_ports_demand_the_token_that_there_is(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    assert protection.admin_token(ON, run) == {}, "a process does not start without the file"
+    run.security.mkdir()
+    (run.security / "admin-token").touch()
+    assert protection.admin_token(ON, run) == {protection.ADMIN_TOKEN: f"{run.security}/admin-token"}
+    assert protection.admin_token(Shape(), run) == {}
+
+
+def test_a_store_that_is_written_anew_after_a_rollback_has_the_first_user(rolled_back: RunDirectory) -> None:
+    rolled_back.security.mkdir()
+    (rolled_back.security / "first-users").touch()
+    assert protection.first_users(rolled_back, Shape()) == rolled_back.security / "first-users"
 
 
 @pytest.mark.parametrize("left", ["data/protection.json", "security/gateway.pem"])

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from services.local.__main__ import parse, shape_of
+from services.local.client_listeners import bootstrap_servers, refuse_ports_of_others
 from services.local.cluster_plan import plan_cluster
 from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
@@ -167,3 +169,46 @@ def test_log_directories_outside_of_run_are_known_while_they_exist(tmp_path):
     run.place_of("storage-3", {"PENSTOCK_RACK": "a"})
     run.place_of("gateway-1", {"PENSTOCK_LOG_DIRS": str(tmp_path)})
     assert run.log_directories_elsewhere(tmp_path) == [here, tmp_path / "below-root"]
+
+
+def test_nodes_take_the_place_of_storage_nodes_and_gateways_at_their_brokers_ports():
+    shape = Shape(storage=2, roles="node")
+    by_name = {plan.name: plan for plan in plans(shape)}
+    assert [name for name, plan in by_name.items() if plan.has_gateway] == ["node-1", "node-2"]
+    assert not [name for name, plan in by_name.items() if plan.role in ("storage", "gateway")]
+    assert shape.bootstrap_servers() == "127.0.0.1:9093,127.0.0.1:9094"
+    assert by_name["node-2"].ports == (9094, 9092 + 65 + 2)
+    assert by_name["node-2"].environment["PENSTOCK_PORT_BASE"] == "9092"
+
+
+def test_a_new_cluster_of_nodes_has_one_for_each_core_unless_it_is_told_how_many(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(5)))
+    assert shape_of(None, parse(["up", "--roles=node"])).storage == 5
+    assert shape_of(None, parse(["up", "--roles=node", "--nodes=2"])).storage == 2
+    assert shape_of(None, parse(["up", "--roles=node", "--storage=2"])).storage == 2
+    assert shape_of(Shape(storage=3), parse(["up", "--roles=node"])).storage == 3, "it has data on three"
+
+
+def test_a_node_has_the_data_and_the_sockets_of_the_services_in_it():
+    one = next(plan for plan in plans(Shape(roles="node")) if plan.role == "node").environment
+    apart = {plan.name: plan.environment for plan in plans(Shape())}
+    assert one["PENSTOCK_DATA_DIR"] == apart["storage-1"]["PENSTOCK_DATA_DIR"]
+    assert one["PENSTOCK_RPC_UNIX"] == apart["storage-1"]["PENSTOCK_RPC_UNIX"]
+    assert one["PENSTOCK_GATEWAY_RPC_UNIX"] == apart["gateway-1"]["PENSTOCK_RPC_UNIX"]
+
+
+def test_the_roles_are_remembered_and_nodes_have_no_further_gateways():
+    assert Shape(roles="node").with_given(storage="4") == Shape(storage=4, roles="node")
+    assert Shape(roles="node").with_given(nodes="4") == Shape(storage=4, roles="node")
+    assert Shape().with_given(roles="node", nodes="2") == Shape(storage=2, roles="node")
+    assert str(Shape(roles="node")).endswith("QUOTA_MANAGERS=1 ROLES=node")
+    with pytest.raises(LauncherError, match=r"^ROLES=nodes: expected node or services$"):
+        Shape(roles="nodes")
+    with pytest.raises(LauncherError, match="has a gateway in each node: give GATEWAYS=1 in place of 2; STORAGE= says how many"):
+        Shape(gateways=2, roles="node")
+
+
+def test_clients_of_nodes_find_each_further_listener_at_the_ports_of_brokers():
+    settings = {"PENSTOCK_SASL_LISTENER": "SASL_PLAINTEXT://127.0.0.1:9492"}
+    assert bootstrap_servers([settings, settings], of_nodes=True) == {"SASL_PLAINTEXT": "127.0.0.1:9493,127.0.0.1:9494"}
+    refuse_ports_of_others(Shape(storage=2, roles="node"), {"node-1": settings, "node-2": settings})

@@ -4,15 +4,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from services.local import processes
 from services.local.cluster import Cluster
-from services.local.cluster_shape import Shape
+from services.local.cluster_shape import NODE_ROLES, SECURED, SERVICE_ROLES, Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary
 from services.local.run_directory import RunDirectory
@@ -36,10 +37,10 @@ IN_ORDER = [
 
 
 @contextmanager
-def running_cluster(directory: Path) -> Iterator[Cluster]:
+def running_cluster(directory: Path, roles: str = SERVICE_ROLES) -> Iterator[Cluster]:
     require("etcd")
     reservation = reserve_ports(100)
-    shape = Shape(reservation.first, storage=2, controllers=2)
+    shape = Shape(reservation.first, storage=2, controllers=2, roles=roles)
     root = make_checkout(directory / "root")
     run = RunDirectory(directory / "run")
     running = Cluster(shape, run, root=root, python=Path(sys.executable), etcd=etcd_binary(ROOT))
@@ -121,6 +122,16 @@ def test_an_upgrade_names_the_restarts_that_clients_will_notice(upgraded: Upgrad
     ]
 
 
+def test_nodes_are_restarted_in_the_place_of_storage_nodes(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, NODE_ROLES) as running:
+        before, said = pids(running), list[str]()
+        (running.root / "services" / "new.py").touch()
+        upgrade(running, said.append)
+        in_order = [*IN_ORDER[:2], "node-1", "node-2", *IN_ORDER[4:7]]
+        assert [line.split()[0] for line in said if " restarted " in line] == in_order
+        assert restarted(running, before) == set(in_order)
+
+
 def test_an_upgrade_starts_the_quota_manager_that_the_former_version_lacks(cluster: Cluster) -> None:
     said: list[str] = []
     cluster.kill("quota_manager-1")
@@ -166,7 +177,25 @@ def test_log_directories_relative_to_another_checkout_are_refused_before_anythin
     assert restarted(cluster, before) == set()
 
 
-def test_an_upgrade_of_a_cluster_that_is_not_healthy_restarts_nothing_and_says_why(cluster: Cluster) -> None:
+def test_an_upgrade_waits_for_a_cluster_that_is_degraded_for_a_moment(cluster: Cluster) -> None:
+    said: list[str] = []
+    (cluster.root / "services" / "new.py").touch()
+    tell(cluster.root, "degraded: 3 partitions are under-replicated")
+
+    def recover(line: str) -> None:
+        said.append(line)
+        if "the upgrade waits" in line:
+            tell(cluster.root, "healthy")
+
+    upgrade(cluster, recover)
+    assert said[0] == "the cluster is degraded: 3 partitions are under-replicated: the upgrade waits up to 15 s for it"
+    assert [line.split()[0] for line in said if " restarted " in line] == IN_ORDER
+
+
+def test_an_upgrade_of_a_cluster_that_is_not_healthy_restarts_nothing_and_says_why(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.local.upgrade.SETTLES_WITHIN_S", 0.1)
     before = pids(cluster)
     (cluster.root / "services" / "new.py").touch()
     tell(cluster.root, "degraded: 3 partitions are under-replicated")
@@ -245,6 +274,35 @@ def test_upgrade_without_a_cluster_says_how_to_make_one(tmp_path: Path, capsys: 
     assert (
         capsys.readouterr().err == f"penstock: no cluster in {tmp_path / 'none'}; `make up RUN={tmp_path / 'none'}` makes one\n"
     )
+
+
+@pytest.mark.parametrize(("ends_well", "runs_on"), [(True, {}), (False, {}), (True, {8: "archivist-1"})])
+def test_permissions_at_etcd_are_added_before_the_first_restart_and_taken_away_only_after_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_well: bool, runs_on: dict[int, str]
+) -> None:
+    """`runs_on`: processes of a role that this version lacks, which an upgrade leaves alone."""
+    from services.local import __main__ as launcher
+
+    run = RunDirectory(tmp_path)
+    run.create()
+    run.write_shape(Shape(security=SECURED))
+    done: list[str] = []
+
+    def restart_all(*arguments: object, **options: object) -> None:
+        done.append("restarts")
+        if not ends_well:
+            raise LauncherError("the cluster is degraded")
+
+    found = {7: "etcd", **runs_on}
+    running = SimpleNamespace(etcd_tls=True, plans={"etcd": None}, running=lambda: found, pid_of=lambda name: 7)
+    monkeypatch.setattr(launcher, "set_up", lambda **options: None)
+    monkeypatch.setattr(launcher, "cluster_of", lambda run, shape: running)
+    monkeypatch.setattr(launcher.security_files, "renew", lambda *arguments, **options: done.append("certificates"))
+    monkeypatch.setattr(launcher, "set_up_users", lambda *arguments, revoke=False, **options: done.append(f"revoke {revoke}"))
+    monkeypatch.setattr(launcher, "upgrade", restart_all)
+    with nullcontext() if ends_well else pytest.raises(LauncherError):
+        launcher.upgrade_cluster(run, force=False)
+    assert done == ["certificates", "revoke False", "restarts", *(["revoke True"] if ends_well and not runs_on else [])]
 
 
 def test_upgrade_of_a_stopped_cluster_says_that_nothing_runs(cluster: Cluster) -> None:

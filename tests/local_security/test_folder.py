@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
+from libs.local_security import certificates
 from libs.local_security.certificates import AUTHORITY_FOR, GATEWAY_FOR
 from libs.local_security.folder import Secured, Unusable, secure
 
@@ -45,7 +47,8 @@ def test_nobody_else_may_read_what_is_made(tmp_path: Path) -> None:
     folder = tmp_path / "security"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in folder.iterdir()} == dict.fromkeys(
-        ("ca.key", "ca.pem", "gateway.pem", "first-users", "client.properties", "kcat.conf"), "0o600"
+        ("ca.key", "ca.pem", "gateway.pem", "first-users", "admin-token", "admin-password", "client.properties", "kcat.conf"),
+        "0o600",
     )
 
 
@@ -129,3 +132,43 @@ def test_a_password_that_is_lost_is_not_made_up(tmp_path: Path) -> None:
     files.first_users.unlink()
     assert not made(tmp_path, is_new=False).knows_password
     assert made(tmp_path).knows_password
+
+
+def test_a_key_of_the_authority_that_is_encrypted_is_named(tmp_path: Path) -> None:
+    made(tmp_path)
+    file = tmp_path / "security" / "ca.key"
+    key = certificates.key_of_pem(file.read_bytes())
+    encryption = serialization.BestAvailableEncryption(b"password")
+    file.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption))
+    with pytest.raises(Unusable, match=r"ca\.key cannot be read \(the key is encrypted\); put a copy back"):
+        made(tmp_path)
+
+
+def test_a_file_of_the_first_user_that_is_no_text_is_named(tmp_path: Path) -> None:
+    made(tmp_path)
+    (tmp_path / "security" / "first-users").write_bytes(b"\xff\xfe")
+    with pytest.raises(Unusable, match=r"first-users has no line of the form SCRAM-SHA-512=\[name=admin"):
+        made(tmp_path)
+
+
+def test_a_certificate_without_its_key_is_made_anew(tmp_path: Path) -> None:
+    keystore = made(tmp_path).keystore
+    keystore.write_bytes(certificates.to_pem(certificate(keystore)))
+    assert made(tmp_path).renewed
+    assert certificates.has_key(keystore.read_bytes(), certificate(keystore))
+    assert not made(tmp_path).renewed
+
+
+def test_a_name_beyond_ascii_is_in_the_certificate_as_clients_look_for_it(tmp_path: Path) -> None:
+    files = made(tmp_path, host="kafka.bücher.example")
+    shake_hands(files.authority, files.keystore, "kafka.xn--bcher-kva.example")
+    with pytest.raises(Unusable, match="cannot stand in a certificate; give an address, or a name as DNS has it"):
+        made(tmp_path, host="ü" * 64 + ".example")
+
+
+def test_the_token_of_admin_ports_stays(tmp_path: Path) -> None:
+    made(tmp_path)
+    token = (tmp_path / "security" / "admin-token").read_text(encoding="ascii")
+    assert len(token.strip()) == 64
+    made(tmp_path)
+    assert (tmp_path / "security" / "admin-token").read_text(encoding="ascii") == token

@@ -35,6 +35,9 @@ LIMITS: Final[Mapping[str, str]] = {
 _ALIVE: Final = 'penstock_build_info{service!="pipeline"}'
 _EXPIRES_IN: Final = "(penstock_gateway_certificate_expiry_timestamp_seconds > 0) - time()"
 """A gateway without a listener with TLS says 0. A certificate that has expired has a number below 0."""
+_PEER_EXPIRES_IN: Final = "(penstock_rpc_certificate_expiry_timestamp_seconds > 0) - time()"
+_ETCD_EXPIRES_IN: Final = "(penstock_metadata_store_certificate_expiry_timestamp_seconds > 0) - time()"
+_ETCDS_EXPIRES_IN: Final = "(penstock_metadata_store_server_certificate_expiry_timestamp_seconds > 0) - time()"
 _NONE: Final = f"0 * count by (job) ({_ALIVE})"
 
 
@@ -120,6 +123,22 @@ ALERTS: Final = (
         "{{ $labels.job }} has run {{ $value }} versions for an hour.",
     ),
     Alert(
+        "PenstockPeerCertificateExpires",
+        "warning",
+        f"{_PEER_EXPIRES_IN} < $certificate_s >= $certificate_last_s",
+        "5m",
+        "{{ $labels.instance }} of {{ $labels.job }} shows other processes a certificate that expires in "
+        "{{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "PenstockPeerCertificateExpiresSoon",
+        "critical",
+        f"{_PEER_EXPIRES_IN} < $certificate_last_s",
+        "5m",
+        "{{ $labels.instance }} of {{ $labels.job }} shows other processes a certificate that expires in "
+        "{{ $value | humanizeDuration }}.",
+    ),
+    Alert(
         "PenstockNoActiveController",
         "critical",
         f"(sum by (job) (kafka_controller_kafkacontroller_activecontrollercount) or {_NONE}) != 1",
@@ -167,6 +186,34 @@ ALERTS: Final = (
         "histogram_quantile(0.99, sum by (job, le) (rate(penstock_metadata_store_call_seconds_bucket[$window]))) > $store_s",
         "5m",
         "One in a hundred calls of {{ $labels.job }} to etcd takes {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "PenstockEtcdCertificateExpires",
+        "warning",
+        f"{_ETCD_EXPIRES_IN} < $certificate_s >= $certificate_last_s",
+        "5m",
+        "{{ $labels.instance }} of {{ $labels.job }} shows etcd a certificate that expires in {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "PenstockEtcdCertificateExpiresSoon",
+        "critical",
+        f"{_ETCD_EXPIRES_IN} < $certificate_last_s",
+        "5m",
+        "{{ $labels.instance }} of {{ $labels.job }} shows etcd a certificate that expires in {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "PenstockEtcdServerCertificateExpires",
+        "warning",
+        f"min by (job) ({_ETCDS_EXPIRES_IN}) < $certificate_s >= $certificate_last_s",
+        "5m",
+        "A member of etcd of {{ $labels.job }} shows a certificate that expires in {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "PenstockEtcdServerCertificateExpiresSoon",
+        "critical",
+        f"min by (job) ({_ETCDS_EXPIRES_IN}) < $certificate_last_s",
+        "5m",
+        "A member of etcd of {{ $labels.job }} shows a certificate that expires in {{ $value | humanizeDuration }}.",
     ),
     Alert(
         "PenstockUnownedShards",

@@ -15,8 +15,8 @@ COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 
 
 def content(name: str) -> Any:
-    """A configuration file that Compose writes into containers."""
-    return yaml.safe_load(COMPOSE["configs"][name]["content"])
+    """A configuration file that Compose lays into containers."""
+    return yaml.safe_load((ROOT / COMPOSE["configs"][name]["file"]).read_text(encoding="utf-8"))
 
 
 def mounts(service: str) -> dict[str, Path]:
@@ -32,9 +32,21 @@ def test_prometheus_takes_its_configuration_and_the_rules(tmp_path: Path) -> Non
     configuration = content("prometheus")
     configuration["rule_files"] = [each.replace(place, str(folder)) for each in configuration["rule_files"]]
     assert configuration["rule_files"] == [f"{folder}/*.yaml"]
+    files = {
+        each["target"]: ROOT / COMPOSE["configs"][each["source"]]["file"] for each in COMPOSE["services"]["prometheus"]["configs"]
+    }
+    for job in configuration["scrape_configs"]:
+        if given := job.get("authorization"):
+            given["credentials_file"] = str(files[given["credentials_file"]])
     (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(configuration), encoding="utf-8")
     done = subprocess.run(["promtool", "check", "config", "prometheus.yaml"], cwd=tmp_path, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_compose_writes_nothing_into_a_container_whose_root_is_read_only() -> None:
+    """Docker refuses it, and so the container would not start. A file is mounted."""
+    assert all(service["read_only"] for service in COMPOSE["services"].values())
+    assert all(given.keys() == {"file"} for given in COMPOSE["configs"].values())
 
 
 def test_grafana_finds_the_dashboards() -> None:

@@ -11,6 +11,7 @@ from tests.support.ports import reserve_ports
     [
         (["smoke"], "--bootstrap"),
         (["smoke", "--bootstrap", "kafka"], "'kafka' is not HOST:PORT"),
+        (["smoke", "--bootstrap-server", "kafka"], "'kafka' is not HOST:PORT"),
         (["smoke", "--bootstrap", "kafka:70000"], "'kafka:70000' is not HOST:PORT"),
         (["smoke", "--bootstrap", "kafka:9092", "--timeout", "0"], "'0' is not a number of seconds above 0"),
         (["smoke", "--bootstrap", "kafka:9092", "--timeout", "nan"], "'nan' is not a number of seconds above 0"),

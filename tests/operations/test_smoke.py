@@ -80,12 +80,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines_of_a_run(cluster: GrowingCluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(smoke, "KafkaConnection", Connections(cluster))
     monkeypatch.setattr(smoke, "delete_topic", lambda connection, topic: None)
     for name in ("metadata", "create_topic", "produce", "fetch"):
         monkeypatch.setattr(smoke, name, getattr(cluster, name))
     said: list[str] = []
-    smoke.smoke(ONE.host, ONE.port, 5.0, said.append)
+    smoke.smoke(cluster.connected, ONE.host, ONE.port, 5.0, said.append)
     return said
 
 
@@ -106,13 +105,3 @@ def test_a_leader_that_moves_meanwhile_is_asked_for_again(refused: str, monkeypa
     said = lines_of_a_run(cluster, monkeypatch)
     assert "at broker 1 and came back" in said[-1]
     assert cluster.produced == 1
-
-
-class Connections:
-    """Stands in for the class of connections: the host is the connection."""
-
-    def __init__(self, cluster: GrowingCluster) -> None:
-        self._cluster = cluster
-
-    def __call__(self, host: str, port: int) -> contextlib.AbstractContextManager[str]:
-        return self._cluster.connected(host, port)

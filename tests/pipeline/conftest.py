@@ -42,15 +42,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """The one session of this process: two task threads, 1 GB."""
+    """The one session of this process: two task threads, 1 GB.
+
+    Spark interprets its plans, since compiling them takes a quarter of these tests' CPU. Jobs that tests start as programs
+    compile theirs, as users' do.
+    """
     from services.pipeline.spark.session import make_session
     from services.pipeline.spark.settings import SparkSettings
     from tests.support.requirements import require
 
     require("java")
     warehouse = tmp_path_factory.mktemp("warehouse")
+    interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     config = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": str(warehouse)}
-    session = make_session(SparkSettings("local[2]", config), "penstock pipeline tests")
+    session = make_session(SparkSettings("local[2]", config | interpreted), "penstock pipeline tests")
     yield session
     session.stop()
 

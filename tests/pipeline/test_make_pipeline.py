@@ -1,4 +1,4 @@
-"""`make pipeline`, as the README prints it: twice in a row, and again after `make wipe`.
+"""`make pipeline`, as the README prints it: twice in a row, and again after `make wipe`, on a cluster with TLS, users and ACLs.
 
 Its folder has no data, but this checkout's environments and tools, so that nothing is downloaded.
 """
@@ -69,7 +69,7 @@ def test_the_example_fills_its_lake_goes_on_and_begins_anew(spark: SparkSession,
         refuse_another_lake(spark, folder, said, visits)
     make(folder, "wipe")
     assert not (folder / ".run" / "pipeline").exists()
-    refuse_another_lake(spark, folder, make(folder, "pipeline", port), VISITS)
+    refuse_another_lake(spark, folder, make(folder, "pipeline", port, "SECURITY=on"), VISITS)
 
 
 def refuse_another_lake(spark: SparkSession, folder: Path, said: list[str], visits: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.transport.event_loop import EARLY_SENDS_MAX, EventLoop, outbox_of
+from libs.rpc.transport.event_loop import EARLY_SENDS_MAX, EVENTS_A_TURN, EventLoop, outbox_of
 
 
 def run(body: Callable[[], Any]) -> Any:
@@ -146,3 +146,33 @@ def test_where_many_have_something_to_send_the_first_do_not_wait_for_the_last() 
         return order[EARLY_SENDS_MAX:]
 
     assert run(body) == [f"send {number}" for number in range(EARLY_SENDS_MAX + 2)]
+
+
+def test_a_turn_brings_a_bounded_number_of_connections_and_all_have_theirs() -> None:
+    """They stay readable, as do those of clients that go on sending."""
+
+    async def body() -> list[int]:
+        loop = asyncio.get_running_loop()
+        count = 2 * EVENTS_A_TURN + 1
+        pairs = [socket.socketpair() for _ in range(count)]
+        seen, by_turn = set[int](), [0]
+
+        def readable(number: int) -> None:
+            seen.add(number)
+            by_turn[-1] += 1
+
+        for number, (ours, theirs) in enumerate(pairs):
+            theirs.send(b"x")
+            loop.add_reader(ours.fileno(), readable, number)
+        async with asyncio.timeout(60):
+            while len(seen) < count:
+                await asyncio.sleep(0)
+                by_turn.append(0)
+        for ours, theirs in pairs:
+            loop.remove_reader(ours.fileno())
+            ours.close()
+            theirs.close()
+        return by_turn
+
+    assert max(turns := run(body)) == EVENTS_A_TURN
+    assert sum(turns) <= 4 * EVENTS_A_TURN, "no connection waits for a third look"

@@ -1,6 +1,8 @@
 """Raw sockets that do not keep to the protocol: each loses its own connection, and nobody else notices."""
 
 import asyncio
+import contextlib
+import itertools
 import os
 import random
 import socket
@@ -179,6 +181,27 @@ async def test_a_frame_past_its_deadline_is_refused(scene: Scene) -> None:
     assert [(kind, body[0]) for kind, _, body in answers] == [(Kind.ERROR, 7), (Kind.ERROR, 7)]
     assert scene.calls == []
     assert scene.server.late_frames == 3
+
+
+@pytest.mark.parametrize(("method", "left_ms"), [("echo", 0), ("unknown", 60_000)], ids=["late", "unknown"])
+async def test_a_peer_that_reads_no_refusals_is_not_read(scene: Scene, method: str, left_ms: int) -> None:
+    """Each costs the server's memory more than the frame that asked for it, until the peer reads."""
+    scene.server.max_outstanding = 64 << 20  # as it is unless a test sets less
+    raw = await scene.raw()
+    (connection,) = [each for each in scene.server.open_connections if each.peer is not None and each.peer.node_id == ME.node_id]
+
+    async def flood() -> None:
+        for first in itertools.count(1, 1000):
+            await raw.send(b"".join(request(first + number, method, left_ms=left_ms) for number in range(1000)))
+
+    flooding = asyncio.create_task(flood())
+    await until(lambda: not connection.is_read or connection.unread_bytes > 4 << 20)
+    assert connection.unread_bytes < 2 << 20
+    flooding.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await flooding
+    while not connection.is_read:
+        assert await asyncio.wait_for(raw.loop.sock_recv(raw.socket, 65_536), 60)
 
 
 async def test_a_frame_that_waited_longer_than_it_had_is_refused(scene: Scene) -> None:

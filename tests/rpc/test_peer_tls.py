@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.pem_files import Unusable
 from libs.roles import CONTROLLER, GATEWAY, STORAGE
 from libs.rpc.client.probe import refuses
 from libs.rpc.client.rpc_client import RpcClient
@@ -24,7 +25,6 @@ from libs.rpc.server.call import Call
 from libs.rpc.server.rpc_server import RpcServer
 from libs.rpc.transport.peer_tls import PeerTls, PeerTlsFiles, peer_contexts
 from libs.rpc.transport.socket_transport import SocketTransport
-from libs.rpc.transport.tls_server import Unusable
 from tests.support.certificates import Authority, certified, make_authority
 from tests.support.polling import until
 from tests.support.printed_blocks import blocks_of, section_of
@@ -210,7 +210,7 @@ async def test_a_new_certificate_is_used_without_a_restart(
 
 
 async def test_files_are_looked_at_again_and_again(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.rpc.transport.peer_tls.LOOK_S", 0.01)
+    monkeypatch.setattr("libs.followed_files.LOOK_S", 0.01)
     peer = PeerTls(certified(authority, tmp_path / "node", STORAGE_1))
     before = peer.server.context
     following = asyncio.create_task(peer.follow())

@@ -178,6 +178,35 @@ async def test_a_connection_without_calls_is_left_alone(network: Network, addres
     listener.close()
 
 
+async def test_a_client_that_rests_looks_at_nothing_until_its_next_call(
+    network: Network, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    class CountedSilence(Silence):
+        def look(self, bytes_sent: int, pending_bytes: int) -> Finding:
+            nonlocal looks
+            looks += 1
+            return super().look(bytes_sent, pending_bytes)
+
+    server = UnheardServer()
+    listener = await network.transport_of(address).listen(address, server.connected)
+    monkeypatch.setattr(client_connection, "Silence", CountedSilence)
+    client = await network.client(listener.address)
+    await client.call("any", [], timeout_s=60)
+    client.rest()
+    assert client.connection is not None
+    assert not client.connection.watched
+    server.cut = True
+    call = client.call("any", [], timeout_s=60)
+    client.rest()
+    assert client.connection.watched, "a call is under way"
+    with pytest.raises(Disconnected):
+        await call
+    assert looks == SILENT_LOOKS
+    listener.close()
+
+
 async def test_a_server_that_reads_no_more_for_now_gives_signs_of_life(
     network: Network, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

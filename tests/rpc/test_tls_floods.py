@@ -15,7 +15,7 @@ from libs.rpc.transport.tls_handshakes import Handshakes
 from libs.rpc.transport.tls_records import DATA_MAX
 from libs.rpc.transport.tls_server import TlsServer, TlsSettings, server_context
 from libs.rpc.transport.tls_stream import PAID_BY_DATA, RECORDS_A_TURN, UNPAID_RECORDS_MAX
-from libs.rpc.transport.transport import KERNELS_CHOICE, Stream, TlsFailed
+from libs.rpc.transport.transport import DRIP_BYTES, KERNELS_CHOICE, Stream, TlsFailed
 from tests.rpc.stream_owner import Owner
 from tests.support.certificates import Authority, client_context
 from tests.support.polling import until
@@ -207,3 +207,24 @@ async def test_a_handshake_takes_few_bytes_of_a_client(authority: Authority, key
     writer.close()
     listener.close()
     handshakes.close()
+
+
+async def test_the_rest_of_a_record_is_never_waited_for_beyond_its_end(
+    authority: Authority, keystore: Path, tmp_path: Path
+) -> None:
+    async with served(authority, keystore, tmp_path) as peer:
+        owner, stream = peer.owner, peer.owner.stream
+        stream.receive_at_least(DRIP_BYTES)
+        record = peer.records.record(DATA, bytes(2 * DRIP_BYTES))
+        await peer.send(record[:-10])
+        await until(lambda: peer.turns_since() >= 1)
+        assert owner.received == b""
+        await peer.send(record[-10:])
+        await until(lambda: len(owner.received) == 2 * DRIP_BYTES)
+        # The same where the receiver says it when the beginning is there already.
+        owner.on_bytes = lambda: stream.receive_at_least(DRIP_BYTES)
+        first, second = peer.records.record(DATA, b"x"), peer.records.record(DATA, bytes(DRIP_BYTES))
+        await peer.send(first + second[:-10])
+        await until(lambda: len(owner.received) == 2 * DRIP_BYTES + 1)
+        await peer.send(second[-10:])
+        await until(lambda: len(owner.received) == 3 * DRIP_BYTES + 1)

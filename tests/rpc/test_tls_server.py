@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from libs.rpc.transport.tls_server import TlsSettings, Unusable, server_context
+from libs.pem_files import Unusable
+from libs.rpc.transport.tls_server import TlsSettings, server_context
 from tests.support.certificates import Authority
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from libs.rpc.files.disk_readers import DiskReaders
+from libs.rpc.transport.event_loop import EventLoop
 from libs.rpc.transport.tls_handshakes import Handshakes, Outcome, Step
-from libs.rpc.transport.tls_server import TlsServer, TlsSettings, server_context
+from libs.rpc.transport.tls_server import CHUNK, LAST_CHUNK, TlsServer, TlsSettings, server_context
 from libs.rpc.transport.tls_stream import TlsStream
 from tests.rpc.stream_owner import Owner
+from tests.rpc.tls_pair import tls_pair
 from tests.support.certificates import Authority, client_context
 from tests.support.polling import until
 
@@ -121,3 +123,54 @@ async def test_a_handshake_whose_connection_has_ended_makes_no_other_connection_
         loop.remove_reader(fd)
         os.close(fd)
     handshakes.close()
+
+
+def test_reading_that_goes_on_when_an_answer_has_left_waits_for_no_event(authority: Authority, keystore: Path) -> None:
+    """When streams send, the loop has reckoned how long to sleep. What OpenSSL holds gives epoll no event, and nobody else here
+    gives one."""
+
+    async def body() -> bool:
+        async with tls_pair(authority, keystore) as (here, there):
+            here.stream.pause_reading()  # what is answered must wake nobody
+            there.chunk = bytearray(100)
+            there.on_bytes = there.stream.pause_reading
+            here.stream.write(bytes(300))  # one record, of which OpenSSL keeps 200 bytes
+            await until(lambda: not there.stream.reading)
+            done = asyncio.Event()
+            there.on_bytes = done.set
+            there.stream.on_flushed = there.stream.resume_reading
+            there.stream.write(b"answer")
+            timer = asyncio.get_running_loop().call_later(5, lambda: None)  # if the loop sleeps until then, it is over
+            await done.wait()
+            there.stream.on_flushed = None
+            timer.cancel()
+            return asyncio.get_running_loop().time() < timer.when()
+
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        assert runner.run(body())
+
+
+@pytest.mark.parametrize(
+    ("length", "sends"),
+    [(CHUNK, 1), (CHUNK + 1, 1), (LAST_CHUNK, 1), (LAST_CHUNK + 1, 2), (CHUNK + LAST_CHUNK, 2), (CHUNK + LAST_CHUNK + 1, 3)],
+)
+@pytest.mark.parametrize("header_bytes", [0, 100, None], ids=["a file range", "a header and a file range", "a buffer"])
+async def test_a_rest_of_one_record_leaves_with_the_chunk_before_it(
+    authority: Authority, keystore: Path, tmp_path: Path, length: int, sends: int, header_bytes: int | None
+) -> None:
+    sent = bytes(range(251)) * (length // 251 + 1)
+    (tmp_path / "segment").write_bytes(sent)
+    async with tls_pair(authority, keystore) as (here, there):
+        sends_before, sent_before = there.stream.sends, there.stream.bytes_sent
+        if header_bytes is None:
+            there.stream.write(sent[:length])
+        else:
+            if header_bytes:
+                there.stream.write(sent[:header_bytes])
+            fd, in_file = os.open(tmp_path / "segment", os.O_RDONLY), length - header_bytes
+            there.stream.write_file(fd, header_bytes, in_file, lambda _: os.close(fd), cached=in_file)
+        await until(lambda: len(here.received) == length)
+        assert here.received == sent[:length]
+        assert there.stream.bytes_sent - sent_before == length
+        assert there.stream.sends - sends_before == sends
+        assert there.stream.pending_bytes == 0

@@ -27,8 +27,9 @@ def test_a_host_may_be_named_by_address_short_name_or_its_own_name(host: str) ->
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:9600", "127.0.0.1.evil.example", "localhost.evil.example", "example.com"],
-)
+    ["evil.example", "evil.example:9600", "127.0.0.1.evil.example", "localhost.evil.example", "example.com", "[x]evil.example",
+     "[::1]evil.example:9600", "[evil.example]", "[::1]:evil.example", "[127.0.0.1].evil.example"],
+)  # fmt: skip
 @pytest.mark.parametrize("path", PROTECTED)
 def test_another_name_is_refused_but_for_health_checks(host: str, path: str) -> None:
     """A page of that name makes the browser of an operator ask, by a name that leads to loopback."""

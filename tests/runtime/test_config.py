@@ -53,6 +53,18 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert load(Config, env=env) == Config(9, "/file", ("x:1",), 2.0, True, "h:1", (5,))
 
 
+@pytest.mark.parametrize("around", [" {} ", "\t{}\n", "\x1f{}"])
+def test_spaces_around_a_value_do_not_count(around: str, tmp_path: Path) -> None:
+    """As in Kafka's ConfigDef, which has Java trim each text."""
+    given = {"RATIO": "1e-3", "VERBOSE": "true", "RPC_TCP": "h:9", "PORTS": "1,2", "ETCD": "a:1"}
+    env = NEEDED | {f"PENSTOCK_{name}": around.format(value) for name, value in given.items()}
+    assert load(Config, env=env) == Config(3, "/data", ("a:1",), 0.001, True, "h:9", (1, 2))
+    assert load(Config, env=NEEDED | {"PENSTOCK_RPC_TCP": around.format("")}).rpc_tcp is None
+    path = tmp_path / "config.toml"
+    path.write_text('node_id = 3\ndata_dir = " /data "\n', encoding="utf-8")
+    assert load(Config, env={"PENSTOCK_CONFIG": str(path)}).data_dir == "/data"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -183,15 +183,17 @@ def _content(log: Log, disk: SimulatedDisk) -> bytes:
 
 
 def _check_producers(log: Log, held: Recovered, disk: SimulatedDisk) -> None:
-    partition, entries = held.partition, log.producers.entries
+    partition, entries = held.partition, dict(log.producers.entries)
     expected = partition.producers(held.end)
     if partition.rewound:  # as in Kafka, what was saved before the cut may hold only the last batch of each
         left = {header.last_offset for header in held.headers} if held.is_made_again else None
+        marked = {header.producer_id for header in held.headers if header.is_control}
         expected = {
             producer: _begun_where_left(
-                _as_known(entry, entries[producer], left, partition.batches_of(producer, held.end)), producer, held, log
+                _as_known(entry, known, left, partition.batches_of(producer, held.end) if left is not None else []),
+                *(known, producer, producer in marked, held, log),
             )
-            if producer in entries
+            if (known := entries.get(producer)) is not None
             else entry
             for producer, entry in expected.items()
             if producer in entries or not _is_gone(entry, log.segments[0].base_offset, left)
@@ -224,11 +226,12 @@ def _as_known(entry: ProducerEntry, known: ProducerEntry, left: set[int] | None,
     return entry._replace(batches=batches + last[len(batches) :], last_timestamp=known.last_timestamp)
 
 
-def _begun_where_left(entry: ProducerEntry, producer_id: int, held: Recovered, log: Log) -> ProducerEntry:
+def _begun_where_left(
+    entry: ProducerEntry, known: ProducerEntry, producer_id: int, is_marked: bool, held: Recovered, log: Log
+) -> ProducerEntry:
     """A transaction whose marker was cut off begins with the first batch that a cleaner, or the log's start, had left; and who
-    wrote the last marker is known as long as that is there."""
-    known = log.producers.entries[producer_id]
-    if not any(one.is_control and one.producer_id == producer_id for one in held.headers):
+    wrote the last marker is known as long as that is there. `is_marked`: some marker of the producer is left."""
+    if not is_marked:
         entry = entry._replace(coordinator_epoch=known.coordinator_epoch)
     first_offset = entry.transaction_first_offset
     if first_offset in (NO_OFFSET, known.transaction_first_offset) or not (

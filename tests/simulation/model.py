@@ -74,7 +74,7 @@ class PartitionModel:
             if marker is not None:
                 self.markers[header.base_offset] = marker
             state.replay(header, marker)
-        self._producers.append(state.entries)
+        self._producers.append(dict(state.entries))
 
     def cut(self, end_offset: int) -> None:
         """The log ends there: batches that do not lie wholly before it are gone."""

@@ -11,13 +11,11 @@ import importlib
 import inspect
 import json
 import logging
-import multiprocessing
 import os
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +23,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 from unittest.mock import patch
+
+from tests.simulation.process_pool import process_pool
 
 KINDS = {
     "disk": "tests.simulation.mutants",
@@ -169,7 +169,7 @@ def print_seeds_to_catch(kind: str, names: Sequence[str] = (), *, remember: bool
     names = names or list(bugs_of(kind).caught)
     workers = min(os.cpu_count() or 1, len(names))
     catches = {}
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with process_pool(workers) as pool:
         for name, (catch, seconds) in zip(names, pool.map(_timed, [kind] * len(names), names), strict=True):
             catches[name] = catch
             print(f"{name}: {catch.seeds} seeds, {seconds:.1f} s: {(catch.violation or 'NOT CAUGHT')[:120]}", flush=True)

@@ -1,12 +1,11 @@
 """Many seeds, in as many processes as there are cores. A seed that fails is run again for its story."""
 
 import logging
-import multiprocessing
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
+from tests.simulation.process_pool import process_pool
 from tests.simulation.run import STEPS, Report, Run, SeedFailed
 
 
@@ -44,5 +43,5 @@ def run_many(seeds: Iterable[int], steps: int = STEPS, *, processes: int | None 
     """The outcomes, in the order of the seeds."""
     seeds = list(seeds)
     workers = processes or min(os.cpu_count() or 1, len(seeds))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with process_pool(workers) as pool:
         yield from pool.map(run_one, seeds, [steps] * len(seeds))

@@ -1,18 +1,17 @@
 """Many seeds of runs that take milliseconds or few seconds, in a process for each core, and what is printed of them."""
 
-import multiprocessing
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from tests.simulation.budget import in_time, too_few
 from tests.simulation.failed_seeds import print_failed
+from tests.simulation.process_pool import process_pool
 from tests.support.requirements import ROOT
 
 TOGETHER = 50
@@ -43,7 +42,7 @@ class SmallRuns(Generic[R]):
         """The reports in the order of the seeds, of as many seeds as begin within `seconds`."""
         seeds = list(seeds)
         workers = processes or min(os.cpu_count() or 1, len(seeds))
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with process_pool(workers) as pool:
             chunks = [seeds[at : at + self.together] for at in range(0, len(seeds), self.together)]
             for reports in in_time(pool, self.run_all, chunks, seconds):
                 yield from reports

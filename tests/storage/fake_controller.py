@@ -17,6 +17,7 @@ from libs.rpc.contracts.controller import (
     Withdraw,
     WithdrawReply,
 )
+from libs.rpc.contracts.ownership import SHARD_OWNER, NamedOwner, ShardOwner
 from libs.rpc.messages.schema import unpack
 from libs.rpc.server.call import Call
 from libs.rpc.server.rpc_server import Hello, RpcServer
@@ -36,9 +37,10 @@ class FakeController:
         self.requests: list[NewIsr] = []
         self.withdrawn: list[tuple[bytes, int]] = []
         self.answer: Answer | None = None
+        self.owners: dict[tuple[bytes, int], NamedOwner] = {}
         self._server = RpcServer(
             Hello(CONTROLLER, 7, 1, "test", 1, "test-cluster"),
-            {ALTER_PARTITIONS: self._alter, WITHDRAW: self._withdraw},
+            {ALTER_PARTITIONS: self._alter, WITHDRAW: self._withdraw, SHARD_OWNER: self._name_owner},
             transport=SocketTransport(),
         )
 
@@ -86,3 +88,7 @@ class FakeController:
         request = unpack(Withdraw, call.body)
         self.withdrawn += (*request.partitions, *request.for_now)
         call.reply(WithdrawReply(0))
+
+    def _name_owner(self, call: Call) -> None:
+        asked = unpack(ShardOwner, call.body)
+        call.reply(self.owners.get((asked.topic_id, asked.partition), NamedOwner("", -1)))

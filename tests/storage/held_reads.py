@@ -1,12 +1,14 @@
 """The store's reads of partitions, which a test counts and holds."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from libs.cluster import keys
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.store import KeyValue
+from tests.storage.cluster import StorageCluster
 
 
 class HeldReads:
@@ -31,3 +33,15 @@ class HeldReads:
             self.served += 1
             await self._answering.wait()
         return answer
+
+
+Cut = Callable[[StorageCluster, HeldReads], None]
+"""Keeps a node from reading the store."""
+
+
+def cut_off(cluster: StorageCluster, reads: HeldReads) -> None:
+    cluster.store.unavailable = True
+
+
+def unanswered(cluster: StorageCluster, reads: HeldReads) -> None:
+    reads.hold()

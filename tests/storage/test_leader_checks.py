@@ -2,7 +2,6 @@
 consumer that it reads past the end."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +10,7 @@ from libs.rpc.contracts.storage import FETCH, Fetch, FetchPartition
 from libs.wire.errors import ErrorCode
 from services.storage.partition import leader_checks
 from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, fetched
-from tests.storage.held_reads import HeldReads
+from tests.storage.held_reads import Cut, HeldReads, cut_off, unanswered
 from tests.support.polling import until
 
 NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -65,20 +64,12 @@ async def test_the_partition_of_a_topic_that_was_deleted_refuses_no_sequence(clu
     assert (await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))).error == NOT_LEADER_OR_FOLLOWER
 
 
-def cut_off(cluster: StorageCluster, reads: HeldReads) -> None:
-    cluster.store.unavailable = True
-
-
-def unanswered(cluster: StorageCluster, reads: HeldReads) -> None:
-    reads.hold()
-
-
 @pytest.mark.parametrize("cut", [cut_off, unanswered])
 async def test_one_that_is_cut_off_from_the_store_does_not_refuse_a_sequence(
     cluster: StorageCluster,
     reads: HeldReads,
     monkeypatch: pytest.MonkeyPatch,
-    cut: Callable[[StorageCluster, HeldReads], None],
+    cut: Cut,
 ) -> None:
     topic = await led(cluster, epoch=1)
     monkeypatch.setattr(leader_checks, "STORE_S_MAX", 0.05)

@@ -1,11 +1,15 @@
 """*Rule: fencing* (docs/rules.md): only the owner whose claim stands writes an internal topic, and only where its log ends."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
-from libs.cluster import shard_owners
-from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
+from libs.cluster import keys, shard_owners
+from libs.cluster.codec import decode, encode
+from libs.cluster.records import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, PartitionState
 from libs.rpc.client.rpc_client import RpcClient
-from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
+from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed, NamedOwner
 from libs.rpc.contracts.storage import APPEND, FETCH, Append, Appended, AppendPartition, Fetch, FetchPartition
 from libs.rpc.messages.errors import CLUSTER_AUTHORIZATION_FAILED, RpcError
 from libs.rpc.messages.schema import unpack
@@ -13,9 +17,12 @@ from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.keyed_batches import TransactionalBatch, build_keyed_batch
 from libs.wire.record_batches.markers import Marker, marker_record
 from services.storage.core.produce.admission import Refusal
-from services.storage.core.produce.ownership import ImageOwner, Ownership, Standing
+from services.storage.core.produce.ownership import UNNAMED_OWNER, ImageOwner, Ownership, Standing
+from services.storage.partition import leader_checks
 from tests.storage.cluster import CALLER, WAIT_S, StorageCluster, appended, batch, fetched
+from tests.storage.fake_controller import FakeController
 from tests.storage.held_disk import HeldDisk
+from tests.storage.held_reads import Cut, HeldReads, cut_off, unanswered
 from tests.support.polling import until
 
 TOPIC = "__consumer_offsets"
@@ -42,7 +49,19 @@ class Owner:
     def client(self) -> RpcClient:
         return self.cluster.caller(self.role, self.node_id)
 
-    async def claim(self, number: int = 0) -> Claimed:
+    async def named(self) -> None:
+        """The store names it, unless it names a newer owner. The node may hear of that later."""
+        stored = await self.cluster.store.get(keys.partition(self.topic, 0))
+        state = decode(PartitionState, stored.value) if stored is not None else None
+        if state is not None and state.owner_epoch < self.epoch:
+            owner = shard_owners.Owner(self.node_id, CALLER.incarnation)
+            named = replace(state, owner=str(owner), owner_epoch=self.epoch)
+            await self.cluster.write(keys.partition(self.topic, 0), encode(named))
+
+    async def claim(self, number: int = 0, *, lies: bool = False) -> Claimed:
+        """`lies`: the store does not name it."""
+        if not lies:
+            await self.named()
         self.number = number or self.number + 1
         wanted = Claim(self.topic, 0, self.leader_epoch, self.epoch, self.number)
         response = await self.client.call(CLAIM, wanted, timeout_s=WAIT_S)
@@ -152,11 +171,82 @@ async def test_an_owner_epoch_below_that_of_the_image_is_refused_before_the_succ
     assert (await owner.claim()).error == ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_claim_may_be_ahead_of_the_leaders_image(cluster: StorageCluster) -> None:
+async def late_image(cluster: StorageCluster) -> bytes:
+    """A topic whose owner has epoch 1. The node hears of nothing that is newer."""
     topic = await cluster.topic(TOPIC)
     await owned_by(cluster, topic, 1)
-    assert (await Owner(cluster, topic, 5).claim()).error == 0
+    cluster.store.watch_delay_s = 3600.0
+    return topic
+
+
+async def test_a_claim_may_be_ahead_of_the_leaders_image(cluster: StorageCluster) -> None:
+    topic = await late_image(cluster)
+    owner = Owner(cluster, topic, 5)
+    assert (await owner.claim()).error == 0
+    assert (await owner.append(0)).error == 0
     assert (await Owner(cluster, topic, 4).claim()).error == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_coordinator_that_nobody_names_takes_no_shard_and_holds_up_no_owner(cluster: StorageCluster) -> None:
+    topic = await late_image(cluster)
+    owner, liar = Owner(cluster, topic, 1), Owner(cluster, topic, 1 << 30, node_id=OTHER.node_id)
+    assert (await owner.claim()).error == 0
+    assert (await liar.claim(lies=True)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await liar.append(0)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert (await owner.append(0)).error == 0
+    successor = Owner(cluster, topic, 2)
+    assert (await successor.claim()).error == 0
+    assert (await successor.append(1)).error == 0
+
+
+async def test_the_store_names_the_owner_of_an_epoch_that_the_image_lacks(cluster: StorageCluster) -> None:
+    topic = await late_image(cluster)
+    await Owner(cluster, topic, 2).named()
+    assert (await Owner(cluster, topic, 2, node_id=OTHER.node_id).claim(lies=True)).error == ErrorCode.NOT_COORDINATOR
+    assert (await Owner(cluster, topic, 2).claim()).error == 0
+
+
+async def test_without_the_store_the_controllers_name_the_owner(cluster: StorageCluster, controller: FakeController) -> None:
+    topic = await late_image(cluster)
+    cluster.store.unavailable = True
+    controller.owners[topic, 0] = NamedOwner(str(CALLER), 3)
+    liar = Owner(cluster, topic, 4, node_id=OTHER.node_id)
+    assert (await liar.claim(lies=True)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    owner = Owner(cluster, topic, 3)
+    assert (await owner.claim(lies=True)).error == 0
+    controller.owners.clear()
+    assert (await owner.claim(lies=True)).error == 0, "this leader knows the owner of that epoch"
+    assert (await owner.append(0)).error == 0
+
+
+@pytest.mark.parametrize("cut", [cut_off, unanswered])
+async def test_while_neither_the_store_nor_a_controller_answers_a_claim_ahead_of_the_image_is_tried_again(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch, cut: Cut
+) -> None:
+    monkeypatch.setattr(leader_checks, "STORE_S_MAX", 0.05)
+    topic = await late_image(cluster)
+    owner = Owner(cluster, topic, 2)
+    await owner.named()
+    reads = HeldReads(cluster.store, monkeypatch)
+    cut(cluster, reads)
+    assert (await owner.claim(lies=True)).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    cluster.store.unavailable = False
+    reads.release()
+    assert (await owner.claim()).error == 0
+
+
+async def test_claims_of_one_shard_that_wait_share_a_question(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await late_image(cluster)
+    reads = HeldReads(cluster.store, monkeypatch)
+    reads.hold()
+    liar = Owner(cluster, topic, 7)
+    claims = [liar.client.call(CLAIM, Claim(topic, 0, 0, 7, number), timeout_s=WAIT_S) for number in range(20)]
+    assert (await liar.append(0)).error == ErrorCode.FENCED_LEADER_EPOCH, "all claims have come"
+    await until(lambda: reads.served == 1)
+    reads.release()
+    answers = [unpack(Claimed, response.body) for response in await asyncio.gather(*claims)]
+    assert {answer.error for answer in answers} == {ErrorCode.NOT_ENOUGH_REPLICAS}
+    assert reads.served <= 2
 
 
 async def test_an_append_sent_before_a_claim_is_not_stored_after_it(cluster: StorageCluster) -> None:
@@ -233,18 +323,6 @@ async def test_a_former_incarnation_of_the_owner_claims_nothing(cluster: Storage
     assert (await Owner(cluster, topic, 3).claim()).error == ErrorCode.NOT_COORDINATOR
 
 
-async def test_of_two_claims_ahead_of_the_image_the_first_stands_until_the_image_names_the_owner(cluster: StorageCluster) -> None:
-    topic = await cluster.topic(TOPIC)
-    first, second = Owner(cluster, topic, 2), Owner(cluster, topic, 2, node_id=OTHER.node_id)
-    assert (await first.claim()).error == 0
-    assert (await second.claim(5)).error == ErrorCode.NOT_COORDINATOR
-    assert (await first.append(0)).error == 0
-    await owned_by(cluster, topic, 2, owner=OTHER)
-    assert (await first.append(1)).error == ErrorCode.NOT_COORDINATOR
-    assert (await second.claim(1)).error == 0
-    assert (await second.append(1)).error == 0
-
-
 def test_an_image_that_has_not_caught_up_with_a_claim_brings_no_deposed_owner_back() -> None:
     """Images come one after the other. Each on the way to the claim's epoch names an owner that was deposed since."""
     ownership, deposed, owner = Ownership(), Standing(0, 3, 1, OTHER), Standing(0, 5, 1, shard_owners.Owner(103, 1))
@@ -252,23 +330,24 @@ def test_an_image_that_has_not_caught_up_with_a_claim_brings_no_deposed_owner_ba
     def refusal_of(writer: Standing, image: ImageOwner) -> Refusal | None:
         return ownership.refuse(writer, 0, -1, leader_epoch=0, image_owner=image, log_end=0)
 
-    assert ownership.claim(owner, leader_epoch=0, image_owner=ImageOwner(str(CALLER), 1)) is None
+    assert ownership.claim(owner, leader_epoch=0, image_owner=ImageOwner(str(CALLER), 1)) == UNNAMED_OWNER
+    assert ownership.claim(owner, leader_epoch=0, image_owner=ImageOwner(str(owner.owner), 5)) is None, "so says the store"
     for image in (ImageOwner(str(OTHER), 3), ImageOwner(str(CALLER), 4), ImageOwner(str(owner.owner), 5)):
         refusal = ownership.claim(deposed, leader_epoch=0, image_owner=image)
         assert refusal is not None
         assert refusal.error == ErrorCode.NOT_COORDINATOR
         assert refusal_of(deposed, image) is not None
         assert refusal_of(owner, image) is None
-    assert refusal_of(owner, ImageOwner(str(OTHER), 5)) is not None, "a claimant that lied ends here"
+    assert refusal_of(owner, ImageOwner(str(OTHER), 5)) is not None, "a store of another history named another one"
 
 
 async def test_another_process_cannot_append_by_the_claim_of_the_owner(cluster: StorageCluster) -> None:
-    topic = await cluster.topic(TOPIC)
-    owner = Owner(cluster, topic, 1)
+    topic = await late_image(cluster)
+    owner = Owner(cluster, topic, 2)
     await owner.claim()
-    other = Owner(cluster, topic, 1, node_id=OTHER.node_id)
+    other = Owner(cluster, topic, 2, node_id=OTHER.node_id)
     assert (await other.append(0, number=owner.number)).error == ErrorCode.FENCED_LEADER_EPOCH
-    gateway = Owner(cluster, topic, 1, role="gateway")
+    gateway = Owner(cluster, topic, 2, role="gateway")
     assert (await gateway.append(0, number=owner.number)).error == ErrorCode.INVALID_REQUEST
     assert (await owner.append(0)).error == 0
 

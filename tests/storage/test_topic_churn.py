@@ -19,7 +19,7 @@ from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.messages.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.replication.leader.isr_changes import IsrChanges
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory, partition_of
+from tests.storage.cluster import CALLER, WAIT_S, StorageCluster, appended, batch, directory, partition_of
 from tests.storage.held_disk import HeldDisk
 from tests.support.open_files import open_files
 from tests.support.polling import until
@@ -156,6 +156,7 @@ async def test_a_shard_that_left_its_node_leaves_no_owner_behind(cluster: Storag
     owners = cluster.node.opened.appends.owners
     for number in range(3):
         topic = await cluster.topic(OFFSETS)
+        await cluster.give(topic, 0, CALLER, 1)
         response = await cluster.caller(GROUP_COORDINATOR).call(CLAIM, Claim(topic, 0, 0, 1, 1), timeout_s=WAIT_S)
         assert unpack(Claimed, response.body).error == 0
         assert len(owners) == 1, number

@@ -25,11 +25,11 @@ from libs.wire.errors import ErrorCode
 from services.controller.core.elections.doubt import in_doubt
 from services.controller.elections.log_end_survey import LogSurvey
 from services.controller.recovery.disk_reading import DiskReading
-from services.storage.__main__ import OTHER_NODE, REFUSALS, refusal
 from services.storage.disks.missing_directories import NO_LONGER
 from services.storage.disks.volume_stamps import WAY_OUT as WENT_BACK
 from services.storage.reconcile.log_opening import repair_hint
 from services.storage.reconcile.strays import WAY_OUT as STRAY
+from services.storage.refusals import OTHER_NODE, REFUSALS, refusal
 from tests.controller.images import storage
 from tests.controller.running_controller import RunningController, register, running_controller
 from tests.storage.cluster import StorageCluster, batch

@@ -76,11 +76,11 @@ def client_context(authority: Authority, keystore: Path | None = None) -> ssl.SS
     return context
 
 
-def certified(authority: Authority, directory: Path, *uris: str) -> PeerTlsFiles:
+def certified(authority: Authority, directory: Path, *uris: str, days: int = 2) -> PeerTlsFiles:
     """The files of a process whose certificate names these URIs."""
     directory.mkdir(exist_ok=True)
     name = f"peer{len(list(authority.directory.glob('*.crt')))}"
-    keystore = authority.sign(name, "/CN=peer", names=",".join(f"URI:{uri}" for uri in uris))
+    keystore = authority.sign(name, "/CN=peer", names=",".join(f"URI:{uri}" for uri in uris), days=days)
     for target in ("certificate.pem", "key.pem"):
         (directory / target).write_bytes(keystore.read_bytes())
     (directory / "ca.pem").write_bytes(authority.certificate.read_bytes())

@@ -11,7 +11,7 @@ from services.local.asked_health import ask_health
 from services.local.cluster import Cluster
 from services.local.cluster_health import HEALTHY
 from services.local.cluster_plan import ProcessPlan
-from services.local.cluster_shape import PORTS_PER_GATEWAY, Shape
+from services.local.cluster_shape import NODE_ROLES, PORTS_PER_GATEWAY, SERVICE_ROLES, Shape
 from services.local.etcd_setup import etcd_binary
 from services.local.probe import ask
 from services.local.python_setup import venv_python
@@ -32,9 +32,10 @@ STOP_WITHIN_S = 90.0  # the machine may be busy with other tests
 class LocalCluster:
     """Use as a context manager. At the end nothing may be left running, and no log may hold a traceback.
 
-    `environment` is for every service, `environment_of["storage-1"]` for one. Half of the compatibility tests run without the
-    gateways' shortcuts (`tests/support/shortcut_halves.py`). A test that provokes a traceback on purpose says
-    so with `expected_complaints`, a regular expression over the line.
+    `environment` is for every service, `environment_of["storage-1"]` for one. With `roles="node"`, `storage-1` and `gateway-1`
+    are names of the process `node-1`, so that tests need not know which roles a cluster has. Half of the compatibility tests run
+    without the gateways' shortcuts (`tests/support/shortcut_halves.py`). A test that provokes a traceback on purpose says so with
+    `expected_complaints`, a regular expression over the line.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class LocalCluster:
         coordinators: int = 1,
         transaction_coordinators: int = 1,
         quota_managers: int = 1,
+        roles: str = SERVICE_ROLES,
         environment: Mapping[str, str] | None = None,
         environment_of: Mapping[str, Mapping[str, str]] | None = None,
         expected_complaints: str | None = None,
@@ -61,8 +63,12 @@ class LocalCluster:
         self.shape = Shape(
             *(self._reservation.first, storage, gateways, controllers),
             *(coordinators, transaction_coordinators, quota_managers),
+            roles=roles,
         )
         self.run = RunDirectory(self.directory / "run")
+        self._settings_of: dict[str, dict[str, str]] = {}
+        for name, settings in (environment_of or {}).items():
+            self._settings_of.setdefault(self._process(name), {}).update(settings)
         self._cluster = Cluster(
             self.shape,
             self.run,
@@ -70,10 +76,19 @@ class LocalCluster:
             python=venv_python(root),
             etcd=etcd_binary(ROOT),
             environment={**settings_of_this_test(), **(environment or {})},
-            environment_of=environment_of,
+            environment_of=self._settings_of,
             stop_within_s=STOP_WITHIN_S,
             start_warm=start_warm(),
         )
+
+    def _process(self, name: str) -> str:
+        """The process that is the service of that name."""
+        role, _, number = name.rpartition("-")
+        return f"{NODE_ROLES}-{number}" if self.shape.has_nodes and role in ("storage", "gateway") else name
+
+    def settings_of(self, name: str) -> Mapping[str, str]:
+        """What `environment_of` has for that process."""
+        return self._settings_of.get(self._process(name), {})
 
     def alter_plans(self, altered: Callable[[ProcessPlan], ProcessPlan]) -> None:
         """Before `up`: processes that are started in another way."""
@@ -104,20 +119,20 @@ class LocalCluster:
         return ask_health(self._cluster.status(with_memory=False)).verdict == HEALTHY
 
     def pid(self, name: str) -> int:
-        pid = self._cluster.pid_of(name)
+        pid = self._cluster.pid_of(self._process(name))
         assert pid is not None, f"{name} does not run; its log ends:\n{self.log(name)[-4000:]}"
         return pid
 
     def is_running(self, name: str) -> bool:
-        return self._cluster.pid_of(name) is not None
+        return self._cluster.pid_of(self._process(name)) is not None
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Sends a signal; returns when the process has ended, if the signal is one that ends it."""
-        self._cluster.kill(name, number)
+        self._cluster.kill(self._process(name), number)
 
     def start(self, name: str) -> int:
         """Starts a process again, without waiting for it to be ready."""
-        return self._cluster.start(name)
+        return self._cluster.start(self._process(name))
 
     def restart(self, name: str, number: int = signal.SIGTERM) -> None:
         """Ends a process by that signal, starts it again, returns when it is ready."""
@@ -126,11 +141,11 @@ class LocalCluster:
         self.wait_ready([name])
 
     def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = 120.0) -> None:
-        self._cluster.wait_ready(names, within_s=within_s)
+        self._cluster.wait_ready(None if names is None else [self._process(name) for name in names], within_s=within_s)
 
     def admin_address(self, name: str) -> tuple[str, int]:
         """Host and port."""
-        plan = self._cluster.plans[name]
+        plan = self._cluster.plans[self._process(name)]
         return plan.probe_host, plan.probe_port
 
     def admin(self, name: str, path: str) -> str:
@@ -141,11 +156,13 @@ class LocalCluster:
         return said
 
     def log(self, name: str) -> str:
-        file = self.run.log_file(name)
+        file = self.run.log_file(self._process(name))
         return file.read_text(errors="replace", encoding="utf-8") if file.exists() else ""
 
     def data_directory(self, name: str) -> Path:
-        return self.run.data_directory(name)
+        """A node has the directory of its storage node."""
+        plan = self._cluster.plans.get(name)
+        return self.run.data_directory((*plan.places, name)[0] if plan is not None else name)
 
     def memory_bytes(self, name: str) -> int:
         """Proportional set size."""

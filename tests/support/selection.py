@@ -68,6 +68,8 @@ GROUPS = {
         "tests/deploy/compose/test_cluster.py",
         "tests/deploy/compose/test_container_faults.py",
         "tests/deploy/compose/test_images.py",
+        "tests/deploy/compose/test_nodes.py",
+        "tests/deploy/compose/test_secured.py",
         "tests/deploy/compose/test_single.py",
     ),
 }
@@ -76,6 +78,9 @@ GROUPS = {
 LONG = (
     "tests/simulation/turn_work/test_turn_work.py",
     "tests/simulation/hunt/test_hunt.py",
+    # The large cluster starts last, since it costs half a core until the last container test has ended.
+    "tests/deploy/compose/test_images.py",
+    "tests/deploy/compose/test_single.py",
     "tests/deploy/compose/test_cluster.py",
     "tests/deploy/upgrade/test_rolling_upgrade.py",
     "tests/deploy/migration/test_mirror_maker.py",

@@ -12,7 +12,7 @@ from services.local.warm_parent import WarmParent
 from services.local.warm_processes import shared
 from tests.support.requirements import ROOT
 
-ROLES = ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway")
+ROLES = ("controller", "storage", "group_coordinator", "transaction_coordinator", "quota_manager", "gateway", "node")
 UNDER_PYTEST = "PYTEST_VERSION"
 OF_PYTEST = "PYTEST_"
 """Variables that differ between tests, and that no service reads."""

@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.codec import decode, encode
 from libs.cluster.health import MARKERS, TRANSACTION
+from libs.cluster.memory.memory_store import MemoryStore
+from libs.cluster.records import PartitionState
+from libs.cluster.store import KeyValue
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.coordinator.core.shard import PlannedAppend
 from libs.coordinator.core.shard_hashing import shard_of
@@ -30,7 +35,7 @@ from services.transaction_coordinator import coordinator
 from services.transaction_coordinator.core.transaction import Producer
 from services.transaction_coordinator.gauges import open_transactions
 from services.transaction_coordinator.protocol import completions
-from tests.storage.cluster import WAIT_S, StorageCluster, partition_of
+from tests.storage.cluster import CALLER, WAIT_S, StorageCluster, partition_of
 from tests.support.polling import until
 from tests.transaction_coordinator.data_topic import DATA, ID, SHARD, SHARDS, Begin, is_open, markers, produce, take_all
 from tests.transaction_coordinator.processes import (
@@ -441,8 +446,19 @@ def same_shard_as(transactional_id: str) -> str:
 
 
 async def claim_elsewhere(node: StorageCluster, topic: bytes) -> None:
-    """Another owner claims the shard, and no image tells of it."""
-    response = await node.caller(TRANSACTION_COORDINATOR).call(CLAIM, Claim(topic, SHARD, 0, 2, 1), timeout_s=WAIT_S)
+    """Another owner claims the shard. The store names it when the leader asks, and no image tells of it."""
+    key = keys.partition(topic, SHARD)
+
+    async def named(asked: str) -> KeyValue | None:
+        found = await MemoryStore.get(node.store, asked)
+        if found is None or asked != key:
+            return found
+        state = replace(decode(PartitionState, found.value), owner=str(CALLER), owner_epoch=2)
+        return replace(found, value=encode(state))
+
+    with pytest.MonkeyPatch.context() as given:
+        given.setattr(node.store, "get", named)
+        response = await node.caller(TRANSACTION_COORDINATOR).call(CLAIM, Claim(topic, SHARD, 0, 2, 1), timeout_s=WAIT_S)
     assert not unpack(Claimed, response.body).error
 
 

@@ -23,6 +23,7 @@
 {{- include "penstock.protocolChecks" . -}}
 {{- include "penstock.authorizerChecks" . -}}
 {{- include "penstock.rpcTlsChecks" . -}}
+{{- include "penstock.etcdTlsChecks" . -}}
 {{- include "penstock.networkPolicyChecks" . -}}
 {{- range $role := list "storage" "controller" "groupCoordinator" "transactionCoordinator" "quotaManager" "gateway" -}}
 {{- range $container := (index $values $role).podSpec.containers | default list -}}

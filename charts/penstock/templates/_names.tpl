@@ -133,19 +133,23 @@ authenticate, that one is for its own pod only. Argument: dict "root" "listener"
 {{- end -}}
 
 {{/*
-Where pods of this release reach the cluster as clients: a listener that asks them for no password, within Kubernetes if there is
-such a one.
+Where pipelines reach the cluster: a listener that asks them for no password, within Kubernetes if there is such a one; else the
+listener of the chart's jobs, at which the job's file says how it logs in.
 */}}
 {{- define "penstock.bootstrap" -}}
 {{- $open := list -}}
 {{- range .Values.listeners -}}
 {{- if eq (.protocol | default "PLAINTEXT") "PLAINTEXT" }}{{ $open = append $open . }}{{ end -}}
 {{- end -}}
-{{- if not $open }}{{ include "penstock.checks" . }}{{ end -}}
+{{- if not $open -}}
+{{- include "penstock.checks" . -}}
+{{- include "penstock.operationsBootstrap" . -}}
+{{- else -}}
 {{- $chosen := first $open -}}
 {{- range reverse $open -}}
 {{- if eq .type "ClusterIP" }}{{ $chosen = . }}{{ end -}}
 {{- end -}}
 {{- $name := include "penstock.listenerName" (dict "root" . "listener" $chosen) -}}
 {{- printf "%s.%s.svc.%s:%d" $name .Release.Namespace .Values.clusterDomain (int $chosen.portBase) -}}
+{{- end -}}
 {{- end -}}

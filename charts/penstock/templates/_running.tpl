@@ -32,6 +32,10 @@ Helm renders without a cluster. Argument: root.
 {{- end -}}
 {{- if eq $component "etcd" -}}
 {{- include "penstock.etcdRunningChecks" (dict "values" $root.Values.etcd "replicas" (int $running.spec.replicas)) -}}
+{{- $tls := has "--client-cert-auth" ((first $running.spec.template.spec.containers).command | default list) -}}
+{{- if ne $tls $root.Values.etcd.tls.enabled -}}
+{{- fail (printf "etcd.tls.enabled is %t, and etcd of this release runs with %t: members with TLS and members without do not understand each other; keep it, or uninstall the release, which keeps its volumes, and install it anew" $root.Values.etcd.tls.enabled $tls) -}}
+{{- end -}}
 {{- end -}}
 {{- if and (eq $component "controller") (not (hasKey $sets (printf "%s-etcd" (include "penstock.fullname" $root)))) -}}
 {{- include "penstock.otherEtcdChecks" (dict "root" $root "running" $running) -}}

@@ -13,8 +13,27 @@
 {{- include "penstock.saslChecks" (dict "root" $ "listener" $listener "protocol" $protocol "where" $where) -}}
 {{- include "penstock.tlsChecks" (dict "listener" $listener "protocol" $protocol "where" $where) -}}
 {{- end -}}
-{{- if not (hasKey $protocols "PLAINTEXT") -}}
-{{- fail "no listener has protocol PLAINTEXT, and the chart's jobs and tests come over one, since they have no password: keep one of type ClusterIP; its allowFrom keeps others off" -}}
+{{- if not (or (hasKey $protocols "PLAINTEXT") .Values.operations.listener) -}}
+{{- fail "no listener has protocol PLAINTEXT, and operations.listener names none by which helm test and the chart's jobs log in: give operations.listener and operations.clientSecret, or a listener with PLAINTEXT, whose allowFrom keeps others off" -}}
+{{- end -}}
+{{- include "penstock.operationsChecks" . -}}
+{{- end -}}
+
+{{- define "penstock.operationsChecks" -}}
+{{- $given := .Values.operations -}}
+{{- $listener := include "penstock.operationsListener" . | fromYaml -}}
+{{- if and $given.listener (not $listener) -}}
+{{- fail (printf "operations.listener is %s, and no listener has that name" $given.listener) -}}
+{{- end -}}
+{{- $protocol := $listener.protocol | default "PLAINTEXT" -}}
+{{- if and $given.clientSecret (eq $protocol "PLAINTEXT") -}}
+{{- fail "operations.clientSecret is given, and helm test and the chart's jobs come by a listener that asks for nothing: name one with TLS or SASL as operations.listener" -}}
+{{- end -}}
+{{- if and (ne $protocol "PLAINTEXT") (not $given.clientSecret) -}}
+{{- fail (printf "operations.listener is %s, whose protocol is %s, and operations.clientSecret is empty: name a Secret with client.properties" $given.listener $protocol) -}}
+{{- end -}}
+{{- if eq (join "," ($listener.saslMechanisms | default list)) "OAUTHBEARER" -}}
+{{- fail (printf "operations.listener is %s, where clients log in by tokens alone, and the chart's jobs have none: expected a listener with SCRAM or PLAIN" $given.listener) -}}
 {{- end -}}
 {{- end -}}
 
@@ -74,6 +93,17 @@
 {{- end -}}
 {{- if and $value (not $.Values.rpcTls.certManager.issuerRef.name) -}}
 {{- fail (printf "rpcTls.certManager.%s is given, and rpcTls.certManager.issuerRef names nobody who signs" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "penstock.etcdTlsChecks" -}}
+{{- range $name, $value := .Values.etcd.tls.certManager -}}
+{{- if and $value (not $.Values.etcd.tls.enabled) -}}
+{{- fail (printf "etcd.tls.enabled is false, and etcd.tls.certManager.%s is given: pods speak no TLS with etcd; expected etcd.tls.enabled=true" $name) -}}
+{{- end -}}
+{{- if and $value (not $.Values.etcd.tls.certManager.issuerRef.name) -}}
+{{- fail (printf "etcd.tls.certManager.%s is given, and etcd.tls.certManager.issuerRef names nobody who signs" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

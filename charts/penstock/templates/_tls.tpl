@@ -64,6 +64,35 @@ spec:
     group: {{ .ask.issuerRef.group | default "cert-manager.io" }}
 {{- end -}}
 
+{{/* The certificates for etcd (docs/security.md, etcd): a common name is its user. */}}
+
+{{/* The Secret of a user, or of etcd itself. Argument: the name of a StatefulSet, or of the user of the set-up. */}}
+{{- define "penstock.etcdSecret" -}}
+{{- printf "%s-etcd-tls" . -}}
+{{- end -}}
+
+{{/* The variables of a process that is a user of etcd, as a list. Argument: root. */}}
+{{- define "penstock.etcdEnv" -}}
+{{- if .Values.etcd.tls.enabled -}}
+- {name: PENSTOCK_ETCD_CA_FILE, value: /etc/penstock-etcd-tls/ca.crt}
+- {name: PENSTOCK_ETCD_CERT_FILE, value: /etc/penstock-etcd-tls/tls.crt}
+- {name: PENSTOCK_ETCD_KEY_FILE, value: /etc/penstock-etcd-tls/tls.key}
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
+
+{{/* Argument: dict "root" "component" "name" "user". */}}
+{{- define "penstock.etcdUserCertificate" -}}
+{{- include "penstock.certificate" (dict "root" .root
+    "component" .component
+    "name" (include "penstock.etcdSecret" .name)
+    "ask" .root.Values.etcd.tls.certManager
+    "usages" (list "client auth")
+    "names" (dict "commonName" .user)
+) -}}
+{{- end -}}
+
 {{/* The certificates of pods, which show them to each other (docs/security.md, Between hosts). */}}
 
 {{/* The Secret that all pods of a StatefulSet share: their template cannot give each its own. Argument: the set's name. */}}

@@ -45,6 +45,10 @@ spec:
 {{ include "penstock.rpcCertificate" . }}
 ---
 {{- end }}
+{{- if and $root.Values.etcd.tls.enabled $root.Values.etcd.tls.certManager.issuerRef.name }}
+{{ include "penstock.etcdUserCertificate" (dict "root" $root "component" .component "name" .name "user" (printf "penstock-%s" .service)) }}
+---
+{{- end }}
 apiVersion: apps/v1
 kind: StatefulSet
 metadata:
@@ -84,8 +88,14 @@ spec:
 {{- $labels := dict "root" $root "component" .component -}}
 {{- $zoned := and .rack (eq $root.Values.rack.source "nodeLabel") -}}
 {{- $secrets := .secrets | default list -}}
+{{- with $root.Values.adminToken.secret -}}
+{{- $secrets = append $secrets (dict "secret" . "folder" "/etc/penstock-admin" "needed" true) -}}
+{{- end -}}
 {{- if $root.Values.rpcTls.enabled -}}
 {{- $secrets = append $secrets (dict "secret" (include "penstock.rpcSecret" .name) "folder" "/etc/penstock-rpc-tls" "needed" true) -}}
+{{- end -}}
+{{- if $root.Values.etcd.tls.enabled -}}
+{{- $secrets = append $secrets (dict "secret" (include "penstock.etcdSecret" .name) "folder" "/etc/penstock-etcd-tls" "needed" true) -}}
 {{- end -}}
 serviceAccountName: {{ include "penstock.fullname" $root }}
 automountServiceAccountToken: false
@@ -127,8 +137,14 @@ containers:
       {{- end }}
       - {name: PENSTOCK_ADMIN_HOST, value: 0.0.0.0}
       - {name: PENSTOCK_ADMIN_PORT, value: "9600"}
+      {{- if $root.Values.adminToken.secret }}
+      - {name: PENSTOCK_ADMIN_TOKEN_FILE, value: /etc/penstock-admin/token}
+      {{- end }}
       - {name: PENSTOCK_DATA_DIR, value: /var/lib/penstock/data}
       - {name: PENSTOCK_ETCD, value: {{ include "penstock.etcdEndpoints" $root | quote }}}
+      {{- if $root.Values.etcd.tls.enabled }}
+      {{- include "penstock.etcdEnv" $root | nindent 6 }}
+      {{- end }}
       - {name: PENSTOCK_CONFIG, value: {{ if $zoned }}/run/penstock/settings.toml{{ else }}/etc/penstock/settings.toml{{ end }}}
       {{- if ne .service "storage" }}
       - {name: PENSTOCK_PEERS, value: {{ include "penstock.peers" $root | quote }}}

@@ -152,15 +152,6 @@ def effective_broker_bool(
     return value
 
 
-def effective_broker_float(
-    image: Overrides, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
-) -> float:
-    """A broker config of a real number that has a default."""
-    value = effective_broker_value(image, name, broker_id=broker_id, static=static)
-    assert isinstance(value, float)
-    return value
-
-
 class _Layers:
     """The broker side of the order of precedence, for one broker."""
 

@@ -5,16 +5,19 @@ at each reconnection, and TLS checks each member's own name.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from libs.cluster.backoff import Backoff
 from libs.cluster.etcd import etcd_stubs
-from libs.lean_dataclass import dataclass
+from libs.cluster.etcd.etcd_tls import EtcdTls
+from libs.cluster.store import DENIED
+
+log = logging.getLogger("metadata")
 
 _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -29,12 +32,20 @@ _OPTIONS = [
 ]
 
 
+FORMER_CERTIFICATE_S: Final = 60.0
+"""For so long calls go on over a connection whose certificate was renewed. A watch then resumes over a new one."""
+REFUSALS_APART_S: Final = 60.0
+"""The least time between two log lines of refused calls."""
+_OLD_REVISION: Final = "etcdserver: revision of auth store is old"
+_NO_USER: Final = "etcdserver: user name is empty"
+
+
 class EtcdError(Exception):
     """A call that etcd refused, or that it did not answer."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(f"{code.name}: {details}")
-        self.code = code
+        self.code, self.details = code, details
 
 
 _RETRIABLE = frozenset(
@@ -48,22 +59,6 @@ _RETRIABLE = frozenset(
         grpc.StatusCode.RESOURCE_EXHAUSTED,  # "too many requests"; also "no space", which the deadline ends
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM files. Without `certificate` the client stays anonymous."""
-
-    ca: str
-    certificate: str | None = None
-    key: str | None = None
-
-    def credentials(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(
-            root_certificates=Path(self.ca).read_bytes(),
-            private_key=Path(self.key).read_bytes() if self.key else None,
-            certificate_chain=Path(self.certificate).read_bytes() if self.certificate else None,
-        )
 
 
 class Endpoint:
@@ -91,20 +86,25 @@ class Endpoint:
 
 
 class EtcdConnection:
-    def __init__(self, addresses: Sequence[str], tls: Tls | None, timeout_s: float) -> None:
+    def __init__(self, addresses: Sequence[str], tls: EtcdTls | None, timeout_s: float) -> None:
         if not addresses:
             raise ValueError("no etcd endpoint")
         self.timeout_s = timeout_s
         self.closed = False
         self._addresses = list(addresses)
-        self._credentials = tls.credentials() if tls is not None else None
+        self._tls = tls
+        self._credentials = tls.credentials if tls is not None else None
         self._endpoints: list[Endpoint] = []
+        self._former: set[asyncio.Task[None]] = set()
         self._current = 0
+        self._may_complain_at = 0.0
 
     def endpoint(self) -> Endpoint:
         """The endpoint in use, or the next one that is not known to be failing."""
         if self.closed:
             raise EtcdError(grpc.StatusCode.CANCELLED, "closed")
+        if self._tls is not None and self._tls.credentials is not self._credentials:
+            self._renew(self._tls.credentials)
         if not self._endpoints:  # not in __init__: a grpc.aio channel belongs to the running loop
             self._endpoints = [Endpoint(address, self._credentials) for address in self._addresses]
         for _ in self._endpoints:
@@ -112,6 +112,15 @@ class EtcdConnection:
                 break
             self._current = (self._current + 1) % len(self._endpoints)
         return self._endpoints[self._current]
+
+    def _renew(self, credentials: grpc.ChannelCredentials) -> None:
+        """gRPC cannot give a channel other credentials, so each endpoint gets a new one."""
+        self._credentials = credentials
+        for former in self._endpoints:
+            closing = asyncio.ensure_future(former.channel.close(FORMER_CERTIFICATE_S))
+            self._former.add(closing)
+            closing.add_done_callback(self._former.discard)
+        self._endpoints = []
 
     def move_on_from(self, endpoint: Endpoint) -> None:
         """Moves to another endpoint, since `endpoint` failed. It does nothing if that has happened already."""
@@ -126,6 +135,8 @@ class EtcdConnection:
         except EtcdError as error:
             if error.code in _RETRIABLE:
                 self.move_on_from(endpoint)
+            elif error.code is grpc.StatusCode.PERMISSION_DENIED:
+                self._complain(endpoint, error)
             raise
 
     async def until_answered(self, call: Callable[[Endpoint, float], Awaitable[Any]]) -> Any:
@@ -143,10 +154,20 @@ class EtcdConnection:
                     raise
             await asyncio.sleep(pause)
 
+    def _complain(self, endpoint: Endpoint, error: EtcdError) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._may_complain_at:
+            self._may_complain_at = now + REFUSALS_APART_S
+            told = {"endpoint": endpoint.address, "reason": str(error), "remedy": DENIED}
+            log.warning("etcd refuses a call", extra={"fields": told})
+
     async def close(self) -> None:
         self.closed = True
         for endpoint in self._endpoints:
             await endpoint.channel.close()
+        for closing in list(self._former):
+            closing.cancel()
+        await asyncio.gather(*self._former, return_exceptions=True)
 
 
 async def own_cancellation_only(call: Awaitable[Any]) -> Any:
@@ -158,7 +179,8 @@ async def own_cancellation_only(call: Awaitable[Any]) -> Any:
     try:
         return await call
     except grpc.aio.AioRpcError as error:
-        raise EtcdError(error.code(), error.details() or "") from None
+        details = error.details() or ""
+        raise EtcdError(_code_of(error.code(), details), details) from None
     except grpc.aio.UsageError as error:
         raise EtcdError(grpc.StatusCode.CANCELLED, str(error)) from None
     except asyncio.CancelledError:
@@ -168,6 +190,15 @@ async def own_cancellation_only(call: Awaitable[Any]) -> Any:
         raise EtcdError(grpc.StatusCode.CANCELLED, "the call was ended") from None
     except asyncio.InvalidStateError as error:  # a stream that ended before it was written to
         raise EtcdError(grpc.StatusCode.UNAVAILABLE, str(error)) from None
+
+
+def _code_of(code: grpc.StatusCode, details: str) -> grpc.StatusCode:
+    """etcd calls two faults of users INVALID_ARGUMENT, which the arguments are not to blame for."""
+    if code is grpc.StatusCode.INVALID_ARGUMENT and details == _OLD_REVISION:
+        return grpc.StatusCode.UNAVAILABLE  # somebody changed users or roles meanwhile: the same call may be made again
+    if code is grpc.StatusCode.INVALID_ARGUMENT and details == _NO_USER:
+        return grpc.StatusCode.PERMISSION_DENIED
+    return code
 
 
 def _unary(channel: Any, method: str, request: Any, response: Any) -> Any:

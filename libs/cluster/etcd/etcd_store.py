@@ -1,12 +1,15 @@
 """The metadata store on etcd, over the gRPC methods that the `etcd3` package describes (docs/adr/0001)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc
 
 from libs.cluster.etcd import etcd_stubs
-from libs.cluster.etcd.etcd_connection import Endpoint, EtcdConnection, EtcdError, Tls
+from libs.cluster.etcd.etcd_connection import Endpoint, EtcdConnection, EtcdError
+from libs.cluster.etcd.etcd_leases import LeaseRenewals
+from libs.cluster.etcd.etcd_tls import EtcdTls
 from libs.cluster.etcd.etcd_watch import watch
 from libs.cluster.store import (
     Compare,
@@ -30,8 +33,9 @@ class EtcdStore:
     Endpoints are "host:port". One event loop uses it.
     """
 
-    def __init__(self, endpoints: Sequence[str], *, tls: Tls | None = None, timeout_s: float = 5.0) -> None:
+    def __init__(self, endpoints: Sequence[str], *, tls: EtcdTls | None = None, timeout_s: float = 5.0) -> None:
         self._connection = EtcdConnection(endpoints, tls, timeout_s)
+        self._renewals = LeaseRenewals()
 
     async def get(self, key: str) -> KeyValue | None:
         response = await self._read(etcd_stubs.RangeRequest(key=key.encode()))
@@ -53,8 +57,9 @@ class EtcdStore:
             if error.code is grpc.StatusCode.INVALID_ARGUMENT:
                 raise ValueError(str(error)) from None
             if error.code is grpc.StatusCode.NOT_FOUND:
-                return await self._lease_gone()
-            return TxnResult(Outcome.UNKNOWN, 0)
+                return await self._lease_gone(request.success[0].request_put.key)
+            is_denied = error.code is grpc.StatusCode.PERMISSION_DENIED
+            return TxnResult(Outcome.DENIED if is_denied else Outcome.UNKNOWN, 0)
         return TxnResult(Outcome.OK if response.succeeded else Outcome.CONFLICT, response.header.revision)
 
     def watch(self, prefix: str, from_revision: int) -> AsyncIterator[WatchBatch]:
@@ -67,18 +72,15 @@ class EtcdStore:
         return int(response.ID)
 
     async def keep_alive(self, lease: int) -> int:
-        async def refresh(on: Endpoint, timeout_s: float) -> Any:
-            call = on.lease_keep_alive(timeout=timeout_s)
+        async def renew(on: Endpoint, timeout_s: float) -> int:
             try:
-                await call.write(etcd_stubs.LeaseKeepAliveRequest(ID=lease))
-                response = await call.read()
-            finally:
-                call.cancel()
-            if response is grpc.aio.EOF:
-                raise EtcdError(grpc.StatusCode.UNAVAILABLE, "the stream ended without an answer")
-            return response
+                return await self._renewals.renew(on, lease, timeout_s)
+            except asyncio.CancelledError:
+                # A lease has less time than our timeout, and its holder gave up. The next try must not wait for the same member.
+                self._connection.move_on_from(on)
+                raise
 
-        return int((await self._answered(refresh)).TTL)
+        return int(await self._answered(renew))
 
     async def revoke_lease(self, lease: int) -> None:
         request = etcd_stubs.LeaseRevokeRequest(ID=lease)
@@ -90,6 +92,7 @@ class EtcdStore:
     async def close(self) -> None:
         """Closes the connections. Calls that are still in flight raise StoreUnavailable, or answer UNKNOWN."""
         await self._connection.close()
+        await self._renewals.close()
 
     @property
     def _timeout_s(self) -> float:
@@ -104,11 +107,11 @@ class EtcdStore:
         except EtcdError as error:
             raise StoreUnavailable(str(error)) from None
 
-    async def _lease_gone(self) -> TxnResult:
+    async def _lease_gone(self, key: bytes) -> TxnResult:
         """Whether a transaction was refused since its lease is gone. etcd then wrote nothing, so it counts as a comparison that
-        failed."""
+        failed. `key`: one that this process may read."""
         try:
-            header = (await self._read(etcd_stubs.RangeRequest(key=b"\0", count_only=True))).header
+            header = (await self._read(etcd_stubs.RangeRequest(key=key, count_only=True))).header
         except StoreUnavailable:
             return TxnResult(Outcome.UNKNOWN, 0)
         return TxnResult(Outcome.CONFLICT, header.revision)

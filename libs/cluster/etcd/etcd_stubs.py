@@ -26,9 +26,22 @@ def _build_pool() -> descriptor_pool.DescriptorPool:
         literal = _LITERAL.search((folder / f"{name}_pb2.py").read_text(encoding="ascii"))
         if literal is None:
             raise ImportError(f"etcd3's {name}_pb2.py holds no serialized descriptor where 0.12 has one")
-        serialized = ast.literal_eval(literal[1]).encode("latin1")
-        pool.Add(descriptor_pb2.FileDescriptorProto.FromString(serialized))
+        file = descriptor_pb2.FileDescriptorProto.FromString(ast.literal_eval(literal[1]).encode("latin1"))
+        _add_later_fields(file)
+        pool.Add(file)
     return pool
+
+
+def _add_later_fields(file: descriptor_pb2.FileDescriptorProto) -> None:
+    """Adds what etcd 3.4 added to the messages of 3.3, which the package has: a user may have no password."""
+    field = descriptor_pb2.FieldDescriptorProto
+    if file.package == "authpb":
+        options = file.message_type.add(name="UserAddOptions")
+        options.field.add(name="no_password", number=1, type=field.TYPE_BOOL, label=field.LABEL_OPTIONAL)
+    for message in file.message_type:
+        if message.name == "AuthUserAddRequest":
+            kind = ".authpb.UserAddOptions"
+            message.field.add(name="options", number=3, type=field.TYPE_MESSAGE, type_name=kind, label=field.LABEL_OPTIONAL)
 
 
 _pool = _build_pool()
@@ -38,6 +51,28 @@ def _message(name: str) -> Any:
     return message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"etcdserverpb.{name}"))
 
 
+AuthDisableRequest = _message("AuthDisableRequest")
+AuthDisableResponse = _message("AuthDisableResponse")
+AuthEnableRequest = _message("AuthEnableRequest")
+AuthEnableResponse = _message("AuthEnableResponse")
+AuthRoleAddRequest = _message("AuthRoleAddRequest")
+AuthRoleAddResponse = _message("AuthRoleAddResponse")
+AuthRoleGetRequest = _message("AuthRoleGetRequest")
+AuthRoleGetResponse = _message("AuthRoleGetResponse")
+AuthRoleGrantPermissionRequest = _message("AuthRoleGrantPermissionRequest")
+AuthRoleGrantPermissionResponse = _message("AuthRoleGrantPermissionResponse")
+AuthRoleRevokePermissionRequest = _message("AuthRoleRevokePermissionRequest")
+AuthRoleRevokePermissionResponse = _message("AuthRoleRevokePermissionResponse")
+AuthUserAddRequest = _message("AuthUserAddRequest")
+AuthUserAddResponse = _message("AuthUserAddResponse")
+AuthUserGetRequest = _message("AuthUserGetRequest")
+AuthUserGetResponse = _message("AuthUserGetResponse")
+AuthUserGrantRoleRequest = _message("AuthUserGrantRoleRequest")
+AuthUserGrantRoleResponse = _message("AuthUserGrantRoleResponse")
+AuthRoleListRequest = _message("AuthRoleListRequest")
+AuthRoleListResponse = _message("AuthRoleListResponse")
+AuthUserListRequest = _message("AuthUserListRequest")
+AuthUserListResponse = _message("AuthUserListResponse")
 Compare = _message("Compare")
 CompactionRequest = _message("CompactionRequest")
 CompactionResponse = _message("CompactionResponse")

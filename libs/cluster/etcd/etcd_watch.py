@@ -36,7 +36,7 @@ async def watch(connection: EtcdConnection, key: bytes, range_end: bytes, from_r
         call = endpoint.watch(metadata=_REQUIRE_LEADER)
         try:
             created = await _create(call, connection.timeout_s, key, range_end, from_revision)
-            await _check_history(connection, endpoint, created, cluster_id, from_revision)
+            await _check_history(connection, endpoint, created, cluster_id, key, from_revision)
             cluster_id = created.header.cluster_id
             backoff.reset()
             if interrupted:
@@ -83,15 +83,15 @@ async def _read(call: Any) -> Any:
 
 
 async def _check_history(
-    connection: EtcdConnection, endpoint: Endpoint, created: Any, cluster_id: int, from_revision: int
+    connection: EtcdConnection, endpoint: Endpoint, created: Any, cluster_id: int, key: bytes, from_revision: int
 ) -> None:
     if cluster_id and created.header.cluster_id != cluster_id:
         raise WatchGap("another etcd cluster answers")
     if created.header.revision >= from_revision - 1:
         return
     # Either this member lags behind, or the store's history is shorter than it was. A linearizable read tells which, since it
-    # never lags.
-    request = etcd_stubs.RangeRequest(key=b"\0", count_only=True)
+    # never lags. It is of a key that this process may read.
+    request = etcd_stubs.RangeRequest(key=key or b"\0", count_only=True)
     current = await own_cancellation_only(endpoint.range(request, timeout=connection.timeout_s))
     if current.header.revision < from_revision - 1:
         raise WatchGap(f"the store is at revision {current.header.revision}, before {from_revision}")

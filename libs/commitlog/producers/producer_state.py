@@ -1,8 +1,8 @@
 """The producer state of a partition: the latest batches of each idempotent producer in the log.
 
-Appends call `check`, then `record` (for a marker `check_marker`, then `record_marker`). The log then calls `commit` or, if the
-write failed, `revert`. Several batches may be recorded before one commit. Recovery and followers call `replay`, which checks
-nothing, since the log is the truth.
+Appends call `check`, then `record` (for a marker `check_marker`, then `record_marker`). Where that is plain, `record_next` does
+both. The log then calls `commit` or, if the write failed, `revert`. Several batches may be recorded before one commit. Recovery
+and followers call `replay`, which checks nothing, since the log is the truth.
 """
 
 from collections.abc import Mapping
@@ -165,6 +165,30 @@ class ProducerState:
         """Records a batch as `record` does, with the timestamp that the log sets."""
         if header.producer_id >= 0:
             self._journal.append((header.producer_id, self._advance(header, base_offset, log_append_time_ms), base_offset))
+
+    def record_next(self, header: BatchHeader, base_offset: int, timestamp: int) -> bool:
+        """Records a client's batch that plainly follows its producer's last one, as `check` and then `record_stamped` would,
+        with one look at the producer. False: ask `check`; nothing was recorded."""
+        producer_id = header.producer_id
+        before = self.entries.packed(producer_id)
+        if before is None or header.attributes & TRANSACTIONAL:
+            return False
+        known_epoch, coordinator_epoch, _, first_offset, count = AFTER_ID.unpack_from(before, ID_SIZE)
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        if epoch != known_epoch or first_offset != NO_OFFSET or not count:
+            return False
+        if sequence != (LAST_SEQUENCE.unpack_from(before, len(before) - BATCH.size)[0] + 1) & MAX_SEQUENCE:
+            return False
+        if count == CACHED_BATCHES:
+            count, kept = CACHED_BATCHES - 1, before[SECOND_BATCH_AT:]
+        else:
+            kept = before[FIRST_BATCH_AT:]
+        delta = header.last_offset_delta
+        head = producer_id, epoch, coordinator_epoch, timestamp, NO_OFFSET, count + 1
+        batch = (sequence + delta) & MAX_SEQUENCE, base_offset + delta, delta, timestamp
+        self.entries.put(producer_id, PACK_AFTER[count](*head, kept, *batch))
+        self._journal.append((producer_id, before, base_offset))
+        return True
 
     def record_marker(self, header: BatchHeader, base_offset: int, marker: Marker) -> None:
         """Records a checked marker that is about to be appended at `base_offset`."""

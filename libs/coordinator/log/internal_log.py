@@ -45,6 +45,8 @@ class Unknown:
     reason: str
 
 
+Outcome = Stored | Refused | Unknown
+"""The outcome of an append."""
 Cancel = Callable[[], object]
 
 
@@ -70,7 +72,7 @@ class InternalLog(Protocol):
         self,
         planned: PlannedAppend,
         now_ms: int,
-        on_result: Callable[[Stored | Refused | Unknown], None],
+        on_result: Callable[[Outcome], None],
         traces: Sequence[SpanContext] = (),
     ) -> Cancel:
         """Appends one batch. `on_result` is called once, after this returns, unless the caller calls what this returns. `traces`:

@@ -20,7 +20,7 @@ from libs.coordinator.core.shard import Progress, Shard
 from libs.coordinator.core.states import State
 from libs.coordinator.core.tables import Journal
 from libs.coordinator.core.write_errors import NOT_COORDINATOR, TOO_LARGE
-from libs.coordinator.log.internal_log import Cancel, Claimed, InternalLog, Read, Refused, Stored, Unknown
+from libs.coordinator.log.internal_log import Cancel, Claimed, InternalLog, Outcome, Read, Refused, Stored, Unknown
 from libs.coordinator.shards.steady_time import SteadyTime
 from libs.coordinator.shards.unwritable_decisions import UnwritableDecisions
 from libs.coordinator.tracing.append_traces import AppendTraces
@@ -298,7 +298,7 @@ class ShardDriver(Generic[E, R, S]):
         if deadline is not None and (self._timer is None or deadline < self._timer_ms):
             self._set_timer(deadline)
 
-    def _appended(self, offset: int, outcome: Stored | Refused | Unknown) -> None:
+    def _appended(self, offset: int, outcome: Outcome) -> None:
         self._appending = None
         self.append_times = AppendTimes(self._append_sent_at, self._loop.time(), self._append_context, self._log.asked)
         shard = self._shard

@@ -19,6 +19,7 @@ from libs.coordinator.core.states import State
 from libs.coordinator.core.tables import Journal
 from libs.coordinator.core.write_errors import NOT_COORDINATOR
 from libs.coordinator.log.internal_log import InternalLog
+from libs.coordinator.log.joined_appends import JoinedAppends
 from libs.coordinator.log.storage_log import StorageLog
 from libs.coordinator.shards.driver import ShardDriver
 from libs.coordinator.shards.steady_time import SteadyTime
@@ -58,7 +59,7 @@ class ShardSet(Generic[E, R, S]):
         nodes: StorageNodes,
         clock: Clock,
         *,
-        open_log: Callable[[bytes, int, Callable[[], ClusterImage], StorageNodes], InternalLog] = StorageLog,
+        open_log: Callable[[bytes, int, Callable[[], ClusterImage], StorageNodes, JoinedAppends], InternalLog] = StorageLog,
         watch: Callable[[int], OnState] = _unwatched,
     ) -> None:
         self._topic = topic
@@ -68,6 +69,7 @@ class ShardSet(Generic[E, R, S]):
         self._clock = clock
         self._time = SteadyTime(clock, asyncio.get_running_loop().time)
         self._open_log = open_log
+        self._appends = JoinedAppends()
         self._watch = watch
         self.unwritable = UnwritableDecisions(asyncio.get_running_loop())
         """The decisions of all shards that could not be written."""
@@ -102,9 +104,12 @@ class ShardSet(Generic[E, R, S]):
 
     def end_turn(self) -> None:
         """Appends what was decided in this turn. Call it after the last `submit` of the turn."""
+        if not self._to_append:
+            return
         to_append, self._to_append = self._to_append, {}
-        for driver in to_append:
-            driver.append()
+        with self._appends:
+            for driver in to_append:
+                driver.append()
 
     @property
     def owned(self) -> Mapping[int, ShardDriver[E, R, S]]:
@@ -176,7 +181,7 @@ class ShardSet(Generic[E, R, S]):
         log.info("shard assigned", extra=fields(shard=name, owner_epoch=owner_epoch))
         return ShardDriver(
             name,
-            self._open_log(self._topic_id, index, lambda: self._image, self._nodes),
+            self._open_log(self._topic_id, index, lambda: self._image, self._nodes, self._appends),
             lambda journal: self._make(index, journal),
             owner_epoch,
             self._clock,

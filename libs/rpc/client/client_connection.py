@@ -19,6 +19,7 @@ from libs.rpc.messages.envelope import (
     unpack_frame,
 )
 from libs.rpc.messages.errors import EnvelopeError
+from libs.rpc.transport.frame_link import LINKED_BYTES
 from libs.rpc.transport.transport import Buffer, Stream
 from libs.wire.frames import FrameError, FrameReader
 
@@ -86,17 +87,31 @@ class ClientConnection:
         return start
 
     def has_sent(self, start: int) -> bool:
-        """Whether any byte of the frame that began at `start` left this process, or the link's other end may have seen it."""
+        """Whether any byte of the frame that began at `start` left this process.
+
+        On a link: whether the other end has taken the frame, or may do so yet.
+        """
         if start < 0:
             assert self._link is not None
-            return self._link.has_taken(-start)
+            return self._link.may_have_taken(-start)
         return start < self.stream.bytes_sent
+
+    @property
+    def unread_bytes(self) -> int:
+        """The bytes of frames that the server has not read, as far as this process knows: the rest is in the kernel."""
+        return self.stream.pending_bytes if self._link is None else self._link.untaken_bytes
 
     def watch(self) -> None:
         """Looks for silence from now on, until the owner awaits no answers. A silent connection is ended."""
         self.watched = True
         self._silence.begin()
         self._look_timer = self._loop.call_later(LOOK_S, self._look)
+
+    def rest(self) -> None:
+        """Ends the looks now if the owner awaits no answers. The next look would do so, and wake up an idle process for it."""
+        if self.watched and self._look_timer is not None and not self._owner.awaits_answers():
+            self.watched = False
+            self._look_timer.cancel()
 
     def _look(self) -> None:
         self.watched = self._owner.awaits_answers() and not self.stream.closing
@@ -136,13 +151,17 @@ class ClientConnection:
             self._owner.on_hello(self, read_hello(frame))
 
     def _frames_linked(self) -> None:
-        """Takes what came by the link. The hello came by the socket, and before."""
+        """Takes what came by the link, one read's bytes at most. The hello came by the socket, and before."""
         assert self._link is not None
-        frames = self._link.frames
+        link = self._link
         self._silence.heard = True
-        while frames and not self.stream.closing:
-            frame, _ = frames.popleft()
+        room = LINKED_BYTES
+        while link.frames and room > 0 and not self.stream.closing:
+            frame, size = link.take()
             self._frame(frame)
+            room -= size
+        if link.frames and not self.stream.closing:
+            link.announce()
 
     def _claim(self, count: int) -> tuple[int, ...]:
         """The descriptors of a frame; none, if this process had no room for them."""
@@ -167,6 +186,8 @@ class ClientConnection:
         if self._look_timer is not None:
             self._look_timer.cancel()
         if self._link is not None:
+            # The owner sends again elsewhere what the server has not taken. It must not be taken after that.
+            self._link.withdraw()
             self._link.end()
         for fds in self._descriptors:
             self._close(fds or ())

@@ -195,6 +195,17 @@ class RpcClient:
             self._timer = self._loop.call_at(deadline, self._expire)
         return request_id
 
+    def rest(self) -> None:
+        """Cancels the timers if no call waits for an answer. For callers that make a call now and then: timers otherwise outlive
+        the calls, so that many calls in a row share them."""
+        if self._pending:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._connection is not None:
+            self._connection.rest()
+
     def in_flight(self) -> list[tuple[int, OnReply]]:
         """Calls that wait for answers, in their order: request id and completion callback."""
         return [(request_id, pending.on_reply) for request_id, pending in self._pending.items()]
@@ -212,7 +223,7 @@ class RpcClient:
         if connection is None:
             self._connect_soon()
             return False
-        if connection.stream.pending_bytes > self._max_outstanding:
+        if connection.unread_bytes > self._max_outstanding:
             return False
         size = payload_size(payload)
         now_ms = int(self._loop.time() * 1000)

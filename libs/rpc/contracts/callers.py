@@ -64,6 +64,7 @@ CALLERS: Final[Mapping[str, Callers]] = {
     controller.ASSIGN_DIRS: _of(STORAGE),
     controller.ALTER_PARTITIONS: _of(STORAGE),
     controller.WITHDRAW: _of(STORAGE),
+    ownership.SHARD_OWNER: _of(STORAGE),
     storage.APPEND: _of(GATEWAY, *_COORDINATORS),
     storage.FETCH: _of(GATEWAY, *_COORDINATORS),
     storage.LIST_OFFSETS: _of(GATEWAY, GROUP_COORDINATOR),

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -37,6 +36,7 @@ from libs.rpc.server.cold_answer import ColdAnswer
 from libs.rpc.server.frame_age import FrameAge
 from libs.rpc.server.permissions import Accept
 from libs.rpc.transport.descriptors import close_all
+from libs.rpc.transport.frame_link import LINKED_BYTES, LinkEnd
 from libs.rpc.transport.transport import Buffer, FileSlice, Stream
 from libs.wire.frames import FrameError, FrameReader
 
@@ -49,8 +49,9 @@ CALL_COST = 512
 """The cost of a waiting call beside its frame, for the budget."""
 SHARE_MIN = 1 << 20
 """A connection with less outstanding is read, whatever the others have. What they wait for is small: a follower's pull."""
-LINKED_BYTES = 524_288
-"""The bytes of frames that one turn takes from a link, as from a socket."""
+ERRORS_UNREAD_MAX = 1 << 20
+"""A connection with more bytes of errors that its peer does not read is not read. Refusals cost the server nothing else, so the
+budget of requests does not bound them."""
 HELLO_BYTES_MAX = 16_384
 HELLO_TIMEOUT_S = 10.0
 PAUSED_SIGN_S = 0.5
@@ -77,6 +78,7 @@ class ServerConnection:
             self._link.on_frames = self._frames_linked
         self._signs: asyncio.TimerHandle | None = None  # of life, while paused
         self._outstanding = 0
+        self._unread_errors = 0  # bytes, at most
         self.peer: Peer | None = None
         self._allowed: Mapping[str, Accept] = {}  # by method: what the peer may call
         self.pending: dict[int, Call] = {}
@@ -84,6 +86,16 @@ class ServerConnection:
         self._since = self._loop.time()
         self._progress = (0, 0)  # bytes received and sent at the last sweep
         self._received = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it takes what arrives."""
+        return self._stream.reading
+
+    @property
+    def unread_bytes(self) -> int:
+        """The bytes of answers that the kernel has not taken, since the peer does not read."""
+        return self._stream.pending_bytes
 
     # From the stream
 
@@ -107,7 +119,7 @@ class ServerConnection:
                 if self._stream.closing or not left:
                     break
             if self._link is not None and self.peer is not None:  # the hello comes by the socket
-                left = self._take_linked(self._link.frames, left, now)
+                left = self._take_linked(self._link, left, now)
         except NoClusterNamed as error:
             log.info("connection ends", extra={"fields": {"peer": self._stream.peer, "reason": str(error)}})
             self._stream.abort(error)
@@ -119,19 +131,22 @@ class ServerConnection:
         self._balance()
         self._announce_linked()
 
-    def _take_linked(self, frames: deque[tuple[Frame, int]], left: int, now: float) -> int:
+    def _take_linked(self, link: LinkEnd, left: int, now: float) -> int:
         """Accepts frames that came by the link, of one read's bytes at most. Returns how many the turn may take yet."""
         room = LINKED_BYTES
-        while frames and left and room > 0 and not self._stream.closing:
-            frame, size = frames.popleft()
+        while link.frames and left and room > 0 and not self._stream.closing:
+            frame, size = link.take()
             self._frame(frame, size, now)
             left -= 1
             room -= size
         return left
 
     def _frames_linked(self) -> None:
-        """Takes what came by the link, unless it has to wait, as what comes by the socket does."""
-        if self._stream.reading:
+        """Takes what came by the link, unless it has to wait, as what comes by the socket does.
+
+        What overtook the hello waits for it, in the turn that brings it.
+        """
+        if self._stream.reading and self.peer is not None:
             self._turn()
 
     def _resume_reading(self) -> None:
@@ -305,7 +320,10 @@ class ServerConnection:
             if self._link is not None:
                 self._link.send(local_frame(kind, call.request_id, "", 0, None, body, payload))
             else:
-                stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
+                frame = pack_frame(kind, call.request_id, "", 0, None, body, length)
+                stream.write(frame, *payload)
+                if kind == Kind.ERROR:
+                    self._unread_errors += len(frame)
         else:
             # All steps that can fail come before the first byte: a frame that is begun must be finished.
             own: list[int] = []
@@ -372,13 +390,19 @@ class ServerConnection:
     def _balance(self) -> None:
         """Stops reading while too much waits here: requests without answers, or answers that the peer does not read."""
         server, waiting, unread = self._server, self._outstanding, self._stream.pending_bytes
+        errors = self._unread_errors = min(self._unread_errors, unread)
         if self._paused:
-            if 2 * unread <= server.max_outstanding and 2 * waiting <= server.share():
+            room = 2 * unread <= server.max_outstanding and 2 * waiting <= server.share()
+            if room and 2 * errors <= ERRORS_UNREAD_MAX:
                 self._paused = False
                 self._end_signs()
                 if not self._more:
                     self._resume_reading()
-        elif max(waiting, unread) > server.max_outstanding or (waiting > SHARE_MIN and waiting > server.share()):
+        elif (
+            max(waiting, unread) > server.max_outstanding
+            or (waiting > SHARE_MIN and waiting > server.share())
+            or errors > ERRORS_UNREAD_MAX
+        ):
             self._paused = True
             self._stream.pause_reading()
             self._signs = self._loop.call_later(PAUSED_SIGN_S, self._sign_of_life)
@@ -392,6 +416,11 @@ class ServerConnection:
         if self._signs is not None:
             self._signs.cancel()
             self._signs = None
+
+    def broken_invariant(self) -> str:
+        """The rule that its budget does not obey now. "": none."""
+        waiting = sum(call.cost for call in self.pending.values())
+        return "" if self._outstanding == waiting else f"{self._outstanding} bytes count for calls of {waiting} bytes"
 
     # The end
 

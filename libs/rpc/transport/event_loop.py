@@ -9,6 +9,7 @@ request and its answer take one iteration.
 """
 
 import asyncio
+import select
 import selectors
 from collections.abc import Callable
 from typing import Final
@@ -16,6 +17,9 @@ from typing import Final
 EARLY_SENDS_MAX: Final = 24
 """The number of streams with something to send that do not wait for the last callback of the iteration. When a hundred clients
 are answered, the first can go on before the last is answered."""
+
+EVENTS_A_TURN: Final = 256
+"""The most connections that have their turn before the loop looks for events and timers again."""
 
 LINK_ROUNDS_MAX: Final = 4
 """How often links deliver in one iteration: a request, its answer, and what the answer asks of a third service."""
@@ -84,18 +88,36 @@ class Outbox:
                 self._loop.call_exception_handler({"message": "sending failed", "exception": error})
 
 
-class _SendingSelector(selectors.EpollSelector):
+class SendingSelector(selectors.EpollSelector):
+    """It sends before it looks for events, and brings a bounded number of them.
+
+    asyncio's own brings as many as there are. When thousands of clients hang up at once, one turn would close all of them: 5,000
+    with TLS took 350 ms of CPU.
+    """
+
     outbox: Outbox
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return super().select(0 if self.outbox.send_all() else timeout)
+        return self.events(0 if self.outbox.send_all() else timeout)
+
+    def events(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        # The kernel puts what it has brought behind the rest, so that every connection has its turn.
+        found: list[tuple[int, int]] = self._selector.poll(-1 if timeout is None else timeout, EVENTS_A_TURN)  # type: ignore[attr-defined]
+        keys, ready = self.get_map(), []
+        for fd, event in found:
+            key = keys.get(fd)
+            if key is not None:
+                readable = selectors.EVENT_READ if event & ~select.EPOLLOUT else 0
+                writable = selectors.EVENT_WRITE if event & ~select.EPOLLIN else 0
+                ready.append((key, (readable | writable) & key.events))
+        return ready
 
 
 class EventLoop(asyncio.SelectorEventLoop):
     """asyncio's event loop, with an outbox."""
 
     def __init__(self) -> None:
-        selector = _SendingSelector()
+        selector = SendingSelector()
         self.outbox = selector.outbox = Outbox(self, sent_by_loop=True)
         super().__init__(selector)
 

@@ -3,7 +3,8 @@
 import socket
 from collections.abc import Callable
 
-from libs.rpc.transport.frame_link import linked_ends
+from libs.rpc.transport.frame_link import join
+from libs.rpc.transport.peer_tls import PeerTls
 from libs.rpc.transport.socket_transport import SocketListener, SocketTransport
 from libs.rpc.transport.tls_server import TlsServer
 from libs.rpc.transport.transport import KERNELS_CHOICE, SILENCE_S, Receiver, Stream
@@ -12,8 +13,8 @@ from libs.rpc.transport.transport import KERNELS_CHOICE, SILENCE_S, Receiver, St
 class LocalTransport(SocketTransport):
     """One for all services of the process. A connection to a Unix socket of its own has a link; others are as elsewhere."""
 
-    def __init__(self, *, silence_s: float = SILENCE_S) -> None:
-        super().__init__(silence_s=silence_s)
+    def __init__(self, *, silence_s: float = SILENCE_S, peer_tls: PeerTls | None = None) -> None:
+        super().__init__(silence_s=silence_s, peer_tls=peer_tls)
         self._own: dict[str, Callable[[Stream], Receiver]] = {}  # by address
 
     async def listen(
@@ -36,16 +37,10 @@ class LocalTransport(SocketTransport):
             return await super().connect(address, receiver_factory, timeout_s)
         ours, theirs = socket.socketpair(socket.AF_UNIX)
         try:
-            stream, accepted = self._stream(ours, address), self._stream(theirs, address)
-            stream.link, accepted.link = linked_ends(stream.abort, accepted.abort)
-            receiver = on_stream(accepted)
-            if accepted.link.on_frames is None:  # who accepts it speaks another protocol
-                stream.link = None
-            caller = receiver_factory(stream)
+            stream = self._stream(ours, address)
+            join(stream, self._stream(theirs, address), on_stream, receiver_factory)
         except BaseException:
             ours.close()
             theirs.close()
             raise
-        accepted.start(receiver)
-        stream.start(caller)
         return stream

@@ -10,15 +10,15 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from libs.followed_files import FollowedFiles, keep_looking
 from libs.lean_dataclass import dataclass
+from libs.pem_files import Unusable, load_own, read_pem, trust
 from libs.rpc.transport.tls_handshakes import Handshakes
-from libs.rpc.transport.tls_server import TlsServer, Unusable, read_pem, stamps_of, uris_of
+from libs.rpc.transport.tls_server import TlsServer, uris_of
 
 log = logging.getLogger("network")
 
 HANDSHAKE_S_MAX: Final = 10.0
-LOOK_S: Final = 5.0
-"""How often the files are looked at for a change."""
 _FLIGHTS_MAX: Final = 8
 """More than the messages of a handshake between two ends in one process."""
 
@@ -41,6 +41,8 @@ class PeerContexts(NamedTuple):
     client: ssl.SSLContext
     uris: Sequence[str]
     """What the own certificate names."""
+    expires_at: float
+    """The end of its validity, in seconds since the epoch."""
 
 
 class TlsClient(TlsServer):
@@ -61,18 +63,16 @@ class PeerTls:
     def __init__(self, files: PeerTlsFiles, own: Callable[[Sequence[str]], frozenset[str]] = frozenset) -> None:
         """It reads the files. `own`: which of a certificate's URIs a new one must name as well. Raises Unusable."""
         self._files, self._own = files, own
-        self._stamps = stamps_of(files.all)
+        self._watched = FollowedFiles(files.all)
         contexts = peer_contexts(files)
-        self.uris = contexts.uris
+        self.uris, self.expires_at = contexts.uris, contexts.expires_at
         self._handshakes = Handshakes()
         self.server = TlsServer(contexts.server, self._handshakes, handshake_s_max=HANDSHAKE_S_MAX)
         self.client = TlsClient(contexts.client, self._handshakes, handshake_s_max=HANDSHAKE_S_MAX)
 
     async def follow(self) -> None:
         """Looks at the files again and again. Those that cannot be used leave the former ones in force."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            await self.look()
+        await keep_looking(self.look)
 
     async def look(self) -> None:
         try:
@@ -82,14 +82,13 @@ class PeerTls:
             return
         if contexts is not None:
             self.server.context, self.client.context = contexts.server, contexts.client
+            self.expires_at = contexts.expires_at
             log.info("certificate of this process read again", extra={"fields": {"names": ",".join(contexts.uris)}})
 
     def _changed(self) -> PeerContexts | None:
         """In a thread. None: the files are as they were, or have been refused before. Raises Unusable."""
-        stamps = stamps_of(self._files.all)
-        if stamps == self._stamps:
+        if not self._watched.changed():
             return None
-        self._stamps = stamps
         contexts = peer_contexts(self._files)
         if self._own(contexts.uris) != self._own(self.uris):
             named, former = ", ".join(contexts.uris), ", ".join(self.uris)
@@ -105,24 +104,18 @@ def peer_contexts(files: PeerTlsFiles) -> PeerContexts:
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False  # a certificate names a role and a node, wherever it runs
     server.num_tickets = 0  # connections are few and long
+    for path in files.all:
+        read_pem(path)
     for context in (server, client):
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
-        for path in files.all:
-            read_pem(path)
-        try:
-            context.load_cert_chain(files.certificate, files.key, password=_no_password)
-        except (OSError, ValueError) as error:
-            raise Unusable(f"{files.certificate} and {files.key} are no certificate and its key: {error}") from error
-        try:
-            context.load_verify_locations(files.authorities)
-        except (OSError, ValueError) as error:
-            raise Unusable(f"{files.authorities} has no usable certificates: {error}") from error
-    return PeerContexts(server, client, _own_uris(server, client, files))
+        load_own(context, files.certificate, files.key)
+        trust(context, files.authorities)
+    return PeerContexts(server, client, *_own_certificate(server, client, files))
 
 
-def _own_uris(server: ssl.SSLContext, client: ssl.SSLContext, files: PeerTlsFiles) -> Sequence[str]:
-    """What the own certificate names: the two ends shake hands with each other, so it is checked as others will check it."""
+def _own_certificate(server: ssl.SSLContext, client: ssl.SSLContext, files: PeerTlsFiles) -> tuple[Sequence[str], float]:
+    """The names and the expiry of the own certificate. The two ends shake hands, so it is checked as others will check it."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
         client.wrap_bio(to_client, to_server, server_side=False),
@@ -133,11 +126,15 @@ def _own_uris(server: ssl.SSLContext, client: ssl.SSLContext, files: PeerTlsFile
             for end in ends:
                 with contextlib.suppress(ssl.SSLWantReadError):
                     end.do_handshake()
-        return uris_of(ends[0])
+        return uris_of(ends[0]), _expires_at(ends[0])
     except (ssl.SSLError, ValueError) as error:
         reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else str(error)
         raise Unusable(f"{files.certificate} is not trusted by {files.authorities}: {reason}") from error
 
 
-def _no_password() -> bytes:
-    raise Unusable("the key is encrypted: give one without a password, in a file that only this user can read")
+def _expires_at(end: ssl.SSLObject) -> float:
+    """Raises ValueError."""
+    certificate = end.getpeercert()
+    if not certificate:
+        raise ValueError("no certificate was shown")
+    return float(ssl.cert_time_to_seconds(str(certificate["notAfter"])))

@@ -93,6 +93,7 @@ class SocketStream:
         "_flush_scheduled",
         "_flushing",
         "_in_turn",
+        "_least",
         "_loop",
         "_lost",
         "_outbox",
@@ -143,6 +144,7 @@ class SocketStream:
         self._warming = False  # a thread reads a cold file range, or will
         self._warming_since = self.disk_wait_s = 0.0
         self.reading = False
+        self._least = 1  # bytes for which the kernel says that there is something to receive
         self._lost = False
         self._above_low_water = False
         self._close_timer: asyncio.TimerHandle | None = None
@@ -178,6 +180,11 @@ class SocketStream:
         if not self.reading and not self.closing:
             self.reading = True
             self._loop.add_reader(self._fd, self._readable)
+
+    def receive_at_least(self, nbytes: int) -> None:
+        if nbytes != self._least and not self._lost:
+            self._least = nbytes
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, nbytes)
 
     def _readable(self) -> None:
         receiver = self._receiver
@@ -481,6 +488,8 @@ class SocketStream:
         self._specials = self.pending_bytes = self.pending_file_bytes = 0
         if self._receiver is not None:
             self._loop.call_soon(self._receiver.connection_lost, reason)
+        # It holds its owner no longer: thousands of both, left to the garbage collector, would stop the loop for 0.3 s.
+        self._receiver = self.on_flushed = self.on_secured = None
 
     def _close_socket(self, reason: Exception | None) -> None:
         self._socket.close()

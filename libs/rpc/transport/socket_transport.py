@@ -96,6 +96,11 @@ class SocketTransport:
         except BaseException:
             listening.close()
             raise
+        return self.adopt(listening, on_stream, tls=tls)
+
+    def adopt(
+        self, listening: socket.socket, on_stream: Callable[[Stream], Receiver], *, tls: TlsServer | None = None
+    ) -> "SocketListener":
         return SocketListener(listening, lambda accepted, peer: self._accepted(accepted, peer, on_stream, tls))
 
     def _accepted(
@@ -145,6 +150,10 @@ class SocketListener:
         else:
             self.address = f"tcp:{with_port(name[0], name[1])}"
         self._loop.add_reader(listening.fileno(), self._readable)
+
+    @property
+    def listening(self) -> socket.socket:
+        return self._socket
 
     @property
     def is_unix(self) -> bool:

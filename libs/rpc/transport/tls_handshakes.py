@@ -115,7 +115,7 @@ class Handshakes:
         try:
             step.compute()
         except Exception as error:
-            outcome = error
+            outcome = error.with_traceback(None)  # which would hold this frame, and so the step, in a cycle
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._computed, step, outcome)
 

@@ -9,6 +9,12 @@ RECORD_MAX: Final = 5 + DATA_MAX + 2_048
 _HEADER: Final = 5
 
 
+def missing_bytes(arrived: memoryview) -> int:
+    """The bytes that an incomplete record lacks, or its header. At least 1."""
+    size = len(arrived)
+    return _HEADER - size if size < _HEADER else _HEADER + (arrived[3] << 8 | arrived[4]) - size
+
+
 def whole_records(arrived: memoryview, bytes_max: int, records_max: int) -> tuple[int, int]:
     """The end of the whole records at the beginning, and their number. At least one, if it is there, and no more than asked for.
 

@@ -18,9 +18,9 @@ from libs.rpc.files.disk_readers import DiskReaders
 from libs.rpc.transport.descriptors import Descriptors
 from libs.rpc.transport.socket_stream import FileRange, SocketStream
 from libs.rpc.transport.tls_handshakes import Outcome, Step
-from libs.rpc.transport.tls_records import DATA_MAX, RECORD_MAX, whole_records
-from libs.rpc.transport.tls_server import CHUNK, TlsServer, uris_of
-from libs.rpc.transport.transport import Buffer, Receiver, TlsFailed, TlsSession
+from libs.rpc.transport.tls_records import DATA_MAX, RECORD_MAX, missing_bytes, whole_records
+from libs.rpc.transport.tls_server import CHUNK, LAST_CHUNK, TlsServer, uris_of
+from libs.rpc.transport.transport import DRIP_BYTES, Buffer, Receiver, TlsFailed, TlsSession
 
 log = logging.getLogger("network")
 
@@ -138,15 +138,16 @@ class TlsStream(SocketStream):
         elif self._handshake_bytes > HANDSHAKE_BYTES_MAX:
             self._end(TlsFailed(f"the handshake took more than {HANDSHAKE_BYTES_MAX} bytes of the client"))
         else:
-            self._hold(arrived[end:])
+            self._hold(arrived[end:], 1 if end else min(missing_bytes(arrived), DRIP_BYTES))
             if end:
                 self._loop.remove_reader(self._fd)
                 self._incoming.write(arrived[:end])
                 self._next_step()
 
-    def _hold(self, arrived: memoryview) -> None:
-        """Keeps a copy, since the scratch buffer is everybody's."""
+    def _hold(self, arrived: memoryview, least: int = 1) -> None:
+        """Keeps a copy, since the scratch buffer is everybody's. `least`: how many more bytes must arrive."""
         self._held = memoryview(bytes(arrived)) if arrived else _NOTHING
+        super().receive_at_least(least)
 
     def _next_step(self) -> None:
         is_new = self._ssl is None
@@ -233,6 +234,10 @@ class TlsStream(SocketStream):
             if self._ssl is None and self._step is None:
                 self._loop.add_reader(self._fd, self._flight_arrived)
 
+    def receive_at_least(self, nbytes: int) -> None:
+        # A record has more bytes than its data, but part of it may have arrived.
+        super().receive_at_least(1 if self._held else nbytes)
+
     def _holds_records(self) -> bool:
         """Whether a read may give data that the socket does not have any more."""
         return self._ssl is not None and bool(self._held or self._incoming.pending or self._ssl.pending())
@@ -240,7 +245,7 @@ class TlsStream(SocketStream):
     def _read_soon(self) -> None:
         """Reads what epoll does not see, once the others have had their turn."""
         if not self._reads_soon:
-            self._reads_soon = True
+            self._reads_soon = self._outbox.wakeful = True  # an answer that has left may have let reading go on
             self._loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
@@ -350,10 +355,11 @@ class TlsStream(SocketStream):
         """Encrypts and sends the head of the queue. Raises BlockingIOError if the socket does not take it all."""
         if not self._sealed:
             head = self._queue[0]
-            if not isinstance(head, (FileRange, Descriptors)) and len(head) >= CHUNK:
-                joined = memoryview(head)[:CHUNK]
+            most = self.pending_bytes if self.pending_bytes <= LAST_CHUNK else CHUNK
+            if not isinstance(head, (FileRange, Descriptors)) and len(head) >= most:
+                joined = memoryview(head)[:most]
             else:
-                joined = self._tls.scratch[: self._join()]
+                joined = self._tls.scratch[: self._join(most)]
             if self._warming:
                 return
             self._seal(joined)
@@ -369,18 +375,14 @@ class TlsStream(SocketStream):
 
     def _seal(self, joined: Buffer) -> None:
         """Encrypts record by record, since the memory of `_outgoing` stays as large as it ever was."""
-        tls, outgoing, done = self._ssl, self._outgoing, 0
+        tls, outgoing, sealed, done = self._ssl, self._outgoing, self._sealed, 0
         assert tls is not None, "nothing is sent before the handshake is complete"
         while done < len(joined):
             done += tls.write(joined[done : done + DATA_MAX])
-            self._add_sealed(outgoing.read())
+            sealed.append(outgoing.read())
         if outgoing.pending:
-            self._add_sealed(outgoing.read())
-        self._sealed_data = done
-
-    def _add_sealed(self, record: bytes) -> None:
-        self._sealed.append(record)
-        self._sealed_bytes += len(record)
+            sealed.append(outgoing.read())
+        self._sealed_bytes, self._sealed_data = sum(map(len, sealed)), done
 
     def _send_sealed(self) -> None:
         if not self._sealed:
@@ -407,13 +409,14 @@ class TlsStream(SocketStream):
         self._left(left)
         raise BlockingIOError
 
-    def _join(self) -> int:
-        """Joins the head of the queue in the scratch buffer, and returns its length. 0: a thread reads a file range first."""
+    def _join(self, most: int) -> int:
+        """Joins the first `most` bytes of the queue in the scratch buffer, and returns their number. There may be fewer, or none:
+        then a thread reads a file range first."""
         scratch, length = self._tls.scratch, 0
         for item in self._queue:
             assert not isinstance(item, Descriptors), "a TCP connection carries none"
             if isinstance(item, FileRange):
-                room = min(item.stop - item.position, CHUNK - length)
+                room = min(item.stop - item.position, most - length)
                 if room <= 0:
                     continue
                 now = self._loop.time()
@@ -428,10 +431,10 @@ class TlsStream(SocketStream):
                     raise OSError("the file is shorter than the range")
                 length += read
             else:
-                room = min(len(item), CHUNK - length)
+                room = min(len(item), most - length)
                 scratch[length : length + room] = memoryview(item)[:room]
                 length += room
-            if length == CHUNK:
+            if length == most:
                 break
         return length
 
@@ -475,6 +478,7 @@ class TlsStream(SocketStream):
     def _close_socket(self, reason: Exception | None) -> None:
         if self._step is not None:
             self._tls.handshakes.withdraw(self._step)  # a thread that has it already does not touch the socket
+            self._step = None  # it holds this stream
         elif self._ssl is not None:
             with contextlib.suppress(OSError, ValueError):
                 if self._is_secured and reason is None:

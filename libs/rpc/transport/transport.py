@@ -4,6 +4,7 @@ Real: `socket_transport.SocketTransport`. Client connections of the gateway and 
 `unix:/path` and `tcp:host:port`.
 """
 
+import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,6 +22,8 @@ FileSlice = tuple[int, int, int]
 
 KERNELS_CHOICE: Final = -1
 """The size of a socket's buffer that the kernel chooses, and changes as it is used."""
+DRIP_BYTES: Final = 512
+"""The most bytes that a receiver may ask to wait for. Slow clients send fewer at a time, and cost a turn for each otherwise."""
 SILENCE_S: Final = 2.0
 """How long a server may be silent, where nobody says otherwise."""
 
@@ -181,6 +184,11 @@ class Stream(Protocol):
 
     def resume_reading(self) -> None: ...
 
+    def receive_at_least(self, nbytes: int) -> None:
+        """Calls the receiver only when so many bytes have arrived, `DRIP_BYTES` at most, or the end. A hint: fewer may come. It
+        holds until the next call. 1: as at first."""
+        ...
+
     def close(self) -> None:
         """Reads no more, sends what is queued, then closes."""
         ...
@@ -194,6 +202,11 @@ class Listener(Protocol):
     @property
     def address(self) -> str:
         """The actual address: port 0 has become a number."""
+        ...
+
+    @property
+    def listening(self) -> socket.socket:
+        """The socket itself, for a process that is to keep it (`Transport.adopt`). Real transports only."""
         ...
 
     def pause(self, seconds: float) -> None:
@@ -238,4 +251,11 @@ class Transport(Protocol):
         tls: "TlsServer | None" = None,
     ) -> Listener:
         """`send_buffer_bytes`: the send buffer of each TCP stream that is accepted. `tls`: each stream speaks TLS."""
+        ...
+
+    def adopt(
+        self, listening: socket.socket, on_stream: Callable[[Stream], Receiver], *, tls: "TlsServer | None" = None
+    ) -> Listener:
+        """Accepts from a socket that another process opened, and that may go on accepting too. Owns it from now on. Real
+        transports only."""
         ...

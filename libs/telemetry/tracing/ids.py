@@ -34,6 +34,7 @@ class SentRequest(NamedTuple):
 
     server: str
     request_id: int
+    part: int = 0
 
 
 def random_context(random: Random, *, sampled: bool = True) -> SpanContext:

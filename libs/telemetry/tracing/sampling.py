@@ -69,6 +69,11 @@ class FractionSampler:
         self._random = random
         self._left = self._gap()
 
+    @property
+    def draws_next(self) -> bool:
+        """What `draws` will return."""
+        return self._left < 1
+
     def draws(self) -> bool:
         """Whether the next request is sampled."""
         self._left -= 1

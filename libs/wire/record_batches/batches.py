@@ -56,6 +56,7 @@ __all__ = [
 
 NO_TIMESTAMP = -1
 MAX_SEQUENCE = 0x7FFF_FFFF
+_LAST_CODEC = int(Codec.ZSTD)
 _SMALLEST_CLAIM = 14  # the shortest batch of any Kafka version; a smaller length field is damage, not another version
 
 _SIZE_AND_MAGIC = struct.Struct(">8xi4xb")
@@ -182,7 +183,7 @@ def validate_produce(view: memoryview, limits: ProduceLimits, now_ms: int, *, fr
         raise BatchError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
     if producer_id >= 0 and base_sequence < 0 and not from_coordinator:
         raise BatchError(ErrorCode.INVALID_RECORD, f"sequence {base_sequence} of producer {producer_id} is negative")
-    if attributes & CODEC_MASK > Codec.ZSTD:
+    if attributes & CODEC_MASK > _LAST_CODEC:
         raise BatchError(ErrorCode.INVALID_RECORD, f"unknown compression codec {attributes & CODEC_MASK}")
     if not limits.log_append_time:
         if attributes & LOG_APPEND_TIME:

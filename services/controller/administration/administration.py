@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.store import DENIED
 from libs.lean_dataclass import dataclass
 from libs.rpc.contracts.controller import (
     AlterClientQuotas,
@@ -40,7 +41,7 @@ from services.controller.core.topics.mutation_quotas import MutationQuotas
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.core.topics.topics import Creation, Randomness, create_topics, delete_topics
 from services.controller.term import writes
-from services.controller.term.fenced_writer import Conflict, Deposed, OutcomeUnknown
+from services.controller.term.fenced_writer import Conflict, Deposed, OutcomeUnknown, WriteDenied
 from services.controller.term.term import ATTEMPTS, Term
 
 NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
@@ -208,6 +209,11 @@ async def _create(term: Term, image: ClusterImage, decision: Creation, progress:
         done.update((topic.topic.name, topic.result) for topic in topics)
 
 
+def unconfirmed(error: Exception) -> str:
+    """What a client hears of a write that the store did not confirm."""
+    return f"The metadata store refuses the change: {DENIED}." if isinstance(error, WriteDenied) else OUTCOME_UNKNOWN
+
+
 async def attempts(term: Term, attempt: Callable[[Progress], Awaitable[None]]) -> Progress:
     """Runs `attempt` until it meets no conflict.
 
@@ -224,8 +230,8 @@ async def attempts(term: Term, attempt: Callable[[Progress], Awaitable[None]]) -
                 await term.catch_up(conflict.revision)
         else:
             progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN
-    except OutcomeUnknown:
-        progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN
+    except OutcomeUnknown as error:
+        progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, unconfirmed(error)
     except Deposed:
         if not progress.revision:
             raise

@@ -70,6 +70,10 @@ class Balancer:
         self._cuts = cuts
         self._reset()
 
+        self._settings = Settings.of(ClusterImage())
+        self._configured_by: object = None
+        """The overrides of which `_settings` were read: it is looked at each second."""
+
     def _reset(self) -> None:
         self._absences = Absences()
         self._evening_out = False
@@ -106,7 +110,9 @@ class Balancer:
 
     async def _check(self, term: Term) -> None:
         image, now = term.image, asyncio.get_running_loop().time()
-        settings, members = Settings.of(image), image.members(STORAGE)
+        if self._configured_by is not image.overrides_by_resource:
+            self._configured_by, self._settings = image.overrides_by_resource, Settings.of(image)
+        settings, members = self._settings, image.members(STORAGE)
         here = {node_id for node_id, member in members.items() if not member.stopping}
         self._absences.observe(image.nodes, here, now)
         # All partitions are scanned only if something has changed, and not each second.

@@ -156,7 +156,7 @@ class ControllerEviction:
         """Deletes the election key; False if it has to be tried again."""
         log.warning("the active controller is dead", extra=fields(node=_incumbent(self._follower.image)[0]))
         with contextlib.suppress(StoreUnavailable):
-            return (await self._store.txn([guard], [Delete(guard.key)])).outcome is not Outcome.UNKNOWN
+            return (await self._store.txn([guard], [Delete(guard.key)])).outcome in (Outcome.OK, Outcome.CONFLICT)
         return False
 
 

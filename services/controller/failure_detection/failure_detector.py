@@ -102,12 +102,13 @@ class FailureDetector:
     def heartbeat(self, call: Call) -> None:
         heartbeat = unpack(Heartbeat, call.body)
         call.peer.require_sender(heartbeat.node_id, heartbeat.incarnation, heartbeat.role)
-        process = Process(heartbeat.role, heartbeat.node_id, heartbeat.incarnation)
-        self._liveness.heartbeat(process, self._now_ms())
-        self._reachability.report(process, heartbeat.unreachable, self._now_ms())
-        self._findings.report(process, heartbeat.findings, self._now_ms())
+        process, now_ms = Process(heartbeat.role, heartbeat.node_id, heartbeat.incarnation), self._now_ms()
+        lives_anew = self._liveness.heartbeat(process, now_ms)
+        self._reachability.report(process, heartbeat.unreachable, now_ms)
+        self._findings.report(process, heartbeat.findings, now_ms)
         call.reply(HeartbeatReply(self._elected(), self._follower.image.revision))
-        self._notify()
+        if lives_anew or heartbeat.unreachable:
+            self._notify()
 
     def connection_lost(self, peer: Peer) -> None:
         process = Process(peer.role, peer.node_id, peer.incarnation)

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 from libs.cluster.codec import RecordError
 from libs.cluster.features import FEATURE_LEVEL
-from libs.cluster.scram_credentials import contents_of
+from libs.cluster.scram_credentials import contents_of, users_of
 from libs.cluster.store import StoreUnavailable
 from libs.commitlog.files.filesystem import OsFileSystem
+from libs.pem_files import Unusable
+from libs.runtime.ending import run_program
 from services.controller.administration.scram_credentials import SECRET_BYTES
 from services.controller.core.migration.errors import CannotAdopt
 from services.controller.core.migration.kraft_records import encode
@@ -25,6 +27,8 @@ from services.controller.migration.kafka_directories import kafka_node, mark_sto
 from services.controller.recovery.__main__ import on_etcd
 from services.controller.recovery.sources import saved_in
 from services.controller.recovery.store_contents import RecoveryRefused, fill_store
+
+REFUSALS = (CannotAdopt, CannotGiveBack, CannotRebuild, RecoveryRefused, RecordError, StoreUnavailable, Unusable, OSError)
 
 
 def show_nodes(sources: Sequence[str]) -> None:
@@ -61,8 +65,9 @@ def adopt(etcd: str | None, sources: Sequence[str], *, keep_names: bool) -> None
         print(f"  note: {note}")
 
 
-def give_back(backup: str, metadata_dirs: Sequence[str], log_dirs: Sequence[str]) -> None:
-    """Has the Kafka whose controllers begin with `metadata_dirs` serve the logs in `log_dirs`."""
+def give_back(backup: str, metadata_dirs: Sequence[str], log_dirs: Sequence[str], *, with_credentials: bool) -> None:
+    """Has the Kafka whose controllers begin with `metadata_dirs` serve the logs in `log_dirs`. Files with credentials are for
+    their owner only."""
     fs = OsFileSystem()
     saved = saved_in(backup)
     locks = [lock for path in [*log_dirs, *metadata_dirs] for lock in take_locks(fs, path)]
@@ -70,10 +75,13 @@ def give_back(backup: str, metadata_dirs: Sequence[str], log_dirs: Sequence[str]
         refuse_unclean(fs, path)
     for path in metadata_dirs:
         check_unused(fs, path, saved.image.cluster_id)
-    for_kafka = given_back(saved.image)
+    for_kafka = given_back(saved.image, users_of(saved.items) if with_credentials else None)
     values = [encode(record) for record in for_kafka.records]
+    mask = os.umask(0o077) if with_credentials else None
     for path in metadata_dirs:
         add_records(fs, path, values, int(time.time() * 1000))
+    if mask is not None:
+        os.umask(mask)
     for path in log_dirs:
         mark_stopped(fs, path)
     del locks  # Kafka may start
@@ -105,6 +113,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     giving.add_argument("--backup", required=True, help="the metadata, saved after all storage nodes were stopped")
     giving.add_argument("--metadata-dir", required=True, action="append", help="the formatted metadata.log.dir of a controller")
+    giving.add_argument("--with-credentials", action="store_true", help="with users' SCRAM credentials, if the backup has them")
     giving.add_argument("log_dirs", nargs="+", help="the log directories of all storage nodes, one by one")
     return parser.parse_args(arguments)
 
@@ -124,8 +133,13 @@ def main(arguments: list[str]) -> int:
             case "set-aside":
                 rename(given.sources)
             case "to-kafka":
-                give_back(given.backup, absolute(given.metadata_dir), absolute(given.log_dirs))
-    except (CannotAdopt, CannotGiveBack, CannotRebuild, RecoveryRefused, RecordError, StoreUnavailable, OSError) as reason:
+                give_back(
+                    given.backup,
+                    absolute(given.metadata_dir),
+                    absolute(given.log_dirs),
+                    with_credentials=given.with_credentials,
+                )
+    except REFUSALS as reason:
         print(f"{given.command}: {reason}", file=sys.stderr)
         return 1
     return 0
@@ -134,4 +148,4 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack a character of a path
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

@@ -1,8 +1,10 @@
-"""The command line `python -m services.controller.recovery backup|restore|collect|rebuild`, which the targets of `make` call."""
+"""The command line `python -m services.controller.recovery backup|restore|add-users|collect|rebuild`, which the targets of `make`
+call."""
 
 import argparse
 import asyncio
 import io
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,6 +16,9 @@ from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.features import FEATURE_LEVEL
 from libs.cluster.saved_metadata import SavedMetadata, parse_file
 from libs.cluster.store import MetadataStore, StoreUnavailable
+from libs.pem_files import Unusable
+from libs.runtime.ending import run_program
+from libs.runtime.etcd_store import etcd_tls_of
 from services.controller.core.recovery.node_holdings import NodeHoldings, Source
 from services.controller.core.recovery.rebuilt_metadata import CannotRebuild, rebuild
 from services.controller.core.recovery.restored_metadata import restored
@@ -50,6 +55,10 @@ def restore(etcd: str, path: str, *, add_scram_file: str | None) -> None:
     on_etcd(etcd, lambda store: fill_store(store, values))
     print(f"restored the metadata of {summary(saved)}, saved at {_local_time(saved.saved_ms)}")
     print(users.told(values, users.THERE, users.GONE))
+
+
+def add_users(etcd: str, file: str) -> None:
+    print(on_etcd(etcd, lambda store: users.add_users(store, file)))
 
 
 def collect(node: str) -> None:
@@ -94,10 +103,11 @@ def summary(saved: SavedMetadata) -> str:
 
 
 def on_etcd(etcd: str, work: Callable[[MetadataStore], Awaitable[T]]) -> T:
-    """Runs `work` on the store at `etcd`, which is "host:port", or several with commas between them."""
+    """Runs `work` on the store at `etcd`, which is "host:port", or several with commas between them. The variables of a
+    controller name the files of TLS."""
 
     async def run() -> T:
-        store = EtcdStore(etcd.split(","))
+        store = EtcdStore(etcd.split(","), tls=etcd_tls_of(os.environ))
         try:
             return await work(store)
         finally:
@@ -123,6 +133,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     rebuilding.add_argument("sources", nargs="+", help="DATA_DIR, DATA_DIR=LOG_DIR,LOG_DIR, a file of `collect`, or a backup")
     for name, words in (
         ("backup", "save the metadata of a store in FILE"),
+        ("add-users", "give a cluster the users of FILE, a line for each, while no process of Penstock runs"),
         ("restore", "write the metadata of FILE into a store that holds no cluster, while no process of Penstock runs"),
     ):
         command = commands.add_parser(name, help=words)
@@ -132,7 +143,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             command.add_argument(
                 "--with-credentials", action="store_true", help="with users' SCRAM credentials, as a secret file"
             )
-        else:
+        elif name == "restore":
             command.add_argument("--add-scram-file", help=ADD_SCRAM_FILE)
     return parser.parse_args(arguments)
 
@@ -145,11 +156,13 @@ def main(arguments: list[str]) -> int:
                 backup(given.etcd, given.file, with_credentials=given.with_credentials)
             case "restore":
                 restore(given.etcd, given.file, add_scram_file=given.add_scram_file)
+            case "add-users":
+                add_users(given.etcd, given.file)
             case "collect":
                 collect(given.node)
             case "rebuild":
                 rebuild_store(given.etcd, given.sources, add_scram_file=given.add_scram_file)
-    except (CannotRebuild, RecoveryRefused, RecordError, StoreUnavailable, OSError) as reason:
+    except (CannotRebuild, RecoveryRefused, RecordError, StoreUnavailable, Unusable, OSError) as reason:
         print(f"{given.command}: {reason}", file=sys.stderr)
         return 1
     return 0
@@ -158,4 +171,4 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack a character of a path
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

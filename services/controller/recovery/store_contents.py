@@ -5,7 +5,7 @@ from itertools import islice
 
 from libs.cluster import keys
 from libs.cluster.saved_metadata import backup_of
-from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, Operation, Outcome, Put, RangeResult
+from libs.cluster.store import DENIED, CreateRevisionIs, Delete, MetadataStore, Operation, Outcome, Put, RangeResult
 
 BATCH = 100
 BATCH_BYTES_MAX = 500_000
@@ -41,6 +41,8 @@ async def fill_store(store: MetadataStore, values: Mapping[str, bytes]) -> None:
 
 async def _write(store: MetadataStore, guard: CreateRevisionIs, operations: list[Operation]) -> None:
     result = await store.txn([guard], operations)
+    if result.outcome is Outcome.DENIED:
+        raise RecoveryRefused(DENIED)
     if result.outcome is not Outcome.OK:
         raise RecoveryRefused(f"etcd did not confirm a write ({result.outcome.value}): run the command again")
 

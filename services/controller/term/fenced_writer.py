@@ -5,7 +5,7 @@ import logging
 
 from libs.cluster.backoff import Backoff
 from libs.cluster.election import Leadership
-from libs.cluster.store import MetadataStore, Outcome, Put, StoreUnavailable
+from libs.cluster.store import DENIED, MetadataStore, Outcome, Put, StoreUnavailable
 from services.controller.term.writes import Write
 
 log = logging.getLogger("controller")
@@ -30,6 +30,13 @@ class OutcomeUnknown(Exception):
     """The store did not answer in time. The write may have been applied, or may be applied later."""
 
 
+class WriteDenied(OutcomeUnknown):
+    """etcd denies the write to this controller's user: nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__(DENIED)
+
+
 class FencedWriter:
     """Makes the writes of one term. Each transaction compares the election key's create revision, so a deposed controller's
     fails."""
@@ -40,7 +47,7 @@ class FencedWriter:
         self._give_up_after_s = give_up_after_s
 
     async def commit(self, write: Write) -> int:
-        """The revision at which `write` was applied. Raises Conflict, Deposed and OutcomeUnknown.
+        """The revision at which `write` was applied. Raises Conflict, Deposed and OutcomeUnknown, of which WriteDenied is one.
 
         After an unknown outcome the same transaction is sent again. It compares what it changes, so only one of the two can be
         applied. A conflict then means that the first one was, or another controller's write.
@@ -65,6 +72,8 @@ class FencedWriter:
             if self._leadership.lost.is_set():
                 raise Deposed
             if asyncio.get_running_loop().time() >= deadline:
+                if result.outcome is Outcome.DENIED and not unsure:
+                    raise WriteDenied
                 raise OutcomeUnknown(f"{write.proof.key}: no answer within {self._give_up_after_s:.0f} s")
             await asyncio.sleep(backoff.next_s())
 

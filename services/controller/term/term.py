@@ -14,7 +14,7 @@ from libs.cluster.store import KeyValue, MetadataStore, ModRevisionIs, Outcome, 
 from libs.rpc.contracts.controller import ProducerIdBlock
 from services.controller.core.administration.producer_ids import next_block
 from services.controller.term import state_log, writes
-from services.controller.term.fenced_writer import Conflict, Deposed, FencedWriter, OutcomeUnknown
+from services.controller.term.fenced_writer import Conflict, Deposed, FencedWriter, OutcomeUnknown, WriteDenied
 from services.controller.term.writes import Write
 
 log = logging.getLogger("controller")
@@ -155,9 +155,11 @@ class Term:
         raise OutcomeUnknown("no block of producer ids could be written")
 
     async def _put_next_producer_id(self, stored: KeyValue | None, next_id: int) -> bool:
-        """False: it was not written, or nobody knows. Raises Deposed and StoreUnavailable."""
+        """False: it was not written, or nobody knows. Raises Deposed, WriteDenied and StoreUnavailable."""
         guard = ModRevisionIs(keys.PRODUCER_IDS, stored.mod_revision if stored is not None else 0)
         result = await self._store.txn([self.leadership.guard, guard], [Put(keys.PRODUCER_IDS, encode(next_id))])
+        if result.outcome is Outcome.DENIED:
+            raise WriteDenied
         if result.outcome is not Outcome.OK:
             await self._writer.check_elected()
             return False

@@ -4,11 +4,8 @@ leader did not store one."""
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Mapping, Sequence
 
-from libs.cluster.records import STORAGE
 from libs.rpc.client.rpc_client import Response
 from libs.rpc.contracts.storage import APPEND, Appended
 from libs.rpc.messages.errors import (
@@ -23,12 +20,11 @@ from libs.rpc.messages.errors import (
 from libs.rpc.messages.schema import unpack
 from libs.runtime.parked_queues import COPIED_BYTES_MAX, ParkedQueues
 from libs.telemetry.logs import fields
-from libs.telemetry.tracing.ids import process_name
 from libs.telemetry.tracing.rpc_context import CONTEXTS_MAX, pack_contexts, unpack_contexts
 from libs.telemetry.tracing.span import SpanContext
 from libs.wire.errors import ErrorCode
-from services.gateway.appends.batch import Batch, Produce, producer_of
-from services.gateway.core.request_spans import Subject, partition_subject
+from services.gateway.appends.batch import Batch, Produce, Stored, apart, producer_of
+from services.gateway.appends.in_flight_append import NO_CONTEXTS, InFlightAppend
 from services.gateway.core.resending import Ended, Sent, Then, pause_s, what_follows
 from services.gateway.core.returned_batches import Producer, ReturnedBatches
 from services.gateway.core.routing import Routes
@@ -62,86 +58,6 @@ here."""
 TIMEOUT_S_MAX = 600.0
 
 
-NO_CONTEXTS: Final[Mapping[Exchange, SpanContext]] = MappingProxyType({})
-
-OnOutcome = Callable[["InFlightAppend", Response | Exception], None]
-
-
-class InFlightAppend:
-    """One Append RPC that has no answer yet. It is the RPC client's completion callback, through which leader changes find it.
-
-    A batch that was taken back leaves None in `batches`. Another RPC carries it by then, and this answer no longer counts for it.
-    """
-
-    __slots__ = (
-        "_contexts",
-        "_exchanges",
-        "_joined",
-        "_on_outcome",
-        "_sent",
-        "answered_at",
-        "batches",
-        "completed",
-        "node",
-        "request_id",
-        "sent_at",
-    )
-
-    def __init__(
-        self,
-        node: StorageNode,
-        batches: Sequence[Batch],
-        on_outcome: OnOutcome,
-        *,
-        exchanges: Sequence[Exchange],
-        joined: bool,
-        sent_at: float,
-        contexts: Mapping[Exchange, SpanContext],
-    ) -> None:
-        """`exchanges`: of the batches. `joined`: each batch is another request's. `contexts`: of requests that are traced."""
-        self.node = node
-        self.batches: list[Batch | None] = list(batches)
-        self.completed = False
-        self.request_id = 0
-        self.sent_at = sent_at
-        self.answered_at = 0.0
-        self._sent = batches
-        self._exchanges = exchanges
-        self._joined = joined
-        self._contexts = contexts
-        self._on_outcome = on_outcome
-
-    def __call__(self, outcome: Response | Exception) -> None:
-        self.completed = True
-        self._on_outcome(self, outcome)
-
-    # --- what its traces are made of ----------------------------------------------------------------------------------
-
-    @property
-    def method(self) -> str:
-        return APPEND
-
-    @property
-    def server(self) -> str:
-        return process_name(STORAGE, self.node.node_id, self.node.incarnation)
-
-    def part_of(self, exchange: Exchange) -> int:
-        return self._exchanges.index(exchange) if self._joined else 0
-
-    def context_of(self, exchange: Exchange) -> SpanContext | None:
-        return self._contexts.get(exchange)
-
-    def found(self, slot: int, context: SpanContext, traces: RequestTraces) -> None:
-        """The leader has found a client's context in the batch."""
-        exchange = self._exchanges[slot]
-        if exchange not in self._contexts and (own := traces.found_by_leader(exchange, self, context)) is not None:
-            self._contexts = {**self._contexts, exchange: own}
-
-    def subject_of(self, exchange: Exchange) -> Subject:
-        batch = self._sent[self._exchanges.index(exchange)]
-        return partition_subject(batch.topic.name, batch.partition)
-
-
 class LeaderAppends:
     """The gateway's appends. `submit` a request's batches: each is settled exactly once, unless its client has disconnected."""
 
@@ -158,6 +74,8 @@ class LeaderAppends:
         self.orders = itertools.count()
         """Each batch that is received has the next order."""
         self._staged: dict[tuple[bytes, int, int, int], list[Batch]] = {}
+        self.last_staged: Batch | None = None
+        """The batch whose request the next one of its read may join. None: something else has come since."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -185,9 +103,12 @@ class LeaderAppends:
             self._staged[key] = [batch]
         else:
             staged.append(batch)
+        # A batch that joins it is not looked at for a returned one of its producer.
+        self.last_staged = None if self.returned_batches else batch
 
     def flush(self) -> None:
         """Sends the staged batches. Called at the end of a turn."""
+        self.last_staged = None
         if self._staged:
             staged, self._staged = self._staged, {}
             for batches in staged.values():
@@ -219,17 +140,19 @@ class LeaderAppends:
     def _submit_to_partition(self, batches: Sequence[Batch]) -> None:
         """Sends or parks batches that all belong to one partition."""
         first = batches[0]
+        if len(batches) > 1 and any(batch.request.exchange.trace is not None for batch in batches):
+            batches = apart(batches)
         route = first.topic.partitions[first.partition]
         node = self._nodes.ready(route.leader) if route is not None and route.leader >= 0 else None
         if node is None or (self._parked and first.key in self._parked) or not self._send(node, batches):
-            for batch in batches:
+            for batch in apart(batches):
                 self._park(batch)
 
     def _send(self, node: StorageNode, batches: Sequence[Batch]) -> bool:
         """Sends one RPC. False: nothing was sent, since the node has too many requests outstanding or no connection."""
         request = batches[0].request
         # The layout of Append in contracts/storage.py, without building its dataclasses.
-        parts, exchanges, is_traced = [], [], False
+        parts, exchanges, records, is_traced, in_runs = [], [], [], False, False
         now = self._loop.time()
         for batch in batches:
             exchange = batch.request.exchange
@@ -240,13 +163,26 @@ class LeaderAppends:
             route = batch.topic.partitions[batch.partition]
             epoch = route.leader_epoch if route is not None else -1
             parts.append([batch.topic.topic_id, batch.partition, epoch, len(batch.records)])
-        joined = len(batches) > 1 and exchanges[0] is not exchanges[1]
+            records.append(batch.records)
+            if batch.run is not None:
+                in_runs = True
+                records += batch.run.records
+                parts += [[batch.topic.topic_id, batch.partition, epoch, len(more)] for more in batch.run.records]
+        joined = in_runs or (len(batches) > 1 and exchanges[0] is not exchanges[1])
         contexts, trace = self._contexts_of(exchanges) if is_traced else (NO_CONTEXTS, None)
-        append = InFlightAppend(node, batches, self.completed, exchanges=exchanges, joined=joined, sent_at=now, contexts=contexts)
+        append = InFlightAppend(
+            node,
+            batches,
+            self._runs_completed if in_runs else self.completed,
+            exchanges=exchanges,
+            joined=joined,
+            sent_at=now,
+            contexts=contexts,
+            in_runs=in_runs,
+        )
         revision = self._routes.image.revision
         body = [request.acks, request.timeout_ms, parts, request.transactional_id, revision, request.produce_version, joined]
         timeout_s = min(max(request.timeout_ms / 1000, TIMEOUT_S_MIN), TIMEOUT_S_MAX) + TIMEOUT_S
-        records = [batch.records for batch in batches]
         try:
             append.request_id = node.client.send(APPEND, body, records, append, timeout_s=timeout_s, trace=trace)
         except (Overloaded, Disconnected):
@@ -265,6 +201,29 @@ class LeaderAppends:
                     contexts[exchange] = self._traces.context_to_send(exchange.trace)
                 entries.append((slot, contexts[exchange]))
         return contexts, pack_contexts(entries)
+
+    def _runs_completed(self, append: InFlightAppend, outcome: Response | Exception) -> None:
+        """Answers whole runs, if each batch of the append is plainly stored. Else each batch is looked at as one of its own."""
+        append.answered_at = now = self._loop.time()
+        results = all_stored(outcome) if append.in_runs and not self.returned_batches else None
+        runs = append.whole_runs(now) if results is not None else []
+        counts = [batch.request.exchange.requests for batch in runs]
+        if results is None or not runs or len(results) != sum(counts):
+            append.split()
+            self.completed(append, outcome)
+            return
+        end = 0
+        for batch, count in zip(runs, counts, strict=True):
+            start, end = end, end + count
+            if batch.request.gone:
+                continue  # what was answered before it ended their connection, which parted it
+            try:
+                if batch.run is None:
+                    batch.stored(*results[start])
+                else:
+                    batch.run.stored(results[start:end])
+            except Exception:
+                self._not_answered(append, batch)
 
     def completed(self, append: InFlightAppend, outcome: Response | Exception) -> None:
         batches = append.batches
@@ -298,10 +257,13 @@ class LeaderAppends:
                 else:
                     batch.stored(result.base_offset, result.log_append_time_ms, result.log_start_offset)
             except Exception:
-                # The other batches of this answer may belong to other requests.
-                log.exception("append not answered", extra=fields(node=append.node.node_id))
-                batch.request.gone = True
-                batch.request.exchange.close("internal", "no answer to a Produce")
+                self._not_answered(append, batch)
+
+    def _not_answered(self, append: InFlightAppend, batch: Batch) -> None:
+        """A bug of ours. The other batches of this answer may belong to other requests."""
+        log.exception("append not answered", extra=fields(node=append.node.node_id))
+        batch.request.gone = True
+        batch.request.exchange.close("internal", "no answer to a Produce")
 
     def _note_contexts(self, append: InFlightAppend, packed: object) -> None:
         if type(packed) is bytes:
@@ -373,6 +335,7 @@ class LeaderAppends:
         """Takes batches back from a replaced leader. True: some are left, of which only that leader knows whether they are
         stored."""
         unresolved = False
+        append.split()
         for at, batch in enumerate(append.batches):
             if batch is None:
                 continue
@@ -498,3 +461,12 @@ def _stored(row: object) -> tuple[int, int, int] | None:
         if error == 0 and type(base_offset) is int and type(append_time) is int and type(log_start) is int:
             return base_offset, append_time, log_start
     return None
+
+
+def all_stored(outcome: Response | Exception) -> list[Stored] | None:
+    """What became of each batch, if all are plainly stored and nothing else is told."""
+    if isinstance(outcome, Exception) or not outcome.body or any(outcome.body[1:2]):
+        return None
+    rows = outcome.body[0]
+    results = [_stored(row) for row in rows] if type(rows) is list else [None]
+    return None if None in results else results  # type: ignore[return-value]

@@ -30,11 +30,16 @@ class Addresses:
 
     A node that dies keeps the place that it had in `former`, and so its address: clients are connected there. A gateway that has
     started since then does not know the place, and may assign the broker id to another gateway until the node is back.
+
+    A gateway that shares a process with a storage node (`services/node`) has the port of that broker only.
     """
 
     def __init__(self, image: ClusterImage, gone: EndedGateways = NONE_ENDED, former: "Addresses | None" = None) -> None:
         self._gateways, self._nodes, self._nodes_ever = image.members(GATEWAY), image.members(STORAGE), image.nodes
         self._gone = gone
+        self._homes: dict[int, Member] = dict(former._homes) if former is not None else {}
+        self._homes |= {node_id: member for member in self._gateways.values() for node_id in member.broker_ids}
+        """The gateway of a node (`services/node`), by its broker id. It stays while nobody else has the port."""
         registered = broker_ids(image)
         places = {**(former._places if former is not None else {}), **self._nodes}
         self._places: dict[int, Member] = {node_id: place for node_id, place in places.items() if node_id in registered}
@@ -80,14 +85,21 @@ class Addresses:
         gateways = tuple(
             (member, candidate) for member in self._serving for candidate in member.listeners if candidate.name == listener
         )
+        everywhere = tuple(pair for pair in gateways if not pair[0].broker_ids)
         choices: dict[tuple[int, ...], tuple[Gateways, list[int]]] = {}
         for node_id in self._broker_ids:
-            nearest = _nearest(gateways, self._places.get(node_id))
+            having = _having(node_id, gateways) or everywhere or self._last_home(node_id, listener) or gateways
+            nearest = _nearest(having, self._places.get(node_id))
             choices.setdefault(tuple([member.node_id for member, _ in nearest]), (nearest, []))[1].append(node_id)
         assigned: dict[int, Listener] = {}
         for nearest, node_ids in choices.values():
             assigned |= assign_brokers(nearest, node_ids, client_host)
         return assigned
+
+    def _last_home(self, node_id: int, listener: str) -> Gateways:
+        """The gateway that had this broker's port last. Clients find the broker there again."""
+        home = self._homes.get(node_id)
+        return tuple((home, at) for at in home.listeners if at.name == listener) if home is not None else ()
 
 
 def broker_ids(image: ClusterImage) -> set[int]:
@@ -119,6 +131,12 @@ def assign_brokers(gateways: Gateways, node_ids: list[int], client_host: str) ->
 
 def _without(gone: EndedGateways, gateways: Iterable[Member]) -> list[Member]:
     return [member for member in gateways if (member.node_id, member.incarnation) not in gone]
+
+
+def _having(node_id: int, gateways: Gateways) -> Gateways:
+    """The gateway with the port of this broker, where each has those of a few: the node's own, or else one that took it over."""
+    having = [pair for pair in gateways if node_id in pair[0].broker_ids]
+    return tuple(sorted(having, key=lambda pair: (pair[0].node_id != node_id, pair[0].node_id))[:1])
 
 
 def _nearest(gateways: Gateways, node: Member | None) -> Gateways:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
+OF_ANOTHER_USER: Final = "Authentication failed: Client requested an authorization id that is different from username"
 MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
 """What a gateway can be told to enable."""
 
@@ -247,7 +248,7 @@ class SaslExchange:
         if not password:
             return self._denied("Authentication failed: password not specified")
         if acting_as not in ("", user):
-            return self._denied("Authentication failed: Client requested an authorization id that is different from username")
+            return self._denied(OF_ANOTHER_USER)
         if len(user) > NAME_BYTES_MAX or len(password.encode()) > PASSWORD_BYTES_MAX:
             return self._denied("Authentication failed: Invalid username or password")
         self._named, self.state = user, State.CHECKS
@@ -263,7 +264,9 @@ class SaslExchange:
         return PasswordCheck(user, hashes, password.encode())
 
     def _first(self, text: str) -> Accepted | Denied:
-        self._named = _user_in(text)
+        acting_as, self._named = _names_in(text)
+        if acting_as not in ("", self._named):  # whether there is such a user or not, so nobody learns that
+            return self._denied(OF_ANOTHER_USER)
         from services.gateway.core.scram_server import ScramServer
 
         self._server = ScramServer(self.mechanism, self._nonce(), self._credential_of)
@@ -309,8 +312,13 @@ def session_ms(session_s_max: float, expires_at_s: float | None, now_s: float) -
     return round(max(0.0, min(SESSION_S_MAX, *ends)) * 1000) if ends else None
 
 
-def _user_in(first: str) -> str:
-    """The user whom SCRAM's first token names. "" if it is malformed."""
-    _, _, bare = first.partition(",")[2].partition(",")
+def _names_in(first: str) -> tuple[str, str]:
+    """The authorization id and the user of SCRAM's first token. "" where there is none, or where it is malformed.
+
+    As in Kafka's ScramSaslServer, the id is compared as it was sent, and the user's name without its escapes.
+    """
+    flag, _, rest = first.partition(",")
+    acting_as, _, bare = rest.partition(",")
     name = bare.partition(",")[0]
-    return name[2:].replace("=2C", ",").replace("=3D", "=") if name.startswith("n=") else ""
+    user = name[2:].replace("=2C", ",").replace("=3D", "=") if name.startswith("n=") else ""
+    return (acting_as[2:] if flag in ("n", "y") and acting_as.startswith("a=") else ""), user

@@ -4,6 +4,8 @@ import re
 from hashlib import blake2b
 from typing import Final
 
+from libs.java_properties import trimmed
+
 STANDARD_AUTHORIZER: Final = "StandardAuthorizer"
 KAFKAS_CLASS: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 """As `authorizer.class.name` has it in Kafka."""
@@ -15,7 +17,7 @@ _JOINED_BY_COMMA: Final = re.compile(r",\s*User:")
 
 def super_users(text: str) -> frozenset[str]:
     """The principals of Kafka's `super.users`: `User:admin;User:pipeline`. Raises ValueError for one without a type or a name."""
-    principals = [principal.strip() for principal in text.split(";") if principal.strip()]
+    principals = [principal for principal in map(trimmed, text.split(";")) if principal]
     for principal in principals:
         kind, separator, name = principal.partition(":")
         if not (kind and separator and name) or _JOINED_BY_COMMA.search(name):

@@ -113,6 +113,10 @@ class ProduceTemplate:
             return None
         return Match(_INT32.unpack_from(frame, end)[0], frame[position : position + size])
 
+    def names(self, partition: int, frame: memoryview) -> bool:
+        """Whether a frame that may `match` would name this partition: a fraction of the cost."""
+        return len(frame) >= self._end + 4 and _INT32.unpack_from(frame, self._end)[0] == partition
+
     def answer(self, correlation_id: int, index: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
         """The frame of a success, with its length prefix."""
         if self._old:

@@ -68,6 +68,10 @@ class QuotaSlice:
         self.used_at = now
         return True
 
+    def may_take(self, tokens: float, now: float) -> bool:
+        """What `takes` would return."""
+        return self.tokens - tokens >= self._enough and now <= self._granted_until
+
     def spend(self, tokens: float, now: float) -> None:
         """Takes tokens, into debt if need be."""
         self._drop_old(now)
@@ -79,8 +83,8 @@ class QuotaSlice:
 
         `gateways_alone`: the number of gateways, while this one pays its debt at rate / N.
         """
-        self._drop_old(now)
         if self.tokens >= 0.0:
+            self._drop_old(now)
             return 0.0
         owed = max(self.owed_elsewhere - self.tokens, -self.tokens * gateways_alone)
         return max(0.0, owed / self.rate - CREDIT_S)

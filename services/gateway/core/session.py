@@ -8,7 +8,7 @@ The calls for each request, in order: `arrive` (begin it if True), later `answer
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from libs.lean_dataclass import dataclass
@@ -27,13 +27,15 @@ class SessionLimits:
 
 
 class Turn:
-    """One request's place in the order. `size` is the memory that it holds until it is answered."""
+    """One request's place in the order, or that of a run. `size` is the memory that it holds until it is answered."""
 
-    __slots__ = ("answer", "answered", "pipelined", "size")
+    __slots__ = ("answer", "answered", "pipelined", "requests", "size")
 
     def __init__(self, pipelined: bool, size: int) -> None:
         self.pipelined = pipelined
         self.size = size
+        self.requests = 1
+        """More: others have joined it, and have the same place until they are parted."""
         self.answered = False
         self.answer: object = None
 
@@ -49,13 +51,15 @@ class Session(Generic[T]):
     All sessions share the `budget`. `end` is the last call, and takes what is outstanding out of it.
     """
 
-    __slots__ = ("_budget", "_limits", "_running", "_waiting", "bytes", "held", "output_blocked")
+    __slots__ = ("_budget", "_joined", "_limits", "_running", "_waiting", "bytes", "held", "output_blocked")
 
     def __init__(self, limits: SessionLimits, budget: RequestBudget[Any]) -> None:
         self._limits = limits
         self._budget = budget
         self._running: deque[T] = deque()
         self._waiting: deque[T] = deque()
+        self._joined = 0
+        """The outstanding requests that have no turn of their own, since they have joined another's."""
         self.bytes = 0
         """Bytes of the outstanding requests."""
         self.output_blocked = False
@@ -85,14 +89,38 @@ class Session(Generic[T]):
             head = running.popleft()
             self.bytes -= head.size
             self._budget.used -= head.size
+            self._joined -= head.requests - 1
             leaving.append(head)
         return leaving
+
+    def may_join(self, turn: T) -> bool:
+        """Whether a request that arrives now would begin at once, and directly behind this pipelined one."""
+        if self._waiting or self.output_blocked or self.held or turn.answered:
+            return False
+        return bool(self._running) and self._running[-1] is turn
+
+    def join(self, turn: T, size: int) -> None:
+        """Adds a request to a turn that `may_join` allows. The answer of that turn is for both."""
+        turn.size += size
+        turn.requests += 1
+        self.bytes += size
+        self._budget.used += size
+        self._joined += 1
+
+    def part(self, turn: T, turns: Sequence[T]) -> None:
+        """Gives each request that has joined an unanswered turn a turn of its own, behind it."""
+        at = self._running.index(turn) + 1
+        for place, parted in enumerate(turns, at):
+            self._running.insert(place, parted)
+            turn.size -= parted.size
+        turn.requests -= len(turns)
+        self._joined -= len(turns)
 
     def end(self) -> None:
         """Forgets what is outstanding, and its frames."""
         self._budget.used -= self.bytes
         self._budget.queued -= len(self._waiting)
-        self.bytes = 0
+        self.bytes = self._joined = 0
         self._running.clear()
         self._waiting.clear()
 
@@ -120,6 +148,17 @@ class Session(Generic[T]):
         yield from self._running
         yield from self._waiting
 
+    def leaves_next(self, turn: T, behind: T | None) -> bool:
+        """Whether a running turn is the first, or directly behind another one."""
+        running = self._running
+        at = 0 if behind is None else running.index(behind) + 1
+        return at < len(running) and running[at] is turn
+
+    @property
+    def requests(self) -> int:
+        """The number of outstanding requests."""
+        return len(self._running) + len(self._waiting) + self._joined
+
     @property
     def first_running(self) -> T | None:
         return self._running[0] if self._running else None
@@ -132,13 +171,13 @@ class Session(Generic[T]):
     def congested(self) -> bool:
         """Back-pressure: the connection must stop reading from the client."""
         limits = self._limits
-        return self.bytes >= limits.bytes_max or len(self._running) + len(self._waiting) >= limits.requests_max
+        return self.bytes >= limits.bytes_max or self.requests >= limits.requests_max
 
     @property
     def relieved(self) -> bool:
         """The connection may read again. The bound is half of the other, so that a busy connection does not alternate at it."""
         limits = self._limits
-        return self.bytes * 2 <= limits.bytes_max and (len(self._running) + len(self._waiting)) * 2 <= limits.requests_max
+        return self.bytes * 2 <= limits.bytes_max and self.requests * 2 <= limits.requests_max
 
     @property
     def idle(self) -> bool:

@@ -93,6 +93,18 @@ class ClientConnection(Protocol):
         """Whether no other request of this connection, earlier or later, has begun without its answer having left."""
         ...
 
+    def leaves_next(self, exchange: "Exchange", behind: "Exchange | None") -> bool:
+        """Whether its answer waits for none of an earlier request, or for that of `behind` alone, and is not logged by itself."""
+        ...
+
+    def join(self, exchange: "Exchange", size: int) -> None:
+        """Lets a request of `size` bytes share the place of an unanswered one, and its answer."""
+        ...
+
+    def part(self, exchange: "Exchange", exchanges: Sequence["Exchange"]) -> None:
+        """Gives the requests that have joined an unanswered one places of their own."""
+        ...
+
 
 class RequestTrace(NamedTuple):
     """The trace of a request that somebody decided on in advance."""
@@ -145,6 +157,20 @@ class CheckedRequest(NamedTuple):
     """The errors of topics that its client may not use, by id where the request has ids, else by name."""
 
 
+class Run(Protocol):
+    """Requests that have joined the exchange of one before them (`services/gateway/shortcuts/produce_run.py`)."""
+
+    answer_bytes: int
+    """The bytes of each answer, which are as many for all. It is set when they are written."""
+
+    @property
+    def requests(self) -> int:
+        """All of them, also when they were parted since."""
+
+    def apart(self, exchange: "Exchange") -> Sequence["Exchange"]:
+        """That exchange, and one for each request that has joined it, in their order."""
+
+
 ASKED_MAX: Final = 8
 """The RPC requests of one request that its trace shows. One that waits for a leader may be sent a hundred times."""
 
@@ -176,6 +202,7 @@ class Exchange(Turn):
         "on_hang_up",
         "quota_use",
         "received_at",
+        "run",
         "sent_at",
         "throttled_s",
         "trace",
@@ -214,6 +241,8 @@ class Exchange(Turn):
         self.answered_trace: AnsweredTrace | None = None
         self.asked: tuple[Asked, ...] = ()
         """The connection drops them with the answer: they may refer back to this."""
+        self.run: Run | None = None
+        """None: no request has joined it, or they were parted before they were answered."""
         self.error = 0
         """One of the errors in its answer."""
         self.disk_wait_s = 0.0
@@ -225,6 +254,10 @@ class Exchange(Turn):
     def denied(self) -> Mapping[str | bytes, int]:
         """The errors of topics that the client may not use."""
         return self.checked.denied if self.checked is not None else NOTHING_DENIED
+
+    def apart(self) -> Sequence["Exchange"]:
+        """The requests that go by this exchange, in their order. Those that are not answered yet are parted by this."""
+        return (self,) if self.run is None else self.run.apart(self)
 
     def asks(self, asked: Asked) -> None:
         """Notes that another process was asked."""

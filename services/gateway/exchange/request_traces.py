@@ -48,9 +48,22 @@ class RequestTraces:
 
     def look(self, exchange: Exchange, records: Buffer) -> None:
         """Takes the context of the client that wrote the first record, if it is sampled."""
-        context = self._contexts.of_batch(records, exchange.received_at)
-        if context is not None and context.sampled and self._recorder.rules.heeds_clients:
+        if (context := self._sampled_by_client(records, exchange.received_at)) is not None:
             self._take(exchange, context)
+
+    def wants(self, records: Buffer, now: float) -> bool:
+        """Whether a Produce that has not begun is to have a trace, by the fraction or by its client. If not, it is drawn and
+        looked at by this."""
+        if self.sampler.draws_next:
+            return True
+        if self._sampled_by_client(records, now) is not None:
+            return True
+        self.sampler.draws()
+        return False
+
+    def _sampled_by_client(self, records: Buffer, now: float) -> SpanContext | None:
+        context = self._contexts.of_batch(records, now)
+        return context if context is not None and context.sampled and self._recorder.rules.heeds_clients else None
 
     def found_by_leader(self, exchange: Exchange, asked: Asked, context: SpanContext) -> SpanContext | None:
         """Takes the context of a client that a leader found in a compressed batch, which it opened. Returns that of the span

@@ -3,7 +3,6 @@
 The gateway reads nothing but that key. It decodes a request only where no owner answers, to write a refusal of that API.
 """
 
-import asyncio
 import ipaddress
 import logging
 from functools import lru_cache
@@ -103,7 +102,7 @@ class RelayedRequest:
             context,
             self._asker,
         )
-        exchange.note_asked(asyncio.get_running_loop().time())
+        exchange.note_asked(self._coordinators.loop.time())
         exchange.on_hang_up = self._hang_up
         self._request = self._coordinators.ask(query, self._on_result)
         if self._request is None:

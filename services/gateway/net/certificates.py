@@ -3,19 +3,17 @@
 import asyncio
 import logging
 import ssl
-from typing import Final
 
+from libs.der import Malformed, expires_at
+from libs.followed_files import FollowedFiles, keep_looking
+from libs.pem_files import Unusable, first_certificate
 from libs.rpc.transport.tls_handshakes import Handshakes
-from libs.rpc.transport.tls_server import TlsServer, TlsSettings, Unusable, read_pem, server_context, stamps_of
+from libs.rpc.transport.tls_server import TlsServer, TlsSettings, server_context
 from libs.telemetry.logs import fields
-from services.gateway.core.distinguished_name import Malformed, expires_at, subject_name
+from services.gateway.core.distinguished_name import subject_name
 from services.gateway.gateway_meters import GatewayMeters
 
 log = logging.getLogger("network")
-
-LOOK_S: Final = 5.0
-"""How often the files are looked at for a change."""
-_BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 
 
 class Certificates:
@@ -26,24 +24,19 @@ class Certificates:
         self._handshake_s_max = handshake_s_max
         self._handshakes = Handshakes()
         self._servers: list[tuple[TlsSettings, TlsServer]] = []
-        self._stamps: list[tuple[int, int, int]] = []
+        self._watched = FollowedFiles(())
         self._following: asyncio.Task[None] | None = None
 
     def serve(self, settings: TlsSettings) -> TlsServer:
         """It reads the files. Raises Unusable."""
-        self._stamps = stamps_of(settings.files)
+        self._watched = FollowedFiles(settings.files)
         server = TlsServer(server_context(settings), self._handshakes, handshake_s_max=self._handshake_s_max)
         self._note(_own_certificate(settings))
         self._servers.append((settings, server))
         return server
 
     def start(self) -> None:
-        self._following = asyncio.get_running_loop().create_task(self._follow(), name="certificates")
-
-    async def _follow(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            await self.look()
+        self._following = asyncio.get_running_loop().create_task(keep_looking(self.look), name="certificates")
 
     async def look(self) -> None:
         """Reads the files again if they have changed. Those that cannot be used leave the former ones in force."""
@@ -61,11 +54,9 @@ class Certificates:
 
     def _changed(self) -> tuple[list[ssl.SSLContext], bytes] | None:
         """In a thread. None: the files are as they were, or have been refused before. Raises Unusable."""
-        settings, _ = self._servers[0]
-        stamps = stamps_of(settings.files)
-        if stamps == self._stamps:
+        if not self._watched.changed():
             return None
-        self._stamps = stamps
+        settings, _ = self._servers[0]
         return [server_context(each) for each, _ in self._servers], _own_certificate(settings)
 
     def _note(self, certificate: bytes) -> None:
@@ -79,13 +70,10 @@ class Certificates:
 
 def _own_certificate(settings: TlsSettings) -> bytes:
     """The first of the keystore, in DER. Raises Unusable."""
-    content = read_pem(settings.keystore)
-    begin = content.find(_BEGIN)
-    end = content.find(_END, begin)
+    certificate = first_certificate(settings.keystore)
     try:
-        certificate = ssl.PEM_cert_to_DER_cert(content[begin : end + len(_END)].decode("ascii"))
         subject_name(certificate)
         expires_at(certificate)
-    except (ValueError, Malformed) as error:
+    except Malformed as error:
         raise Unusable(f"the certificate in {settings.keystore} cannot be read: {error}") from error
     return certificate

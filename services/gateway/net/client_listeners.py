@@ -1,12 +1,15 @@
 """The listeners of a gateway: without authentication, with TLS (SSL), with SASL (SASL_PLAINTEXT or SASL_SSL)."""
 
-from collections.abc import Callable
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from libs.clock import Clock
 from libs.cluster.records import Listener
 from libs.host_port import without_brackets
-from libs.rpc.transport.tls_server import ClientAuth, TlsServer, TlsSettings, Unusable
+from libs.pem_files import Unusable
+from libs.rpc.transport.tls_server import ClientAuth, TlsServer, TlsSettings
 from libs.rpc.transport.transport import Transport
 from libs.runtime.lifecycle import CannotRun
 from services.gateway.config import GatewayConfig
@@ -40,8 +43,16 @@ class ClientListeners:
         credentials: CredentialFollower,
         meters: GatewayMeters,
         clock: Clock,
+        broker_ids: frozenset[int] | None = None,
     ) -> None:
+        """`broker_ids`: those whose ports are opened. None: all, and the bootstrap ports."""
         self._config = config
+        self._own_ids = broker_ids
+        self.inherit: Callable[[], Awaitable[Mapping[str, socket.socket]]] | None = None
+        """Asks, when the ports are to be opened, for sockets of its own broker's ports that others kept, by the names that their
+        listeners had."""
+        self.opened: Callable[[], None] | None = None
+        """Called once the ports are open. The gateway registers after that, which may take as long as the metadata store does."""
         self._transport = transport
         self._connections = connections
         self._credentials = credentials
@@ -84,7 +95,8 @@ class ClientListeners:
         return self._all[0].broker_ids
 
     async def start(self, broker_ids: set[int]) -> None:
-        """Opens all ports. Raises OSError when a bootstrap port is taken, and CannotRun when two listeners need one port."""
+        """Opens all ports. Raises OSError when a bootstrap port or an own one is taken, and CannotRun when two listeners need one
+        port."""
         if (clash := port_clash(self._config.listens, broker_ids)) is not None:
             raise CannotRun("listeners need one port", reason=clash)
         if self.certificates is not None:
@@ -92,14 +104,63 @@ class ClientListeners:
         if self._sasl is not None:
             self._sasl.start()
             await self._credentials.start()
+        inherited = await self._inherited()
         for listeners in self._all:
-            await listeners.start(broker_ids)
+            await listeners.start(broker_ids, inherited.get(listeners))
             listeners.follow(broker_ids)
+        if self.opened is not None:
+            self.opened()
+
+    async def _inherited(self) -> dict[Listeners, socket.socket]:
+        """The sockets of its own broker's ports that others kept, whatever their listeners were called. One at a former address
+        listens no more, in any process: it might be in the way of a port."""
+        inherited: dict[Listeners, socket.socket] = {}
+        for kept in (await self.inherit()).values() if self.inherit is not None else ():
+            listeners = [each for each in self._all if await each.is_at_own_port(kept)]
+            if listeners and listeners[0] not in inherited:
+                inherited[listeners[0]] = kept
+                continue
+            if not listeners:
+                with contextlib.suppress(OSError):
+                    kept.shutdown(socket.SHUT_RDWR)
+            kept.close()
+        return inherited
 
     def follow(self, broker_ids: set[int]) -> None:
         """Opens the ports of new broker ids, and closes those of broker ids that were unregistered."""
         for listeners in self._all:
             listeners.follow(broker_ids)
+
+    def sockets(self, broker_id: int) -> dict[str, socket.socket]:
+        """The listening sockets of that broker's ports, by the listener's name."""
+        sockets = {own.name: listeners.listening(broker_id) for own, listeners in zip(self.own, self._all, strict=True)}
+        return {name: listening for name, listening in sockets.items() if listening is not None}
+
+    def take(self, broker_id: int, sockets: Mapping[str, socket.socket]) -> None:
+        """Accepts from the sockets of that broker's ports that another process opened, by its names of the listeners. Owns them
+        from now on."""
+        for name, listening in sockets.items():
+            if (listeners := self._taker(broker_id, name, listening)) is not None:
+                listeners.take(broker_id, listening)
+            else:
+                listening.close()
+
+    def _taker(self, broker_id: int, name: str, listening: socket.socket) -> Listeners | None:
+        """The port says more than the name: the process that opened the socket may have other names. Two listeners may have one
+        port at different hosts. None: which of them it is cannot be told, and clients of one must not come to the other."""
+        host, port = listening.getsockname()[:2]
+        by_name = {own.name: listeners for own, listeners in zip(self.own, self._all, strict=True)}
+        at_port = {each: listeners for each, listeners in by_name.items() if listeners.port_of(broker_id) == port}
+        if name in at_port:
+            return at_port[name]
+        if len(at_port) > 1:
+            return next((listeners for listeners in at_port.values() if host in listeners.hosts), None)
+        return next(iter(at_port.values()), None) or by_name.get(name)
+
+    def give_up(self, broker_id: int) -> None:
+        """Accepts no more from that broker's ports. Connections stay."""
+        for listeners in self._all:
+            listeners.give_up(broker_id)
 
     def close(self) -> None:
         """Takes no more connections."""
@@ -134,6 +195,7 @@ class ClientListeners:
             self._connections.accept_wait_s,
             send_buffer_bytes=self._config.socket_send_buffer_bytes,
             tls=self._tls(address.protocol) if address.protocol in WITH_TLS else None,
+            own=self._own_ids,
         )
 
     def _tls(self, protocol: str) -> TlsServer:

@@ -15,9 +15,10 @@ from math import inf
 from typing import Protocol
 
 from libs.cluster.client_quotas import CLIENT_KEYS, Entity
-from libs.rpc.transport.transport import Stream, TlsFailed
+from libs.rpc.transport.transport import DRIP_BYTES, Stream, TlsFailed
 from libs.wire.api_keys import ApiKey
 from libs.wire.frames import ChunkPool, FrameError, FrameReader
+from services.gateway.appends.batch import Batch
 from services.gateway.config import GatewayConfig
 from services.gateway.core.connection_phase import (
     CONGESTED,
@@ -203,10 +204,12 @@ class Connection:
         connections.meters.bytes_in += nbytes
         reader.advance(nbytes)
         incomplete_since = timeouts.half_frame_since
+        appends = connections.data_path.appends
         try:
             for frame in reader.frames():
                 incomplete_since = 0.0
-                self._frame_received(frame, now)
+                if (before := appends.last_staged) is None or not self._joins(before, frame, now):
+                    self._frame_received(frame, now)
                 if phase.ended:
                     return
         except FrameError as error:
@@ -214,7 +217,7 @@ class Connection:
             self.close("frame", (other_protocol(claim) if claim is not None else None) or str(error))
             return
         finally:
-            connections.data_path.appends.flush()
+            appends.flush()
         if phase.ended:
             return
         if reader.pending:
@@ -222,7 +225,10 @@ class Connection:
                 if timeouts.half_frame_since:
                     self._requests.completed(self)
                 timeouts.half_frame_since = now
+            # A client that sends a byte now and then costs no turn for each of them.
+            self._stream.receive_at_least(min(reader.missing, DRIP_BYTES) if nbytes < DRIP_BYTES else 1)
         elif timeouts.half_frame_since:
+            self._stream.receive_at_least(1)
             timeouts.half_frame_since = 0.0
             self._requests.completed(self)
         if not phase.held & MUTED:
@@ -273,6 +279,25 @@ class Connection:
         else:
             self._keep_frame(exchange)
 
+    def _joins(self, before: Batch, frame: memoryview, now: float) -> bool:
+        """Whether a request has joined the run of the one that was begun before it."""
+        exchange = before.request.exchange
+        if exchange.connection is not self or not self._session.may_join(exchange):
+            return False
+        return self._connections.gate.joins(before, frame, now)
+
+    def join(self, exchange: Exchange, size: int) -> None:
+        """Lets a request share the place of an unanswered one, and its answer."""
+        self._session.join(exchange, size)
+
+    def part(self, exchange: Exchange, exchanges: Sequence[Exchange]) -> None:
+        """Gives the requests that have joined an unanswered one places of their own."""
+        self._session.part(exchange, exchanges)
+
+    def leaves_next(self, exchange: Exchange, behind: Exchange | None) -> bool:
+        """Whether its answer waits for none of an earlier request, or for that of `behind` alone, and is not logged by itself."""
+        return not LOGGED.debug and self._session.leaves_next(exchange, behind)
+
     def _keep_frame(self, exchange: Exchange) -> None:
         """Its request waits: a small one is copied out of the receive chunk."""
         if exchange.frame is not None and len(exchange.frame) <= COPIED_BYTES_MAX:
@@ -310,7 +335,8 @@ class Connection:
             log_answered(exchange, answer)
         traces = self._connections.data_path.traces
         if now - exchange.received_at > traces.slow_s or exchange.trace is not None or exchange.error:
-            traces.answered(exchange, now)
+            for each in exchange.apart():
+                traces.answered(each, now)
         exchange.asked = ()
         if answer is None:
             self._connections.completed((exchange,), now)
@@ -460,7 +486,7 @@ class Connection:
         self._reader.close()  # at once, and not at the next garbage collection
         self._connections.ended(self, reason)
         now, traces = self._loop.time(), self._connections.data_path.traces
-        for exchange in self._session.outstanding():
+        for exchange in [each for turn in [*self._session.outstanding()] for each in turn.apart()]:
             if LOGGED.debug:
                 log_unanswered(exchange, reason, now)
             traces.abandoned(exchange, now)
@@ -534,7 +560,7 @@ class Connection:
             "listener": self.listener,
             "tls": f"{tls.version} {tls.cipher}" if tls is not None else None,
             "running_api": running.api_key if running is not None else None,
-            "outstanding": sum(1 for _ in self._session.outstanding()),
+            "outstanding": self._session.requests,
             "held_bytes": self.held_bytes,
             "unread_bytes": self._stream.pending_bytes,
             "paused": self._phase.is_paused,

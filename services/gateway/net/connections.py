@@ -4,6 +4,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import ceil
 
 from libs.cluster.image import ClusterImage
 from libs.rpc.transport.transport import Receiver, Stream
@@ -31,6 +32,8 @@ from services.gateway.requests.gate import Gate
 log = logging.getLogger("network")
 
 SWEEP_S = 1.0
+CHECKED_A_TURN = 64
+"""The connections that one turn of the event loop checks. A sweep of thousands in one turn would hold up all requests."""
 IDLE_S_MIN = 0.2
 """A shorter idle time takes up to so long: sweeps cost time."""
 FULL_S = 10.0
@@ -112,8 +115,9 @@ class Connections:
         self._accepted_any = asyncio.Event()
         self._bytes_at_last_sweep = 0
         self._memory_returned = True
-        self._sweep_interval = self._interval()
-        self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
+        self._sweep_interval = self._pause_s = self._interval()
+        self._unchecked: list[Connection] = []  # of the sweep that has begun, the next one last
+        self._timer = self.loop.call_later(self._pause_s, self._sweep)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -122,10 +126,16 @@ class Connections:
         """All is over for requests: the kernel has taken their answers, or their connection has ended."""
         traces = self.data_path.traces
         slow_since = now - traces.slow_s
+        parted: list[Exchange] = []  # of runs, so that each request shows its own trace
         for exchange in exchanges:
             if exchange.answered_trace is not None or exchange.received_at < slow_since:
-                traces.sent(exchange, now)
+                each_apart = exchange.apart()
+                for each in each_apart:
+                    traces.sent(each, now)
+                parted += each_apart[1:]
         self._count(exchanges, now)
+        if parted:
+            self._count(parted, now)
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(self._open)
@@ -323,6 +333,7 @@ class Connections:
 
     def close(self) -> None:
         self._timer.cancel()
+        self._unchecked.clear()
         for refused in self._delayed:
             refused.stream.abort(ConnectionRefusedError("drain"))
         for connection in list(self._open):
@@ -339,10 +350,21 @@ class Connections:
         return min(SWEEP_S, shortest / 4)
 
     def _sweep(self) -> None:
-        self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
+        """Checks the next connections, and the budgets after the last ones. A sweep is spread over its interval."""
         now = self.loop.time()
-        for connection in list(self._open):
-            connection.check(now)
+        if not self._unchecked:
+            self._unchecked = [*reversed(self._open)]
+            self._pause_s = self._sweep_interval / max(1, ceil(len(self._unchecked) / CHECKED_A_TURN))
+        self._timer = self.loop.call_later(self._pause_s, self._sweep)
+        checked = self._unchecked[-CHECKED_A_TURN:]
+        del self._unchecked[-CHECKED_A_TURN:]
+        for connection in reversed(checked):
+            if connection in self._open:
+                connection.check(now)
+        if not self._unchecked:
+            self._check_budgets(now)
+
+    def _check_budgets(self, now: float) -> None:
         self._close_overdue(now)
         for connection in self.data_path.answers.holders():
             connection.note_unread()

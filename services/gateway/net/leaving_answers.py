@@ -33,6 +33,7 @@ class LeavingAnswers:
 
     def write(self, exchange: Exchange, answer: bytes | bytearray | Sequence[Buffer | FilePart]) -> None:
         stream, meters = self._stream, self._meters
+        sent_before = stream.bytes_sent + stream.pending_bytes
         if isinstance(answer, (bytes, bytearray)):
             meters.bytes_out += len(answer)
             stream.write(answer)
@@ -45,11 +46,15 @@ class LeavingAnswers:
                     meters.bytes_out += len(part)
                     stream.write(part)
         exchange.ends_at = stream.bytes_sent + stream.pending_bytes
+        if exchange.run is not None:
+            exchange.run.answer_bytes = (exchange.ends_at - sent_before) // exchange.run.requests
         exchange.disk_wait_s = -stream.disk_wait_s  # until it has left
         self._exchanges.append(exchange)
 
     def _flushed(self) -> None:
         exchanges, sent = self._exchanges, self._stream.bytes_sent
+        if exchanges and exchanges[-1].ends_at > sent:
+            exchanges[:] = [each for exchange in exchanges for each in _apart(exchange)]
         if exchanges and exchanges[0].ends_at <= sent:
             taken = len(exchanges) if exchanges[-1].ends_at <= sent else bisect_right(exchanges, sent, key=_end_of)
             done = exchanges[:taken]
@@ -63,3 +68,15 @@ class LeavingAnswers:
         """The connection is gone: nothing leaves any more."""
         done, self._exchanges = self._exchanges, []
         self._completed(done, self._now())
+
+
+def _apart(exchange: Exchange) -> Sequence[Exchange]:
+    """The requests of an answer that the kernel may take in part, each with the end of its own."""
+    run, ends_at = exchange.run, exchange.ends_at
+    if run is None:
+        return (exchange,)
+    exchanges = exchange.apart()
+    exchange.run = None
+    for behind, each in enumerate(reversed(exchanges)):
+        each.ends_at = ends_at - behind * run.answer_bytes
+    return exchanges

@@ -5,11 +5,16 @@ from collections.abc import Callable
 from typing import Final
 
 from libs.cluster.client_quotas import Entity
+from services.gateway.core.quota_slice import CREDIT_S
 from services.gateway.exchange.quota_use import Throttle
 from services.gateway.requests.client_quotas import ClientQuotas
 
 FIRST_LOOK_S: Final = 0.1
 """A client that was silent may find its debt paid so soon: the manager has kept tokens for it."""
+
+LOOKS_APART_S: Final = CREDIT_S / 5
+"""The least time between two looks at what is still owed. While grants of the manager are late, a debt stays as it is, be it a
+millisecond's. The wait leaves out a credit, so clients lose no part of their rate by this."""
 
 
 class Mute:
@@ -73,9 +78,9 @@ class Mute:
     def _look(self) -> None:
         now = self._loop.time()
         if now >= self.until:
-            longer = [each.seconds for entity in self.entities if (each := self._quotas.longer(entity)) is not None]
-            if not longer:
+            longer_s = max(map(self._quotas.longer_s, self.entities), default=0.0)
+            if not longer_s:
                 self._on_end()
                 return
-            self.until = now + max(longer)
+            self.until = now + max(longer_s, LOOKS_APART_S)
         self._timer = self._loop.call_at(self.until, self._look)

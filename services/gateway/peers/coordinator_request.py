@@ -95,6 +95,8 @@ class Coordinator:
 class ShardOwners(Protocol):
     """The shards' owners, and the requests that wait for one. `Coordinators` implements it."""
 
+    loop: asyncio.AbstractEventLoop
+
     @property
     def kind(self) -> CoordinatorKind: ...
 
@@ -146,7 +148,7 @@ class CoordinatorRequest:
         self._coordinators = coordinators
         self._query = query
         self._on_result: OnResult | None = on_result
-        self._loop = asyncio.get_running_loop()
+        self._loop = coordinators.loop
         self._deadline = self._loop.time() + (HEARTBEAT_TIMEOUT_S if query.api.is_heartbeat else TIMEOUT_S)
         self._error = NOT_COORDINATOR
         self._sent_to: Coordinator | None = None  # until it answers

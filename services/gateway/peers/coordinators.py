@@ -40,7 +40,7 @@ class Coordinators:
         self._hello = hello
         self._host_id = host_id
         self._transport = transport
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._known: dict[int, Coordinator] = {}
         self._owners: dict[int, Coordinator] = {}
         """The owners of this image's shards, as far as they were needed."""
@@ -96,7 +96,7 @@ class Coordinators:
 
     def connect(self, coordinator: Coordinator) -> None:
         if coordinator not in self._connecting and not self._closed:
-            task = self._loop.create_task(self._connect(coordinator))
+            task = self.loop.create_task(self._connect(coordinator))
             self._connecting[coordinator] = task
             task.add_done_callback(lambda _task: self._connecting.pop(coordinator, None))
 
@@ -186,6 +186,6 @@ class Coordinators:
             return
 
     def _retire(self, client: RpcClient) -> None:
-        task = self._loop.create_task(client.close())
+        task = self.loop.create_task(client.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

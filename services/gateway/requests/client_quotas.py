@@ -208,8 +208,15 @@ class ClientQuotas:
 
     def longer(self, entity: Entity) -> Throttle | None:
         """How much longer a connection is muted, since its entity still owes something. None: it is not."""
-        wait_s = self.slices.wait_s(entity, self._now()) if entity[0] != REQUEST else 0.0
-        return Throttle(min(wait_s, MUTED_S_MAX), (entity,)) if wait_s >= MUTED_S_MIN else None
+        longer_s = self.longer_s(entity)
+        return Throttle(longer_s, (entity,)) if longer_s else None
+
+    def longer_s(self, entity: Entity) -> float:
+        """The seconds of `longer`. 0.0: the connection is not muted longer."""
+        if entity[0] == REQUEST:
+            return 0.0
+        wait_s = self.slices.wait_s(entity, self._now())
+        return min(wait_s, MUTED_S_MAX) if wait_s >= MUTED_S_MIN else 0.0
 
     def owes(self, entity: Entity) -> bool:
         return self.slices.wait_s(entity, self._now()) >= MUTED_S_MIN

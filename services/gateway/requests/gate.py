@@ -25,6 +25,7 @@ from libs.wire.messages.fetch import read_fetch
 from libs.wire.messages.produce import read_produce
 from libs.wire.primitives import ProtocolError, Reader
 from libs.wire.response_errors import errors_in
+from services.gateway.appends.batch import Batch
 from services.gateway.authorization.access import Denied, Filtered, Refused
 from services.gateway.authorization.authorization import Authorization
 from services.gateway.core.fetch_plan import NOTHING_DENIED
@@ -121,6 +122,23 @@ class Gate:
         finally:
             if began_at:
                 quotas.rests(exchange)
+
+    def joins(self, batch: Batch, frame: memoryview, now: float) -> bool:
+        """Whether a frame of the same read repeats the request of the batch before it, is decided on like it, and has joined it
+        (`services/gateway/shortcuts/produce_run.py`). Its quota is paid then. If not, it begins as a request of its own."""
+        exchange, quotas = batch.request.exchange, self._quotas
+        if exchange.trace is not None or quotas.limits_time or LOGGED.debug or exchange.received_at != now:
+            return False
+        use, size = exchange.quota_use, len(frame)
+        if use is None:
+            return batch.joins(frame, self._traces)
+        slice_ = use.paid_from
+        if use is not exchange.connection.kept_limits.paid or slice_ is None or not slice_.may_take(size, now):
+            return False
+        if not batch.joins(frame, self._traces):
+            return False
+        slice_.takes(size, now)
+        return True
 
     def client_gone(self, exchange: Exchange) -> None:
         """Tells of a request that has not begun when its client disconnects, since others went before it."""

@@ -92,6 +92,11 @@ class GroupMachine:
         """Whether there is a group of that name."""
         return self.kind_of(name) is not self._no_group
 
+    def rebalances(self, name: str) -> bool:
+        """Whether that group rebalances."""
+        group = self.classic.groups.get(name) or self.consumer.groups.get(name)
+        return group is not None and group.facts.rebalances_now
+
     def names(self) -> Sequence[list[str]]:
         """The names of all groups at this moment, some of them twice. It copies references alone: 10 ns for each."""
         table, pending = self.offsets.table, self.offsets.pending

@@ -11,8 +11,6 @@ from services.group_coordinator.core.classic.states import State
 from services.group_coordinator.core.model.group_kind import CLASSIC
 from services.group_coordinator.introspection.sessions import Deadlines, awaited, session
 
-_REBALANCES = (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
-
 
 def brief(group: Group, now_ms: int) -> dict[str, Any]:
     facts = group.facts
@@ -24,7 +22,7 @@ def brief(group: Group, now_ms: int) -> dict[str, Any]:
         "rebalances": {
             "count": facts.rebalances,
             "seconds": facts.rebalanced_ms(now_ms) / 1000,
-            "under_way": facts.state in _REBALANCES,
+            "under_way": facts.rebalances_now,
             "last_reason": facts.reason or None,
             "last_began_ms": facts.begun_ms if facts.begun_ms >= 0 else None,
         },

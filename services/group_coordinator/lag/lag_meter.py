@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from libs.clock import Clock
 from libs.cluster.image import ClusterImage
+from libs.cluster.topic_names import TRANSACTION_TOPIC
 from libs.rpc.client.rpc_client import RpcClient
 from libs.rpc.contracts.storage import (
     FETCH,
@@ -123,7 +124,7 @@ class LagMeter:
             first = max(committed[key].offset, ends.start)
             records = max(ends.end - first, 0)
             lags[key] = Lag(0, ends.start, ends.end, records, None if records else 0.0)
-            if records:
+            if records and key[0] != TRANSACTION_TOPIC:  # whose records a storage node keeps from group coordinators
                 unread.append((key, place, first))
         times = await asyncio.gather(*[self._time_at(place, offset) for _, place, offset in unread[:READS_MAX]])
         now_ms = self._clock.wall_ms()

@@ -1,6 +1,6 @@
 """Committed events of one shard's groups: counted as metrics, and written to the log."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, assert_never
 
@@ -43,6 +43,12 @@ class GroupEventRecorder:
     def oldest_ms(self) -> int | None:
         """When the longest rebalance began. None: no group rebalances."""
         return next(iter(self._begun.values()))[0] if self._begun else None
+
+    def forget_ended(self, rebalances: Callable[[str], bool]) -> None:
+        """Forgets groups that do not rebalance any more. A shard that was claimed anew may have read the end of a rebalance in
+        its log, so that no event tells it."""
+        for group in [group for group in self._begun if not rebalances(group)]:
+            del self._begun[group]
 
     def record(self, events: Sequence[GroupEvent], now_ms: int) -> None:
         """Counts and logs committed events. `now_ms` is the time of the decision."""

@@ -12,6 +12,7 @@ from services.local.python_setup import venv_python
 from services.local.systemd.environment import environment_files
 from services.local.systemd.firewall import FIREWALL_UNIT, RULES, Firewall
 from services.local.systemd.hosts import Hosts
+from services.local.systemd.protection import require_files
 from services.local.systemd.units import ENVIRONMENT, Installation, unit_files
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,11 +35,13 @@ def installation_of(given: argparse.Namespace) -> Installation:
     return Installation(given.python, given.etcd, given.user)
 
 
-def write(into: Path, hosts: Hosts, installation: Installation, firewall: Firewall | None) -> list[str]:
+def write(into: Path, hosts: Hosts, installation: Installation, firewall: Firewall | None, *, secured: bool = False) -> list[str]:
     """Units are replaced. A file of settings or rules that is there stays, since its operator may have changed it. Returns what
-    was done, a line for each file."""
+    was done, a line for each file. `secured`: as `protection` has it. Raises LauncherError."""
     done = []
-    settings = {name: _text(values) for name, values in environment_files(hosts).items()}
+    if secured:
+        require_files(into)
+    settings = {name: _text(values) for name, values in environment_files(hosts, secured=secured).items()}
     units = unit_files(installation)
     if firewall is not None:
         units[FIREWALL_UNIT], settings[RULES] = firewall.unit(), firewall.rules()
@@ -75,6 +78,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--clients", default="", help="networks of clients, such as 10.0.0.0/16, for the firewall")
     parser.add_argument("--operators", default="", help="addresses that may read health and metrics, for the firewall")
     parser.add_argument("--no-firewall", action="store_true", help="write none, since another one protects the ports")
+    parser.add_argument(
+        "--secured", action="store_true", help="certificates between processes and for etcd, a token for admin ports"
+    )
     parser.add_argument("--racks", default="", help="the rack or zone of each of --hosts, in their order")
     parser.add_argument("--port", type=int, default=9092, help="the bootstrap port (default 9092)")
     parser.add_argument("--user", default="penstock", help="the user that runs all processes (default penstock)")
@@ -90,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
         racks = _list(given.racks)
         hosts = Hosts(_list(given.hosts), given.host, racks, given.port, given.address)
         firewall = None if given.no_firewall else Firewall(hosts, _list(given.clients), _list(given.operators))
-        for line in write(given.into, hosts, installation_of(given), firewall):
+        for line in write(given.into, hosts, installation_of(given), firewall, secured=given.secured):
             print(line)
     except LauncherError as reason:
         print(f"penstock: {reason}", file=sys.stderr)

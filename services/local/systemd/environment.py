@@ -1,25 +1,33 @@
 """The environment files of a host: what its operator may change."""
 
 from services.local.host_names import is_ipv6, with_port
+from services.local.systemd import protection
 from services.local.systemd.hosts import ADMIN_ABOVE_RPC, ETCD_CLIENT, ETCD_PEER, RPC_PORTS, Hosts
 
 
-def environment_files(hosts: Hosts) -> dict[str, dict[str, str]]:
+def environment_files(hosts: Hosts, *, secured: bool = False) -> dict[str, dict[str, str]]:
     """By file name. `common.env` is for every process but etcd."""
-    files = {"etcd.env": _etcd(hosts), "common.env": _common(hosts)}
+    files = {"etcd.env": _etcd(hosts, "https" if secured else "http"), "common.env": _common(hosts)}
     for role in RPC_PORTS:
         files[f"{role.replace('_', '-')}.env"] = _service(hosts, role)
+    if secured:
+        files["etcd.env"] |= protection.of_etcd()
+        files["common.env"] |= protection.of_all_services()
+        for role in RPC_PORTS:
+            files[f"{role.replace('_', '-')}.env"] |= protection.of_service(role)
     return files
 
 
-def _etcd(hosts: Hosts) -> dict[str, str]:
-    members = ",".join(f"etcd-{number}=http://{with_port(name, ETCD_PEER)}" for number, name in enumerate(hosts.names, 1))
+def _etcd(hosts: Hosts, scheme: str) -> dict[str, str]:
+    members = ",".join(f"etcd-{number}={scheme}://{with_port(name, ETCD_PEER)}" for number, name in enumerate(hosts.names, 1))
     return {
         "ETCD_NAME": f"etcd-{hosts.node_id}",
-        "ETCD_LISTEN_CLIENT_URLS": ",".join(f"http://{with_port(address, ETCD_CLIENT)}" for address in _client_addresses(hosts)),
-        "ETCD_ADVERTISE_CLIENT_URLS": f"http://{with_port(hosts.name, ETCD_CLIENT)}",
-        "ETCD_LISTEN_PEER_URLS": f"http://{with_port(hosts.listen_address, ETCD_PEER)}",
-        "ETCD_INITIAL_ADVERTISE_PEER_URLS": f"http://{with_port(hosts.name, ETCD_PEER)}",
+        "ETCD_LISTEN_CLIENT_URLS": ",".join(
+            f"{scheme}://{with_port(address, ETCD_CLIENT)}" for address in _client_addresses(hosts)
+        ),
+        "ETCD_ADVERTISE_CLIENT_URLS": f"{scheme}://{with_port(hosts.name, ETCD_CLIENT)}",
+        "ETCD_LISTEN_PEER_URLS": f"{scheme}://{with_port(hosts.listen_address, ETCD_PEER)}",
+        "ETCD_INITIAL_ADVERTISE_PEER_URLS": f"{scheme}://{with_port(hosts.name, ETCD_PEER)}",
         "ETCD_INITIAL_CLUSTER": members,
         "ETCD_INITIAL_CLUSTER_TOKEN": "penstock",
         "ETCD_INITIAL_CLUSTER_STATE": "new",

@@ -1,5 +1,6 @@
-"""Topics from this machine's own package list: `python -m services.pipeline.examples.packages BOOTSTRAP FOLDER`.
+"""Topics from this machine's own package list: `python -m services.pipeline.examples.packages BOOTSTRAP FOLDER [SECURITY]`.
 
+SECURITY is the folder that `make up SECURITY=on` made.
 `packages` is a changelog: a record for each package of dpkg, or of Python where there is no dpkg, by name. `package-visits` has
 lines as of a web server that offers them; each run adds some, of which a few are broken. The job file is written to FOLDER.
 """
@@ -8,7 +9,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 VISITS = 20_000
 BROKEN_EVERY = 4_000
 AGENTS = ("apt/2.6.1", "pip/24.0", "curl/7.88.1", "Mozilla/5.0")
-QUIET = {"log_level": 0}
+QUIET: Mapping[str, object] = {"log_level": 0}
 """What fails is raised; librdkafka's own log has several lines for it."""
 TEMPLATE = Path(__file__).with_suffix(".toml")
 _FIELDS = "${Package}\t${Version}\t${Section}\t${Installed-Size}\n"
@@ -47,9 +48,31 @@ def visits(packages: list[dict[str, object]], count: int) -> Iterator[tuple[str,
         yield path, line[:-1] if number % BROKEN_EVERY == BROKEN_EVERY - 1 else line
 
 
-def make_topics(bootstrap: str) -> None:
+def login_in(security: Path) -> dict[str, object]:
+    """Settings of librdkafka."""
+    lines = (security / "kcat.conf").read_text(encoding="utf-8").splitlines()
+    return {name: value for name, _, value in (line.partition("=") for line in lines) if name != "bootstrap.servers"}
+
+
+def job_file(bootstrap: str, folder: Path, security: Path | None) -> str:
+    text = TEMPLATE.read_text(encoding="utf-8").replace("127.0.0.1:9092", bootstrap)
+    text = text.replace(".run/pipeline/lake", str(folder / "lake"))
+    if security is None:
+        return text
+    login = login_in(security)
+    table = {
+        "protocol": login["security.protocol"],
+        "mechanism": login["sasl.mechanism"],
+        "user": login["sasl.username"],
+        "password_file": str((security / "admin-password").absolute()),
+        "ca_file": login["ssl.ca.location"],
+    }
+    return f"{text}\n[cluster.security]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items())
+
+
+def make_topics(bootstrap: str, login: Mapping[str, object]) -> None:
     topics = [NewTopic("packages", 2, 1, config={"cleanup.policy": "compact"}), NewTopic("package-visits", 4, 1)]
-    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})  # held, since its end would end what it does
+    admin = AdminClient({**QUIET, **login, "bootstrap.servers": bootstrap})  # held, since its end would end what it does
     for made in admin.create_topics(topics).values():
         try:
             made.result(60)
@@ -58,10 +81,11 @@ def make_topics(bootstrap: str) -> None:
                 raise
 
 
-def fill(bootstrap: str) -> str:
+def fill(bootstrap: str, login: Mapping[str, object]) -> str:
     """Returns what was written, in words."""
     packages = list(installed_packages())
-    producer = Producer({**QUIET, "bootstrap.servers": bootstrap, "enable.idempotence": True, "partitioner": "murmur2"})
+    settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "partitioner": "murmur2"}
+    producer = Producer({**QUIET, **login, **settings})
     records = [("packages", str(package["name"]), json.dumps(package)) for package in packages]
     records += [("package-visits", path, line) for path, line in visits(packages, VISITS)]
     for topic, key, value in records:
@@ -72,18 +96,14 @@ def fill(bootstrap: str) -> str:
     return f"wrote {len(packages)} packages and {VISITS} visits, {VISITS // BROKEN_EVERY} of them broken"
 
 
-def main(bootstrap: str, folder: Path) -> None:
-    make_topics(bootstrap)
-    print(fill(bootstrap), flush=True)
+def main(bootstrap: str, folder: Path, security: Path | None = None) -> None:
+    login = login_in(security) if security is not None else {}
+    make_topics(bootstrap, login)
+    print(fill(bootstrap, login), flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    text = (
-        TEMPLATE.read_text(encoding="utf-8")
-        .replace("127.0.0.1:9092", bootstrap)
-        .replace(".run/pipeline/lake", str(folder / "lake"))
-    )
-    (folder / TEMPLATE.name).write_text(text, encoding="utf-8")
+    (folder / TEMPLATE.name).write_text(job_file(bootstrap, folder, security), encoding="utf-8")
     print(f"the job file is {folder / TEMPLATE.name}, the lake {folder / 'lake'}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], *map(Path, sys.argv[2:]))

@@ -51,13 +51,17 @@ class KafkaAdmin:
         fits the pattern."""
         known = set(self._ask(lambda: self._admin.listTopics().names().get()))
         if missing := [name for name in topics.names if name not in known]:
-            raise PipelineError(f"{table}.topics: there is no topic {missing[0]!r} in the cluster at {self._servers}")
+            raise PipelineError(
+                f"{table}.topics: there is no topic {missing[0]!r} in the cluster at {self._servers}, or its user "
+                "lacks DESCRIBE on it"
+            )
         if topics.pattern is None:
             return list(topics.names)
         found = sorted(filter(pattern_fits(self._spark, topics.pattern, table), known))
         if not found:
             raise PipelineError(
-                f"{table}.topic_pattern: no topic of the cluster at {self._servers} fits the pattern {topics.pattern!r}"
+                f"{table}.topic_pattern: no topic of the cluster at {self._servers} on which its user has DESCRIBE fits "
+                f"the pattern {topics.pattern!r}"
             )
         return found
 

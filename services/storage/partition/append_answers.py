@@ -32,9 +32,8 @@ def partitions_of(body: Any, payload_length: int) -> list[Any] | None:
             return None
         if length < 0:
             return None
-        for value in part[4:7]:  # the three values of an owner
-            if type(value) is not int:
-                return None
+        if len(part) > 4 and not all(type(value) is int for value in part[4:7]):  # the three values of an owner
+            return None
         total += length
     return parts if total == payload_length else None
 

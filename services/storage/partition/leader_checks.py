@@ -60,13 +60,13 @@ class LeaderChecks:
         try:
             while waiting := self._waiting.pop(partition.key, None):
                 # a check that comes meanwhile waits for the next read: this one may have been served before
-                state = await self._state(partition)
+                state = await self.stored_state(partition)
                 for leader_epoch, on_checked in waiting:
                     on_checked(self._refusal(leader_epoch, state))
         finally:
             del self._tasks[partition.key]
 
-    async def _state(self, partition: Partition) -> PartitionState | None:
+    async def stored_state(self, partition: Partition) -> PartitionState | None:
         """The state in the store. None: the state is gone, or the store does not answer in time."""
         try:
             async with asyncio.timeout(STORE_S_MAX):

@@ -14,7 +14,7 @@ from services.storage.core.produce.parked_produces import ParkedProduces
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.partition.failed_reads import FailedReads
 from services.storage.partition.partition_view import AbortedInRead
-from services.storage.partition.pending_append import Staged
+from services.storage.partition.pending_append import StagedAppend
 from services.storage.partition.sync_scheduler import SyncScheduler
 from services.storage.partition.topic_settings import log_config, opening_rules, produce_limits
 from services.storage.partition.topic_traffic import TopicTraffic
@@ -83,13 +83,14 @@ class Partition:
         """The directory was retired, or the log takes no appends any more: every request gets KAFKA_STORAGE_ERROR."""
         self.cancel_move: Callable[[], None] | None = None
         """Ends a pending move to another log directory; None without one."""
-        self.parked: ParkedProduces[Staged] = ParkedProduces()
+        self.parked: ParkedProduces[StagedAppend] = ParkedProduces()
         self.acknowledged_end = 0
         """The end of what was acknowledged without a wait for its commit (acks=0 or 1)."""
         self.next_offset = log.log_end_offset
         """The offset of the next batch: behind the log's end and all staged batches."""
-        self.staged: list[Staged] = []
+        self.staged: list[StagedAppend] = []
         self.buffers: list[memoryview] = []
+        """The bytes of `batches`, in order; one for each staged batch or run."""
         self.batches: list[BatchMeta] = []
         self.config = config
         self.limits: ProduceLimits = produce_limits(config)
@@ -115,7 +116,7 @@ class Partition:
         self.log.advance_start(offset)
         self.replica.log_start_rose()
 
-    def take_staged(self) -> tuple[list[Staged], list[memoryview], list[BatchMeta]]:
+    def take_staged(self) -> tuple[list[StagedAppend], list[memoryview], list[BatchMeta]]:
         taken = self.staged, self.buffers, self.batches
         self.staged, self.buffers, self.batches = [], [], []
         return taken

@@ -1,6 +1,7 @@
 """One Append call, and the answers of its partitions. It is answered once, when the last of them is settled."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from libs.rpc.messages.envelope import EMPTY
 from libs.rpc.server.call import Call
@@ -57,7 +58,17 @@ class AppendCall:
     def settle(self, slot: int, answer: Answer) -> None:
         assert self._answers[slot] is None, "a partition is answered once"
         self._answers[slot] = answer
-        self._waiting -= 1
+        self._settled(1)
+
+    def settle_run(self, slot: int, answers: Sequence[Answer]) -> None:
+        """Settles consecutive batches, from `slot` on."""
+        end = slot + len(answers)
+        assert self._answers[slot] is None is self._answers[end - 1], "a partition is answered once"
+        self._answers[slot:end] = answers
+        self._settled(len(answers))
+
+    def _settled(self, batches: int) -> None:
+        self._waiting -= batches
         if not self._waiting:
             self.call.reply([self._answers, pack_contexts(list(self._found.items()))] if self._found else [self._answers])
 
@@ -102,6 +113,7 @@ class Staged:
     """An append with offsets. It waits for the write, then perhaps for the high watermark to reach `end_offset`."""
 
     __slots__ = ("_answer", "end_offset", "request", "slot", "write")
+    batches = 1
 
     def __init__(self, request: AppendCall, slot: int, end_offset: int, answer: Answer) -> None:
         self.request = request
@@ -113,6 +125,10 @@ class Staged:
     def succeed(self) -> None:
         self.request.settle(self.slot, self._answer)
 
+    def split(self) -> "Sequence[Staged]":
+        """Itself: it is one batch."""
+        return (self,)
+
     @property
     def base_offset(self) -> int:
         base_offset = self._answer[1]
@@ -121,3 +137,39 @@ class Staged:
 
     def refuse(self, answer: Answer) -> None:
         self.request.settle(self.slot, answer)
+
+
+class StagedRun:
+    """Consecutive batches of one call, staged as one append: they are written, wait and succeed together. Whoever has anything
+    else to tell of them splits the run."""
+
+    __slots__ = ("_answers", "end_offset", "request", "slot", "write")
+
+    def __init__(self, request: AppendCall, slot: int, end_offset: int, answers: Sequence[Answer]) -> None:
+        """`slot`: of the first batch. `end_offset`: behind the last one. `answers`: of the successes, in order."""
+        self.request = request
+        self.slot = slot
+        self.end_offset = end_offset
+        self.write = NOT_WRITTEN
+        self._answers = answers
+
+    @property
+    def batches(self) -> int:
+        return len(self._answers)
+
+    def succeed(self) -> None:
+        self.request.settle_run(self.slot, self._answers)
+
+    def split(self) -> Sequence[Staged]:
+        """Each batch as an append of its own, in their order."""
+        ends: list[Any] = [*[answer[1] for answer in self._answers[1:]], self.end_offset]
+        appends = [
+            Staged(self.request, self.slot + at, end, answer)
+            for at, (answer, end) in enumerate(zip(self._answers, ends, strict=True))
+        ]
+        for append in appends:
+            append.write = self.write
+        return appends
+
+
+StagedAppend = Staged | StagedRun

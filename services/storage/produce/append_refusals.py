@@ -6,14 +6,14 @@ from typing import Final
 
 from libs.rpc.messages.envelope import EMPTY
 from libs.wire.errors import ErrorCode
-from libs.wire.record_batches.batches import BatchError, BatchHeader
+from libs.wire.record_batches.batches import BatchError, BatchHeader, iter_batches
 from services.storage.core.produce.admission import Refusal
 from services.storage.partition.append_answers import refused, refused_as, refused_batch
 from services.storage.partition.append_traces import AppendTraces
 from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
-from services.storage.partition.pending_append import AppendCall, Staged
+from services.storage.partition.pending_append import AppendCall, StagedAppend
 from services.storage.produce.returning_batches import ReturningBatches
 
 KAFKA_STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -63,15 +63,17 @@ class AppendRefusals:
 
         self._checks.check(partition, checked)
 
-    def write_failed(self, partition: Partition, staged: Sequence[Staged], buffers: Sequence[memoryview]) -> None:
+    def write_failed(self, partition: Partition, staged: Sequence[StagedAppend], buffers: Sequence[memoryview]) -> None:
         """Refuses staged appends after a failed write. The log and the producers' state are as before, so a retry is no
         duplicate."""
         partition.next_offset = partition.log.log_end_offset
-        partition.traffic.failed_produces += len(staged)
         answer, now = refused(KAFKA_STORAGE_ERROR, "the write to disk failed"), self._now()
-        for batch in buffers:
-            self.comes_again(partition.key, batch)
-        for append in staged:
+        for buffer in buffers:
+            for batch in iter_batches(buffer):
+                self.comes_again(partition.key, batch.view)
+        appends = [append for each in staged for append in each.split()]
+        partition.traffic.failed_produces += len(appends)
+        for append in appends:
             self._traces.answered(partition, append, now, KAFKA_STORAGE_ERROR)
             append.refuse(answer)
 

@@ -3,6 +3,8 @@
 An append may be ahead of this node: its caller's image is newer, or the partition is being opened. It waits until the node has
 caught up. Later appends for the same partition wait too, since they would overtake a refused one.
 
+Consecutive batches of one call for one partition are staged as one append (`services/storage/produce/append_runs.py`).
+
 A batch whose records must be validated waits in `services/storage/produce/batch_validation.py`, and is staged when its turn
 comes. One that is out of its producer's sequence is refused after a check of leadership
 (`services/storage/partition/leader_checks.py`).
@@ -41,7 +43,7 @@ from libs.wire.record_batches.batches import (
     validate_produce,
 )
 from libs.wire.record_batches.markers import Marker, read_marker
-from services.storage.core.produce.admission import Refusal, refuse_acks, refuse_caller_epoch
+from services.storage.core.produce.admission import Refusal
 from services.storage.core.produce.append_spans import WriteTimes
 from services.storage.core.produce.ownership import COORDINATOR_ONLY
 from services.storage.partition.append_answers import (
@@ -56,12 +58,15 @@ from services.storage.partition.coordinator_topics import COORDINATORS, require_
 from services.storage.partition.leader_checks import Confirm, LeaderChecks
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
-from services.storage.partition.pending_append import AppendCall, Staged
+from services.storage.partition.pending_append import AppendCall, Staged, StagedAppend
+from services.storage.produce.append_admission import AppendAdmission
 from services.storage.produce.append_refusals import AppendRefusals
+from services.storage.produce.append_runs import continues, stage_run
+from services.storage.produce.append_successes import AppendSuccesses
 from services.storage.produce.batch_validation import BatchValidation
 from services.storage.produce.client_contexts import ClientContexts
 from services.storage.produce.deferred_appends import DeferredAppend, DeferredAppends
-from services.storage.produce.internal_topic_ownership import Owners, is_owners
+from services.storage.produce.internal_topic_ownership import AskOwner, Owners, is_owners
 from services.storage.produce.produce_timeouts import ProduceTimeouts
 from services.storage.produce.returning_batches import ReturningBatches
 from services.storage.produce.transaction_verification import TransactionVerification, VerifiedBatch
@@ -72,7 +77,6 @@ log = logging.getLogger("log")
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 WaitedBatch = PendingBatch | VerifiedBatch
@@ -94,23 +98,23 @@ class Appends:
         children: Children,
         children_max: int,
         confirm: Confirm,
+        ask_owner: AskOwner,
         on_appended: Callable[[Key], None],
         readers_wait: Callable[[Key], bool],
         coordinators: TransactionCoordinators,
         on_committed: Callable[[Partition, float], None],
         traces: AppendTraces,
     ) -> None:
-        """`on_committed` is called with the longest wait of the produces that a high watermark has answered."""
         self._partitions = partitions
-        self._on_committed = on_committed
-        self.owners = Owners(partitions, confirm)
+        self.owners = Owners(partitions, confirm, ask_owner)
         self._clock = clock
         self._meters = meters
         self._on_appended = on_appended
         self._readers_wait = readers_wait
         self._loop = asyncio.get_running_loop()
         self._traces = traces
-        self._timeouts = ProduceTimeouts(self._loop, meters, traces)
+        self.successes = AppendSuccesses(meters, traces, on_committed, self._loop.time)
+        self._timeouts = ProduceTimeouts(self._loop, meters, traces, self.successes.uncommitted)
         self.marker_numbers = MarkerNumbers()
         self._returning = ReturningBatches(self._loop.time)
         self._refusals = AppendRefusals(partitions, checks, self._returning, traces, self._loop.time)
@@ -120,7 +124,8 @@ class Appends:
         self._dirty: list[Partition] = []
         self._turn_ms = -1  # wall time of this turn, -1 between turns
         self._turn_time = 0.0
-        self._stopping = False
+        self._admission = AppendAdmission(partitions)
+        self.admit = self._admission.admit
         self._deferred = DeferredAppends(self._loop, partitions, self._refusals.refuse)
         self._validation = BatchValidation(
             self._loop,
@@ -150,12 +155,19 @@ class Appends:
         request = AppendCall(call, acks, self._turn_time, body[1] / 1000, len(parts), *transaction_of(body))
         self._meters.produce_requests += len(parts)
         waiting = bool(self._deferred)
-        end = 0
-        for slot, part in enumerate(parts):
+        slot, end, last = -1, 0, len(parts) - 1
+        while slot < last:
+            slot += 1
+            part = parts[slot]
             topic_id, index, epoch, length = part[:4]
             start, end = end, end + length
             key = topic_id, index
             admitted = self.admit(key, epoch, acks)
+            if slot < last and type(admitted) is Partition and continues(parts[slot + 1], part):
+                batches, run_end = self._stage_run(admitted, request, slot, parts, payload, start)
+                if batches:
+                    slot, end = slot + batches - 1, run_end
+                    continue
             if len(part) > 4 and is_owners(part):  # an owner's append never waits: whatever prevents it, the owner claims again
                 self.owners.take(admitted, part, request, slot, payload[start:end], self._stage_owners)
             elif type(admitted) is Partition and not (waiting and key in self._deferred):
@@ -184,25 +196,21 @@ class Appends:
     def _begin_turn(self) -> None:
         self._turn_ms, self._turn_time = self._clock.wall_ms(), self._loop.time()
 
-    def admit(self, key: Key, epoch: int, acks: int) -> Partition | Refusal:
-        """The partition, if a batch may be staged now."""
-        partition = self._partitions.by_key.get(key)
-        if partition is None or not partition.replica.leading or partition.offline or partition.sync.stalled or self._stopping:
-            return self._refusal(key)
-        replica = partition.replica
-        if epoch != replica.leader_epoch and (refusal := refuse_caller_epoch(epoch, replica.leader_epoch)):
-            return refusal
-        if acks != 1 and (error := refuse_acks(acks, replica.in_sync, replica.min_in_sync)):
-            return Refusal(error)
-        return partition
-
-    def _refusal(self, key: Key) -> Refusal:
-        served = self._partitions.serving(key)
-        if self._stopping:
-            return Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, served.leader_epoch)
-        if isinstance(served, Refusal):
-            return served
-        return Refusal(KAFKA_STORAGE_ERROR, "the disk of this partition does not answer")
+    def _stage_run(
+        self, partition: Partition, request: AppendCall, slot: int, parts: list[Any], payload: memoryview, start: int
+    ) -> tuple[int, int]:
+        """Stages a run, as `stage_run` does, unless its batches may have to wait, or are refused. A request of a transaction has
+        none: each of its batches would be checked, found to be no part of a run, and checked again."""
+        if partition.opens or request.transactional_id is not None or partition.topic in INTERNAL_TOPICS:
+            return 0, start
+        if self._deferred and partition.key in self._deferred:
+            return 0, start
+        is_first, knows_all = not partition.staged, not (self.verification or self._returning)
+        try:
+            return stage_run(partition, request, slot, parts, payload, start, self._turn_ms, takes_producers=knows_all)
+        finally:
+            if is_first and partition.staged:
+                self._dirty.append(partition)
 
     def _settle_or_stage(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, epoch: int) -> None:
         if partition.topic in INTERNAL_TOPICS:
@@ -232,8 +240,10 @@ class Appends:
         time_ms = -1
         if limits.log_append_time:
             max_timestamp = time_ms = self._turn_ms
-        if header.producer_id >= 0:
-            producers = partition.log.producers
+        producers = partition.log.producers
+        if header.producer_id >= 0 and (
+            self.verification or self._returning or not producers.record_next(header, base, max_timestamp)
+        ):
             if self.verification and self.verification.must_wait(partition, header):
                 self._verify(partition, request, slot, view, header)
                 return
@@ -390,46 +400,29 @@ class Appends:
         if partition.parked or self._readers_wait(partition.key):
             partition.sync.mark_urgent()
 
-    def _written(self, partition: Partition, append: Staged, write: WriteTimes) -> None:
+    def _written(self, partition: Partition, append: StagedAppend, write: WriteTimes) -> None:
         append.write = write
         if append.request.acks != -1 or append.end_offset <= partition.replica.high_watermark:
             if append.end_offset > partition.acknowledged_end:
                 partition.acknowledged_end = append.end_offset
-            self._answer(partition, append, write[2])
+            self.successes.answer(partition, append, write[2])
             return
         append.request.written()
         partition.parked.park(append.end_offset, append.request.deadline, append)
         self._timeouts.watch(partition, append.request.deadline)
 
-    def _answer(self, partition: Partition, append: Staged, now: float) -> None:
-        """Answers an append that succeeded."""
-        request = append.request
-        if request.is_traced or now - request.received_at > self._traces.slow_s:
-            self._traces.answered(partition, append, now)
-        append.succeed()
-
     # -- what happens to those that wait --------------------------------------------------------------------------------
-
-    def answer_committed(self, partition: Partition) -> None:
-        """Answers, in order, the produces that the high watermark has reached."""
-        now, longest_s = self._loop.time(), 0.0
-        for append in partition.parked.committed(partition.replica.high_watermark):
-            waited_s = now - append.write[2]
-            longest_s = max(longest_s, waited_s)
-            self._meters.synced.observe(waited_s)
-            self._answer(partition, append, now)
-        if longest_s:
-            self._on_committed(partition, longest_s)
 
     def refuse_waiting(self, partition: Partition, refusal: Refusal) -> None:
         """Refuses the produces that wait: leadership was lost, the disk failed, or the partition is gone.
 
         What is committed is not refused, even if that effect is still to be carried out.
         """
-        self.answer_committed(partition)
+        self.successes.answer_committed(partition)
         answer = refused_as(refusal, in_log=True)
         now = self._loop.time()
-        for append in partition.parked.drain():
+        uncommitted = self.successes.uncommitted
+        for append in [batch for each in partition.parked.drain() for batch in uncommitted(partition, each)]:
             partition.traffic.failed_produces += 1
             self._traces.answered(partition, append, now, refusal.error)
             append.refuse(answer)
@@ -484,7 +477,7 @@ class Appends:
 
     def stop(self) -> None:
         """Takes no more appends: the node stops, and later ones would miss the final sync."""
-        self._stopping = True
+        self._admission.stopping = True
         self._deferred.stop()
         self.recheck()
         waited: list[WaitedBatch] = [*self._validation.drop_all(), *self.verification.drop_all()]

@@ -4,10 +4,15 @@ An append without a batch asks whether its owner is still the owner. A leader th
 that claimed from its successors, so it confirms its leadership first. An append with a batch needs none: the followers of a
 replaced leader do not commit it.
 
+A claim may be ahead of this node's image. Then it waits for an answer of the store or of the controllers
+(`services/storage/produce/owner_questions.py`), which is decided upon like an image. Claims of one owner may so overtake each
+other; the lower number is refused.
+
 The rules are in `services/storage/core/produce/ownership.py`.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from libs.cluster.shard_owners import OWNED_BY, Owner
@@ -18,7 +23,15 @@ from libs.rpc.server.call import Call
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError
 from services.storage.core.produce.admission import Refusal
-from services.storage.core.produce.ownership import NO_OWNER, NOT_OWNED, UNCONFIRMED, ImageOwner, Ownership, Standing
+from services.storage.core.produce.ownership import (
+    NO_OWNER,
+    NOT_OWNED,
+    UNCONFIRMED,
+    UNNAMED_OWNER,
+    ImageOwner,
+    Ownership,
+    Standing,
+)
 from services.storage.partition.append_answers import appended, refused_as, refused_batch
 from services.storage.partition.coordinator_topics import require_own
 from services.storage.partition.leader_checks import Confirm
@@ -26,14 +39,20 @@ from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.pending_append import AppendCall
 
+OnOwner = Callable[[ImageOwner], None]
+AskOwner = Callable[[Partition, OnOwner], None]
+"""Asks who is named as the owner of a shard, beyond this node's image. The answer is `NO_OWNER` where nobody can say, and comes
+later, unless the node stops before."""
+
 Stage = Callable[[Partition, AppendCall, int, memoryview], None]
 """Stages an append. Raises BatchError."""
 
 
 class Owners:
-    def __init__(self, partitions: PartitionTable, confirm: Confirm) -> None:
+    def __init__(self, partitions: PartitionTable, confirm: Confirm, ask_owner: AskOwner) -> None:
         self._partitions = partitions
         self._confirm = confirm
+        self._ask_owner = ask_owner
         self._by_key: dict[Key, Ownership] = {}
 
     def __len__(self) -> int:
@@ -42,7 +61,7 @@ class Owners:
 
     def forget(self, key: Key) -> None:
         """Forgets a partition that has left this node. If it comes back, the image holds every owner epoch that was claimed here:
-        a claim names a leader epoch of this node, so its owner epoch was written before the state that took the partition away.
+        the store named its owner before the state that took the partition away.
         """
         self._by_key.pop(key, None)
 
@@ -54,9 +73,22 @@ class Owners:
             return
         key = claim.topic_id, claim.partition
         require_own(call.peer, call.method, self._partitions, (key,))
+        wanted = Standing(claim.leader_epoch, claim.owner_epoch, claim.claim, Owner(call.peer.node_id, call.peer.incarnation))
         partition = self._partitions.serving(key)
-        owner = Owner(call.peer.node_id, call.peer.incarnation)
-        call.reply(Claimed(partition.error) if isinstance(partition, Refusal) else self._claim(partition, claim, owner))
+        if isinstance(partition, Refusal):
+            call.reply(Claimed(partition.error))
+        elif (answer := self._claim(partition, wanted, NO_OWNER)) is not None:
+            call.reply(answer)
+        else:
+            self._ask_owner(partition, partial(self._decide, call, key, wanted))
+
+    def _decide(self, call: Call, key: Key, wanted: Standing, named: ImageOwner) -> None:
+        """Answers a claim that was ahead of the image."""
+        partition = self._partitions.serving(key)
+        if isinstance(partition, Refusal):
+            call.reply(Claimed(partition.error))
+        else:
+            call.reply(self._claim(partition, wanted, named) or Claimed(UNNAMED_OWNER.error))
 
     def take(
         self, admitted: Partition | Refusal, part: list[Any], request: AppendCall, slot: int, view: memoryview, stage: Stage
@@ -101,12 +133,12 @@ class Owners:
             log_end=partition.next_offset,
         )
 
-    def _claim(self, partition: Partition, claim: Claim, owner: Owner) -> Claimed:
-        refusal = self._of(partition).claim(
-            Standing(claim.leader_epoch, claim.owner_epoch, claim.claim, owner),
-            leader_epoch=partition.leader_epoch,
-            image_owner=self._image_owner(partition),
-        )
+    def _claim(self, partition: Partition, wanted: Standing, named: ImageOwner) -> Claimed | None:
+        """The answer to a claim, if the newest of the image and `named` names an owner in its epoch."""
+        image_owner = max(self._image_owner(partition), named, key=_epoch)
+        refusal = self._of(partition).claim(wanted, leader_epoch=partition.leader_epoch, image_owner=image_owner)
+        if refusal is UNNAMED_OWNER:
+            return None
         if refusal is not None:
             return Claimed(refusal.error)
         # Behind what is staged, whose write comes at the end of this turn.
@@ -121,6 +153,10 @@ class Owners:
     def _image_owner(self, partition: Partition) -> ImageOwner:
         state = self._partitions.image.partition(*partition.key)
         return ImageOwner(state.owner, state.owner_epoch) if state is not None else NO_OWNER
+
+
+def _epoch(owner: ImageOwner) -> int:
+    return owner.epoch
 
 
 def is_owners(part: list[Any]) -> bool:

@@ -1,11 +1,13 @@
 """Timeouts of acks=all appends: the answer is REQUEST_TIMED_OUT. The records stay in the log, and may be committed later."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 
 from libs.wire.errors import ErrorCode
 from services.storage.partition.append_answers import refused
 from services.storage.partition.append_traces import AppendTraces
 from services.storage.partition.partition import Partition
+from services.storage.partition.pending_append import Staged, StagedAppend
 from services.storage.storage_meters import StorageMeters
 
 REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
@@ -14,8 +16,16 @@ REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 class ProduceTimeouts:
     """One timer for all partitions: deadlines rarely differ, and appends that time out are rarer still."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, meters: StorageMeters, traces: AppendTraces) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        meters: StorageMeters,
+        traces: AppendTraces,
+        uncommitted: Callable[[Partition, StagedAppend], Iterable[Staged]],
+    ) -> None:
+        """`uncommitted` answers what is committed of an append, and returns the rest, batch by batch."""
         self._loop = loop
+        self._uncommitted = uncommitted
         self._traces = traces
         self._meters = meters
         self._watched: dict[Partition, None] = {}
@@ -48,7 +58,8 @@ class ProduceTimeouts:
         now = self._loop.time() + 0.001
         next_deadline: float | None = None
         for partition in list(self._watched):
-            for append in partition.parked.expired(now):
+            late = [append for each in partition.parked.expired(now) for append in self._uncommitted(partition, each)]
+            for append in late:
                 self._meters.expired_produces += 1
                 partition.traffic.failed_produces += 1
                 self._traces.answered(partition, append, now, REQUEST_TIMED_OUT)

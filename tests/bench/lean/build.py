@@ -13,6 +13,8 @@ from tests.support.requirements import ROOT
 
 SOURCE = Path(__file__).parent / "generator"
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread")
+LIBRARIES = ("-ldl",)
+"""For libssl, which is opened only where a load has TLS. C libraries before glibc 2.34 have it apart."""
 COMPILE_S_MAX = 120.0
 
 
@@ -26,7 +28,7 @@ def load_program(root: Path = ROOT) -> Path:
     """The compiled program, below `.tools/bench-load`. Processes that start together compile it once."""
     files = {path.name: path.read_bytes() for path in sorted(SOURCE.iterdir())} | {"error_names.h": error_names().encode()}
     content = b"\0".join(b"\0".join((name.encode(), data)) for name, data in files.items())
-    digest = hashlib.sha256(content + " ".join(FLAGS).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(content + " ".join(FLAGS + LIBRARIES).encode()).hexdigest()[:16]
     program = root / ".tools" / "bench-load" / digest / "load"
     program.parent.mkdir(parents=True, exist_ok=True)
     with open(program.parent.parent / "lock", "w", encoding="utf-8") as lock:
@@ -44,7 +46,7 @@ def _compile(files: dict[str, bytes], program: Path) -> None:
         for name, data in files.items():
             (Path(directory) / name).write_bytes(data)
         made = Path(directory) / "load"
-        argv = [compiler, *FLAGS, "-o", str(made), str(Path(directory) / "load.c")]
+        argv = [compiler, *FLAGS, "-o", str(made), str(Path(directory) / "load.c"), *LIBRARIES]
         result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=COMPILE_S_MAX)
         if result.returncode:
             raise RuntimeError(f"cc could not compile the load generator:\n{result.stderr[-4000:]}")

@@ -19,6 +19,7 @@ CONNECTIONS = (1, 4, 16, 64)
 OFFERED_RATES = (250, 500, 1000, 2000, 4000, 8000)
 FILLED_BYTES = 64 * 1024 * 1024
 """What a topic holds that is fetched from, over all its partitions: it stays in the page cache."""
+FILLED_WITHIN_S = 120.0
 UNANSWERED_BYTES_MAX = 128 * 1024 * 1024
 """Beyond it a round of two seconds measures how fast the disk takes dirty pages back, and what a server does meanwhile."""
 IN_FLIGHT = 5
@@ -31,26 +32,52 @@ class Prepared:
     plan: Sequence[str]
 
 
-def _measured(value: float, loaded: Loaded) -> Measured:
+def measured(value: float, loaded: Loaded) -> Measured:
     return Measured(value, loaded.requests, loaded.bytes, loaded)
 
 
-def _prepare_topic(side: Side, name: str, partitions: int, connections: int) -> Prepared:
+def prepare_topic(side: Side, name: str, partitions: int, connections: int) -> Prepared:
     topic = unique(name)
     side.create_topic(topic, partitions)
     leaders = side.leaders(topic)
     batch = frames.record_batch(1, 100, time.time_ns() // 1_000_000)
     position = frames.produce_error_position(topic)
     for partition, leader in enumerate(leaders):
-        sock = load.connect(leader)
+        sock = side.connect(leader)
         load.first_answer(sock, frames.produce_frame(topic, partition, batch, -1), position)
         sock.close()
     return Prepared(topic, plan_connections(leaders, connections))
 
 
-def _clean(side: Side, prepared: object) -> None:
+def clean(side: Side, prepared: object) -> None:
     assert isinstance(prepared, Prepared)
     side.delete_topic(prepared.topic)
+
+
+def prepare_filled(
+    side: Side, name: str, connections: int, batch_size: int, filled_bytes: int, *, value_size: int = 1000
+) -> Prepared:
+    """A topic of as many partitions as connections, which together hold at least `filled_bytes` of record batches."""
+    prepared = prepare_topic(side, name, connections, connections)
+    in_flight = min(20, max(1, filled_bytes // batch_size // connections))  # what is in flight at the end comes on top
+    options = {
+        "acks": -1,
+        "in-flight": in_flight,
+        "batch-bytes": batch_size,
+        "record-bytes": value_size,
+        "bytes-max": filled_bytes,
+        "drain": 60,
+        **side.load_options,
+    }
+    run_load("produce", prepared.topic, prepared.plan, FILLED_WITHIN_S, options)
+    return prepared
+
+
+def whole_batches(side: Side, loaded: Loaded) -> Measured:
+    """MB/s of fetches. Raises BenchError if one of them brought no whole batch."""
+    if loaded.empty:
+        raise load.BenchError(f"{side.name}: {loaded.empty} of {loaded.requests} fetches brought no whole batch")
+    return measured(loaded.bytes / 1e6 / loaded.seconds, loaded)
 
 
 def produce_case(
@@ -68,11 +95,12 @@ def produce_case(
             "batch-bytes": size,
             "record-bytes": value_size,
             "bytes-max": ROUND_BYTES,
+            **side.load_options,
         }
         loaded = run_load("produce", prepared.topic, prepared.plan, seconds, options)
         if value_size < 1000:
-            return _measured(loaded.records / loaded.seconds, loaded)
-        return _measured((loaded.requests if is_small else loaded.bytes / 1e6) / loaded.seconds, loaded)
+            return measured(loaded.records / loaded.seconds, loaded)
+        return measured((loaded.requests if is_small else loaded.bytes / 1e6) / loaded.seconds, loaded)
 
     unit = "records/s" if value_size < 1000 else "requests/s" if is_small else "MB/s"
     return Case(
@@ -83,29 +111,22 @@ def produce_case(
             f"lean Produce, acks={acks}, {size} B batches of {value_size} B records, {IN_FLIGHT} in flight, "
             f"{connections} connection(s), {partitions} partition(s)"
         ),
-        prepare=lambda side: _prepare_topic(side, name, partitions, connections),
+        prepare=lambda side: prepare_topic(side, name, partitions, connections),
         run=run,
-        clean=_clean,
+        clean=clean,
         mark=mark,
     )
 
 
-def fetch_case(name: str, max_bytes: int, batch_size: int, connections: int, *, mark: str = "") -> Case:
+def fetch_case(
+    name: str, max_bytes: int, batch_size: int, connections: int, *, filled_bytes: int = FILLED_BYTES, mark: str = ""
+) -> Case:
     """One partition for each connection, round and round."""
-
-    def prepare(side: Side) -> Prepared:
-        prepared = _prepare_topic(side, name, connections, connections)
-        in_flight = min(20, max(1, FILLED_BYTES // batch_size // connections))  # what is in flight at the end comes on top
-        options = {"acks": -1, "in-flight": in_flight, "batch-bytes": batch_size, "bytes-max": FILLED_BYTES, "drain": 60}
-        run_load("produce", prepared.topic, prepared.plan, 120, options)
-        return prepared
 
     def run(side: Side, prepared: object, seconds: float) -> Measured:
         assert isinstance(prepared, Prepared)
-        loaded = run_load("fetch", prepared.topic, prepared.plan, seconds, {"max-bytes": max_bytes})
-        if loaded.empty:
-            raise load.BenchError(f"{side.name}: {loaded.empty} of {loaded.requests} fetches brought no whole batch")
-        return _measured(loaded.bytes / 1e6 / loaded.seconds, loaded)
+        options = {"max-bytes": max_bytes, **side.load_options}
+        return whole_batches(side, run_load("fetch", prepared.topic, prepared.plan, seconds, options))
 
     return Case(
         name=name,
@@ -115,21 +136,21 @@ def fetch_case(name: str, max_bytes: int, batch_size: int, connections: int, *, 
             f"lean Fetch of {max_bytes} B from batches of {batch_size} B, one in flight, {connections} connection(s); whole "
             "batches count; data in the page cache"
         ),
-        prepare=prepare,
+        prepare=lambda side: prepare_filled(side, name, connections, batch_size, filled_bytes),
         run=run,
-        clean=_clean,
+        clean=clean,
         mark=mark,
     )
 
 
-def offered_case(label: str, size: int, rate: int, connections: int = 4) -> Case:
-    name = f"lean-offered-{label}-{rate}rps"
+def offered_case(label: str, size: int, rate: int, connections: int = 4, *, prefix: str = "lean-offered") -> Case:
+    name = f"{prefix}-{label}-{rate}rps"
 
     def run(side: Side, prepared: object, seconds: float) -> Measured:
         assert isinstance(prepared, Prepared)
-        options = {"acks": 1, "in-flight": IN_FLIGHT, "batch-bytes": size, "rate": rate, "drain": 2}
+        options = {"acks": 1, "in-flight": IN_FLIGHT, "batch-bytes": size, "rate": rate, "drain": 2} | side.load_options
         loaded = run_load("produce", prepared.topic, prepared.plan, seconds, options)
-        return _measured(loaded.latency_us["p99"] / 1e3, loaded)
+        return measured(loaded.latency_us["p99"] / 1e3, loaded)
 
     return Case(
         name=name,
@@ -139,9 +160,9 @@ def offered_case(label: str, size: int, rate: int, connections: int = 4) -> Case
             f"lean Produce, acks=1, {size} B batches, open loop at {rate} requests/s over {connections} connection(s), at most "
             f"{IN_FLIGHT} in flight on each; latency from the scheduled time"
         ),
-        prepare=lambda side: _prepare_topic(side, name, connections, connections),
+        prepare=lambda side: prepare_topic(side, name, connections, connections),
         run=run,
-        clean=_clean,
+        clean=clean,
         mark="≤ 1" if rate == 1000 else "",
     )
 
@@ -174,3 +195,20 @@ def lean_replicated_cases() -> list[Case]:
         for label in ("1KB", "16KB", "128KB")
         for connections in (1, 4)
     ]
+
+
+def lean_tls_cases() -> list[Case]:
+    """The same load on a listener with TLS, of each side. Both serve a certificate with a key on P-256."""
+    cases = [
+        produce_case(f"lean-tls-produce-{label}-{connections}conn", SIZES[label], connections, mark="≥ 0.8")
+        for label in SIZES
+        for connections in (1, 4, 16)
+        if SIZES[label] * connections * IN_FLIGHT <= UNANSWERED_BYTES_MAX
+    ]
+    cases += [
+        fetch_case(f"lean-tls-fetch-{label}-of-{of}-{connections}conn", max_bytes, SIZES[of], connections, mark="≥ 0.8")
+        for label, max_bytes in FETCH_SIZES.items()
+        for of in ("16KB", "128KB")
+        for connections in (1, 4)
+    ]
+    return [*cases, offered_case("16KB", 16 * KIB, 1000, prefix="lean-tls-offered")]

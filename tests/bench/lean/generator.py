@@ -23,6 +23,8 @@ class Loaded:
     connections: int
     threads: int
     in_flight: int
+    tls: str
+    """The version and the cipher of the first connection, or ""."""
     offered_rate: float
     scheduled: int
     seconds: float

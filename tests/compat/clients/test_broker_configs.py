@@ -6,6 +6,7 @@ import struct
 from contextlib import ExitStack
 
 from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 
 BUFFER, THREADS, PLUG_IN = "log.cleaner.io.buffer.size", "num.io.threads", "my.plug-in.color"
@@ -54,11 +55,11 @@ def _is_served(connection: socket.socket) -> bool:
         return False
 
 
-def test_kafka_configs_sets_limits_of_connections_at_run_time(bootstrap: str) -> None:
+def test_kafka_configs_sets_limits_of_connections_at_run_time(cluster: LocalCluster, bootstrap: str) -> None:
     server = ("kafka-configs", "--bootstrap-server", bootstrap)
     of_one, of_ip = ("--entity-type", "brokers", "--entity-name", "1"), ("--entity-type", "ips", "--entity-name", ADDRESS)
     limit, rate = "max.connections.per.ip.overrides", "connection_creation_rate"
-    port = int(bootstrap.rpartition(":")[2]) + 1
+    port = cluster.shape.port + 1
     try:
         run_tool(*server, *of_one, "--alter", "--add-config", f"{limit}=[{ADDRESS}:2,::1:9]")
         eventually(lambda: served(port, 3) == 2)

@@ -1,12 +1,11 @@
 """librdkafka's consumer on assigned partitions: limits, long polls, offsets by time, resets, many partitions."""
 
-import collections
-
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from tests.compat.clients.admin import Admin
+from tests.compat.clients.any_roles import PARTITIONS, read_fifty_partitions_by_librdkafka
 from tests.compat.clients.five_clients import consume
 from tests.support.polling import rounds
 
@@ -109,22 +108,8 @@ def test_offsets_are_found_by_time(bootstrap: str, admin: Admin, topic: str) -> 
 
 
 def test_one_consumer_reads_fifty_partitions(bootstrap: str, admin: Admin, topic: str) -> None:
-    admin.create(topic, partitions=50)
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    for number in range(5_000):
-        producer.produce(topic, b"%d" % number, partition=number % 50)
-    assert producer.flush(WAIT_S) == 0
-    consumer = open_consumer(bootstrap)
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(50)])
-    found: dict[int, list[int]] = collections.defaultdict(list)
-    for _ in rounds("5,000 records"):
-        for message in consumer.consume(num_messages=5_000, timeout=0.2):
-            assert message.error() is None
-            found[message.partition()].append(int(message.value()))
-        if sum(map(len, found.values())) == 5_000:
-            break
-    consumer.close()
-    assert found == {partition: list(range(partition, 5_000, 50)) for partition in range(50)}
+    admin.create(topic, partitions=PARTITIONS)
+    read_fifty_partitions_by_librdkafka(bootstrap, topic)
 
 
 def test_a_hundred_small_topics_are_made_by_one_request_and_all_serve(bootstrap: str, admin: Admin, topic: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.compat.clients.admin import Admin
+from tests.compat.clients.any_roles import store_a_record_by_kafka_python
 from tests.compat.clients.five_clients import Record, consume
 from tests.compat.clients.kafka_python import (
     ConfigResource,
@@ -60,13 +61,9 @@ def test_records_are_written_and_read_at_every_level_of_the_protocol(
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-def test_every_acks_setting_stores_the_record(
-    bootstrap: str, opened: Callable[..., Any], admin: Admin, topic: str, acks: int | str
-) -> None:
+def test_every_acks_setting_stores_the_record(bootstrap: str, admin: Admin, topic: str, acks: int | str) -> None:
     admin.create(topic)
-    producer = opened(KafkaProducer, acks=acks, enable_idempotence=acks == "all")
-    producer.send(topic, b"value").get(timeout=WAIT_S)
-    assert [message.value() for message in consume(bootstrap, topic, 1)] == [b"value"]
+    store_a_record_by_kafka_python(bootstrap, topic, acks)
 
 
 def test_offsets_are_found_by_time(opened: Callable[..., Any], admin: Admin, topic: str) -> None:

@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from services.local.cluster_shape import HOST
 from tests.compat.clients.admin import Admin
 from tests.compat.kafka.tools import run_kcat
+from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 
 
-def test_a_listing_shows_brokers_topics_and_leaders(bootstrap: str, admin: Admin, topic: str) -> None:
+def test_a_listing_shows_brokers_topics_and_leaders(cluster: LocalCluster, bootstrap: str, admin: Admin, topic: str) -> None:
     admin.create(topic, partitions=6)
     listed = json.loads(run_kcat("-L", "-J", "-b", bootstrap).text)
-    host, port = bootstrap.split(":")
     assert {broker["id"]: broker["name"] for broker in listed["brokers"]} == {
-        node: f"{host}:{int(port) + node}" for node in (1, 2, 3)
+        node: f"{HOST}:{cluster.shape.port + node}" for node in (1, 2, 3)
     }
     (found,) = [entry for entry in listed["topics"] if entry["topic"] == topic]
     assert [partition["partition"] for partition in found["partitions"]] == list(range(6))

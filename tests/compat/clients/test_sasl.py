@@ -31,6 +31,7 @@ from tests.compat.differential.systems import System
 from tests.compat.kafka.tools import run_tool
 from tests.support.certificates import Authority, client_context
 from tests.support.cluster_harness import LocalCluster
+from tests.support.open_transports import all_closed
 from tests.support.polling import eventually
 from tests.support.ports import reserve_ports
 from tests.support.secrets_in_view import expect_no_secret, forms_of, written_and_shown
@@ -248,9 +249,10 @@ def test_librdkafka_and_the_python_clients_move_much_over_tls(secured: Secured) 
     python_producer.close()
 
     async def read_all() -> list[bytes]:
-        async with AIOKafkaConsumer(
+        aiokafka = AIOKafkaConsumer(
             "over-tls", bootstrap_servers=there, security_protocol="SSL", ssl_context=context, auto_offset_reset="earliest"
-        ) as aiokafka:
+        )
+        async with all_closed(), aiokafka:
             return [(await aiokafka.getone()).value for _ in range(len(values) + 1)]
 
     assert asyncio.run(read_all()) == [*values, values[0]]

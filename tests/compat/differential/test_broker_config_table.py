@@ -10,6 +10,7 @@ from libs.cluster.configs.broker_table import BROKER_CONFIGS
 from libs.cluster.configs.retired_table import RETIRED, ZOOKEEPER
 from libs.cluster.configs.values import ConfigDef, ConfigError
 from tests.compat.kafka.jars import KafkaJars
+from tests.compat.kafka.tools import SHORT_LIVED
 from tests.support.requirements import ROOT, require
 
 HERE = Path(__file__).parent
@@ -39,7 +40,7 @@ class KafkaConfig:
 @pytest.fixture(scope="module")
 def kafkas() -> dict[str, KafkaConfig]:
     require("java", "kafka")
-    command = KafkaJars(ROOT).command("KafkaBrokerConfigs", options=("-XX:TieredStopAtLevel=1",))
+    command = KafkaJars(ROOT).command("KafkaBrokerConfigs", options=SHORT_LIVED)
     done = subprocess.run(
         [*command[:-1], str(HERE / "KafkaBrokerConfigs.java")], capture_output=True, encoding="utf-8", timeout=120
     )

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Timer
 
-from tests.compat.kafka.archives import C1_ONLY
+from tests.compat.kafka.archives import BRIEF
 from tests.compat.kafka.jars import COMPACTION_TESTER, SHARED, KafkaJars
 from tests.compat.kafka.tool_server import PROGRAM as SERVER
 from tests.compat.kafka.tool_server import tool_servers
@@ -52,7 +52,7 @@ TOOLS = {
 }
 
 # A tool lives for a second: C1 only and the serial collector start quicker on two cores. Measurements pass options=().
-SHORT_LIVED = (C1_ONLY, "-XX:+UseSerialGC", SHARED)
+SHORT_LIVED = (*BRIEF, SHARED)
 
 # The logger that needs no configuration: the other one takes more of a tool's start than all else.
 SIMPLE_LOGS = (

@@ -18,6 +18,7 @@ def _secret(asked: Object, authority: Authority) -> dict[str, bytes]:
     """It has the names and the usages that were asked for, and no others."""
     names = ",".join(f"{kind}:{name}" for key, kind in KINDS.items() for name in asked.get(key, []))
     usages = ",".join(USAGES[usage] for usage in asked["usages"] if usage in USAGES)
-    signed = authority.sign(asked["secretName"], "/CN=of Kubernetes", names=names, usages=usages)
+    subject = f"/CN={asked['commonName']}" if "commonName" in asked else "/O=of Kubernetes"
+    signed = authority.sign(asked["secretName"], subject, names=names, usages=usages)
     files = {"tls.crt": signed.with_suffix(".crt"), "tls.key": signed.with_suffix(".key"), "ca.crt": authority.certificate}
     return {name: path.read_bytes() for name, path in files.items()}

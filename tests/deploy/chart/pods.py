@@ -168,7 +168,9 @@ class Pod:
             for file, text in self._config_maps[kind["configMap"]["name"]]["data"].items():
                 (path / file).write_text(text, encoding="utf-8")
         elif kind is not None and "secret" in kind:
-            _write_secret(path, self._secrets[kind["secret"]["secretName"]], self._uid)
+            files = self._secrets[kind["secret"]["secretName"]]
+            items = {item["key"]: item["path"] for item in kind["secret"].get("items", [])} or {name: name for name in files}
+            _write_secret(path, {items[name]: files[name] for name in items.keys() & files.keys()}, self._uid)
         else:
             shutil.chown(path, self._uid, self._uid)
         return path

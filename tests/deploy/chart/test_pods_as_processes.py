@@ -1,6 +1,7 @@
 """The chart's pods as processes: each has its command, environment, ports, probes, user and read-only root, and an address of its
 own. A client works while all of them are restarted, and while storage goes from three nodes to four and back. Pods speak TLS with
-each other, and clients may; their certificates are those that the chart asks cert-manager for."""
+each other and with etcd, which knows them by users, and clients may; their certificates are those that the chart asks
+cert-manager for."""
 
 import json
 import tempfile
@@ -31,6 +32,7 @@ TLS = {
         {"name": "TLS", "type": "ClusterIP", "portBase": 9092, "protocol": "SSL", "replicas": 1, "tls": {"certManager": ISSUER}},
     ],
     "rpcTls": {"enabled": True, "certManager": ISSUER},
+    "etcd": {"tls": {"enabled": True, "certManager": ISSUER}},
 }
 ROLES = ("controller", "group-coordinator", "transaction-coordinator", "quota-manager", "plaintext-gateway", "storage")
 
@@ -62,6 +64,8 @@ def kubernetes(objects: list[Object], secrets: dict[str, dict[str, bytes]]) -> I
     scratch = tempfile.TemporaryDirectory(prefix="penstock-pods-")
     with scratch as directory, LocalKubernetes(objects, Path(directory), secrets=secrets) as running:
         running.install()
+        for job in ("etcd-users", "etcd-permissions"):
+            assert "etcd serves users only: penstock-controller" in run_hook(running, objects, "Job", job)
         yield running
 
 

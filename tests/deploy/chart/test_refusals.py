@@ -8,8 +8,7 @@ import pytest
 from libs.runtime.config import ConfigError, load
 from libs.runtime.tracing.trace_settings import trace_settings
 from tests.deploy.chart.rendering import Object, refusal
-from tests.docs.chart_page import CHOICES
-from tests.docs.settings_page import configs
+from tests.docs.chart_page import CHOICES, configs
 
 PLAIN = {"name": "PLAINTEXT", "type": "ClusterIP", "portBase": 9092}
 NODES = {"name": "NODES", "type": "NodePort", "portBase": 9192, "nodePortBase": 30092, "advertisedHost": "node.example.net"}
@@ -121,9 +120,37 @@ CONTRADICTIONS: dict[str, tuple[Object, str]] = {
         {"rpcTls": {"enabled": True, "certManager": {"duration": "2160h"}}},
         "rpcTls.certManager.duration is given, and rpcTls.certManager.issuerRef names nobody who signs",
     ),
+    "an issuer for an etcd without TLS": (
+        {"etcd": {"tls": {"certManager": {"issuerRef": {"name": "ca"}}}}},
+        "etcd.tls.enabled is false, and etcd.tls.certManager.issuerRef is given: pods speak no TLS with etcd",
+    ),
+    "a validity of certificates for etcd that nobody signs": (
+        {"etcd": {"tls": {"enabled": True, "certManager": {"duration": "2160h"}}}},
+        "etcd.tls.certManager.duration is given, and etcd.tls.certManager.issuerRef names nobody who signs",
+    ),
     "no listener for the jobs": (
         {"listeners": [SASL]},
-        "no listener has protocol PLAINTEXT, and the chart's jobs and tests come over one, since they have no password",
+        "no listener has protocol PLAINTEXT, and operations.listener names none by which helm test and the chart's jobs log in",
+    ),
+    "a listener for the jobs that there is not": (
+        {"listeners": [SASL], "operations": {"listener": "OTHER", "clientSecret": "operator"}},
+        "operations.listener is OTHER, and no listener has that name",
+    ),
+    "jobs that say who they are where nobody asks": (
+        {"operations": {"listener": "PLAINTEXT", "clientSecret": "operator"}},
+        "operations.clientSecret is given, and helm test and the chart's jobs come by a listener that asks for nothing",
+    ),
+    "jobs without a password": (
+        {"listeners": [SASL], "operations": {"listener": "SASL"}},
+        "operations.listener is SASL, whose protocol is SASL_PLAINTEXT, and operations.clientSecret is empty",
+    ),
+    "jobs without a token": (
+        {
+            "listeners": [{**SASL, "saslMechanisms": ["OAUTHBEARER"], "saslOauthbearerWithoutTls": True}],
+            "operations": {"listener": "SASL", "clientSecret": "operator"},
+            "gateway": {"config": {"sasl_oauthbearer_jwks_endpoint_url": "https://login.example.net/keys"}},
+        },
+        "operations.listener is SASL, where clients log in by tokens alone, and the chart's jobs have none",
     ),
     "two listeners of one name": (
         {"listeners": [PLAIN, {**PLAIN, "portBase": 9192}]},
@@ -281,6 +308,7 @@ OUT_OF_SCHEMA: dict[str, tuple[Object, str]] = {
     "no settings": ({"gateway": {"config": None}}, "config"),
     "no section of another etcd": ({"etcd": {"external": None}}, "external"),
     "root": ({"podSecurity": {"uid": 0}}, "podSecurity.uid"),
+    "a secret of the jobs with a blank": ({"operations": {"clientSecret": "my secret"}}, "operations.clientSecret"),
     "a tag with a blank": ({"image": {"repository": "penstock", "tag": "0.1 0"}}, "image.tag"),
     "a repository with a blank": ({"image": {"repository": "my penstock"}}, "image.repository"),
 }

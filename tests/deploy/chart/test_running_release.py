@@ -42,6 +42,10 @@ REFUSALS = {
         "rpcTls.enabled=true",
         "rpcTls.enabled is true, and the pods of this release run with false: pods with TLS and pods without do not understand",
     ),
+    "TLS of etcd, which runs without": (
+        "etcd.tls.enabled=true",
+        "etcd.tls.enabled is true, and etcd of this release runs with false: members with TLS and members without do not",
+    ),
     "another name": (
         "fullnameOverride=other",
         f"the release runs {FULL_NAME}-controller, and these values name it other-controller: the names of a release are fixed",
@@ -127,6 +131,12 @@ def test_tls_between_pods_stays(tmp_path: Path) -> None:
     chart = chart_that_sees(render(["--set", "rpcTls.enabled=true"]), tmp_path)
     assert upgrade(chart, "--set", "rpcTls.enabled=true").returncode == 0
     assert "rpcTls.enabled is false, and the pods of this release run with true" in upgrade(chart).stderr
+
+
+def test_tls_of_etcd_stays(tmp_path: Path) -> None:
+    chart = chart_that_sees(render(["--set", "etcd.tls.enabled=true"]), tmp_path)
+    assert upgrade(chart, "--set", "etcd.tls.enabled=true").returncode == 0
+    assert "etcd.tls.enabled is false, and etcd of this release runs with true" in upgrade(chart).stderr
 
 
 def test_a_member_of_an_external_etcd_may_be_replaced(tmp_path: Path) -> None:

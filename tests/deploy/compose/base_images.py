@@ -18,6 +18,11 @@ ROOT_ARCHIVE = TOOLS / "python-3.11-slim-bookworm.tar"
 CA_BUNDLE = "etc/ssl/certs/ca-certificates.crt"
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 """As Debian's own slim images do."""
+OF_ITS_OWN = ("unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child")
+"""mmdebstrap mounts what the machine has, such as /sys, into the root that it makes. Whatever ends it ends these mounts, too, and
+all its processes, before anything deletes that root."""
+MADE_WITHIN_S = 1800
+"""A minute on a quiet machine; 500 s were too few beside four busy tests for one core."""
 
 
 def import_python_image(daemon: DockerDaemon) -> None:
@@ -35,7 +40,8 @@ def _make_root_archive() -> None:
         root = Path(scratch) / "root"
         left_out = [f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT]
         packages = "--include=ca-certificates,python3,python3-pip,python3-venv"
-        subprocess.run(["mmdebstrap", "--variant=minbase", packages, *left_out, "bookworm", root], check=True, timeout=500)
+        made_by = [*OF_ITS_OWN, "mmdebstrap", "--variant=minbase", packages, *left_out, "bookworm", root]
+        subprocess.run(made_by, check=True, timeout=MADE_WITHIN_S)
         # A machine may trust more than Debian's list, such as a proxy of its network. So must an image that reaches registries.
         shutil.copyfile(Path("/") / CA_BUNDLE, root / CA_BUNDLE)
         (root / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink()

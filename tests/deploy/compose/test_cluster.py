@@ -84,7 +84,8 @@ def test_compose_waits_until_every_service_says_that_it_is_ready(project: Compos
 
 
 def test_prometheus_is_told_of_an_admin_port_of_every_service(project: ComposeProject) -> None:
-    scraped = re.findall(r'"([\w-]+):(\d+)"', project.configuration()["configs"]["prometheus"]["content"])
+    file = Path(project.configuration()["configs"]["prometheus"]["file"])
+    scraped = re.findall(r'"([\w-]+):(\d+)"', file.read_text(encoding="utf-8"))
     assert sorted(service for service, _ in scraped) == project.services()
     for service, port in scraped:
         asked = ("exec", "--no-TTY", "--env", f"PENSTOCK_ADMIN_PORT={port}", "gateway", "get", "/metrics", service)

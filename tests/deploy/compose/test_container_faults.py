@@ -14,6 +14,8 @@ from tests.system.faults.produce_run import ProduceRun, Tail
 PARTITIONS = 3
 WITHIN_S = 400.0
 """Far beyond what it takes: at a load of 39 a cluster was not yet in sync after 180 s."""
+ASK_EVERY_S = 0.5
+"""Each question is a command of Docker and a process in a container."""
 UPGRADE_ORDER = (
     *("controller-1", "controller-2", "storage-1", "storage-2", "storage-3"),
     *("group-coordinator", "transaction-coordinator", "quota-manager", "gateway-internal", "gateway"),
@@ -37,7 +39,7 @@ def kill(project: ComposeProject, service: str) -> None:
     """Ends its process as a crash would, and returns when Docker has started it anew. `docker kill` would leave it down."""
     before = project.pid(service)
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: project.pid(service) not in (0, before))
+    eventually(lambda: project.pid(service) not in (0, before), pause_s=ASK_EVERY_S)
 
 
 def until_in_sync(project: ComposeProject) -> None:
@@ -50,7 +52,7 @@ def until_in_sync(project: ComposeProject) -> None:
         return health.returncode == 0
 
     try:
-        eventually(is_in_sync, WITHIN_S)
+        eventually(is_in_sync, WITHIN_S, pause_s=ASK_EVERY_S)
     except AssertionError as error:
         raise AssertionError("\n".join([str(error), *said])) from None
 

@@ -47,6 +47,13 @@ def test_each_image_has_120_mb_compressed_at_most(
     assert all(0 < size.base < size.image <= COMPRESSED_BYTES_MAX for size in sizes.values())
 
 
+def test_services_that_need_the_same_packages_share_their_layer(docker: DockerDaemon, images: list[str]) -> None:
+    """Whoever pulls or keeps several images has it once. The gateway needs more, and has a layer of its own in its place."""
+    layers = {image: set(json.loads(docker.run("inspect", "--format", "{{json .RootFS.Layers}}", image))) for image in images}
+    gateway = layers.pop(image_of(images, "gateway"))
+    assert set.intersection(*layers.values()) - gateway
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_without_settings_says_which_and_ends(docker: DockerDaemon, images: list[str], service: str) -> None:
     code, lines = run(docker, image_of(images, service), {})

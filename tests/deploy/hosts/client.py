@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from tests.compat.clients.admin import Admin
 
 PARTITIONS = 6
-PAUSE_S = 0.01
+PAUSE_S = 0.03
 WITHIN_S = 60.0
 PATIENCE = {"request.timeout.ms": 5000, "socket.timeout.ms": 5000}
 """Nobody tells a client that a host is cut off. librdkafka waits for 30 and 60 s by default (docs/operate/three-hosts.md)."""

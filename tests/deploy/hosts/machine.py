@@ -22,6 +22,7 @@ mount --bind "$1" "$0/opt/penstock"
 mount --rbind "$0/opt" /opt
 mount --bind "$0/var/lib" /var/lib
 mount --bind "$0/run" /run
+[ ! -d "$0/etc" ] || mount -t overlay -o "lowerdir=$0/etc:/etc" overlay /etc
 shift
 exec "$@"
 """

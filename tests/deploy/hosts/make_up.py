@@ -6,13 +6,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from services.local.cluster_shape import PORTS_PER_GATEWAY
 from tests.compat.kafka.jars import KafkaJars
 from tests.compat.kafka.tools import TOOLS
+from tests.support.ports import reserve_ports
 from tests.support.requirements import ROOT
 from tests.system.chaos.hosts import Hosts, is_router
 
 SERVER, CLIENT = "server", "laptop"
-PORT = 27_300
 LINES = ["one", "two", "three"]
 
 
@@ -35,22 +36,23 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PENSTOCK_"))}
 
 
-def play(hosts: Hosts, run: Path) -> None:
+def play(hosts: Hosts, run: Path, port: int) -> None:
+    """`port`: with the 99 behind it no other cluster of this machine has it, in whatever network."""
     server, laptop = Place(hosts, SERVER), Place(hosts, CLIENT)
     address = hosts.address[SERVER]
-    make = (f"RUN={run}", f"PORT={PORT}")
+    make = (f"RUN={run}", f"PORT={port}")
     try:
         said = server.run("make", "up", *make, "STORAGE=2", f"HOST={address}").splitlines()
-        assert said[-1] == f"bootstrap.servers={address}:{PORT}", said
+        assert said[-1] == f"bootstrap.servers={address}:{port}", said
         assert not [line for line in said if line.startswith("warning")], said
         bootstrap = said[-1].partition("=")[2]
         for place, topic in ((laptop, "of-laptop"), (server, "of-server")):
             through_kcat(place, bootstrap, topic)
-        through_kcat(server, f"127.0.0.1:{PORT}", "of-loopback")
+        through_kcat(server, f"127.0.0.1:{port}", "of-loopback")
         through_librdkafka(laptop, bootstrap)
         through_java(laptop, bootstrap)
         status = server.run("make", "status", *make)
-        assert f"kafka {address}:{PORT}, brokers {address}:{PORT + 1}-{PORT + 2}, admin 127.0.0.1:" in status, status
+        assert f"kafka {address}:{port}, brokers {address}:{port + 1}-{port + 2}, admin 127.0.0.1:" in status, status
         refused = server.run("make", "up", *make, "HOST=127.0.0.1", fails=True)
         assert f"gateway-1 runs with HOST={address}; `make down RUN={run}` first to have HOST=127.0.0.1" in refused, refused
     finally:
@@ -83,7 +85,9 @@ def through_java(place: Place, bootstrap: str) -> None:
 def main() -> int:
     assert is_router()
     with tempfile.TemporaryDirectory(prefix="penstock-up-") as directory, Hosts([SERVER, CLIENT]) as hosts:
-        play(hosts, Path(directory) / "run")
+        reserved = reserve_ports(PORTS_PER_GATEWAY)
+        play(hosts, Path(directory) / "run", reserved.first)
+        reserved.release()
     return 0
 
 

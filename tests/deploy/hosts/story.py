@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,9 +96,9 @@ class Clients:
         return counts
 
 
-def health(machine: Machine) -> str:
+def health(machine: Machine, token: str = "") -> str:
     """As the controller of this host tells it; why not, if it tells nothing."""
-    _, said = ask(RPC_PORTS["controller"] + ADMIN_ABOVE_RPC, "/health", timeout_s=2.0, host=machine.address)
+    _, said = ask(RPC_PORTS["controller"] + ADMIN_ABOVE_RPC, "/health", timeout_s=2.0, host=machine.address, token=token)
     return str(json.loads(said)["sentence"]) if said.startswith("{") else said
 
 
@@ -107,12 +107,15 @@ def has_joined(machine: Machine) -> bool:
     return is_ready
 
 
-def all_healthy(cluster: Sequence[Machine]) -> None:
+def all_healthy(cluster: Sequence[Machine], token: str = "") -> None:
     """The controllers say so, and each storage node has joined: at the first start nobody misses one that is yet to come."""
 
     def healths() -> dict[str, str]:
         assert not (dead := {machine.name: machine.ended() for machine in cluster if machine.ended()}), dead
-        return {machine.name: health(machine) if has_joined(machine) else "its storage node is not ready" for machine in cluster}
+        return {
+            machine.name: health(machine, token) if has_joined(machine) else "its storage node is not ready"
+            for machine in cluster
+        }
 
     eventually(lambda: all(map(is_healthy, (seen := healths()).values())) or Pending(seen))
 
@@ -124,9 +127,9 @@ def addressed(text: str, hosts: Hosts) -> str:
     return text.replace("10.0.0.9", ROUTER).replace("10.0.0.0/16", "10.77.0.0/16")
 
 
-def set_up(machine: Machine, hosts: Hosts) -> None:
-    """By the page's own command and firewall."""
-    command = addressed(command_with(PAGE, "--host 10.0.0.1"), hosts)
+def set_up(machine: Machine, hosts: Hosts, printed: str = "--host 10.0.0.1 --clients") -> None:
+    """By the page's own command and firewall. `printed`: the words that tell the command from others."""
+    command = addressed(command_with(PAGE, printed), hosts)
     here = command.replace(f"--host {hosts.address[NAMES[0]]}", f"--host {machine.address}")
     machine.run(f"{here} --into {machine.root}")
     firewall = machine.root / "etc/penstock/firewall.nft"
@@ -185,13 +188,17 @@ def play(hosts: Hosts, directory: Path) -> None:
         assert not missing - surplus, f"acknowledged and not there: {missing - surplus}"
         assert not surplus - missing, f"there and not acknowledged, or twice: {surplus - missing}"
         note(f"{len(acknowledged)} records were acknowledged, and read once each")
-        with ThreadPoolExecutor() as pool:
-            bad = [words for found in pool.map(Machine.stop, cluster) for words in found]
-        assert not bad, bad
+        stop(cluster)
         note("all have stopped")
 
 
-def main() -> int:
+def stop(cluster: Sequence[Machine]) -> None:
+    with ThreadPoolExecutor() as pool:
+        bad = [words for found in pool.map(Machine.stop, cluster) for words in found]
+    assert not bad, bad
+
+
+def main(play: Callable[[Hosts, Path], None] = play) -> int:
     assert is_router()
     with tempfile.TemporaryDirectory(prefix="penstock-hosts-") as directory, Hosts([*NAMES, CLIENT]) as hosts:
         try:

@@ -11,3 +11,10 @@ def test_nothing_acknowledged_is_lost_when_a_host_is_cut_off_and_another_loses_i
     require("root", "etcd", "kcat", "nft")
     assert why_no_hosts() is None
     assert run_as_router("tests.deploy.hosts.story", []) == 0
+
+
+@pytest.mark.timeout(600)
+def test_hosts_with_certificates_and_a_token_serve_clients_and_no_strangers() -> None:
+    require("root", "etcd", "kcat", "nft")
+    assert why_no_hosts() is None
+    assert run_as_router("tests.deploy.hosts.secured_story", []) == 0

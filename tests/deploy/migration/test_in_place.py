@@ -26,6 +26,8 @@ TOPICS = {
 COORDINATORS = {"offsets.topic.num.partitions": "7", "transaction.state.log.num.partitions": "5"}
 WHOM = ("--entity-type", "users", "--entity-name", "ann", "--entity-type", "clients", "--entity-default")
 QUOTAS = "controller_mutation_rate=2.5,producer_byte_rate=100000000"
+USER = ("--entity-type", "users", "--entity-name", "bob")
+CREDENTIAL = "SCRAM-SHA-512=[iterations=8192,password=bobs-secret]"
 STATIC = {"log.retention.hours": "-1", "min.insync.replicas": "1", **COORDINATORS}
 
 
@@ -43,6 +45,8 @@ class Journey:
     """The last stable offset of the partition with the open transaction, by step."""
     said: dict[str, str] = field(default_factory=dict)
     """What the commands said."""
+    users: str = ""
+    """The users whose SCRAM credentials Kafka described at its end."""
     quotas: str = ""
     """The client quotas that Penstock described after the take-over."""
 
@@ -99,6 +103,7 @@ def travel(root: Path, penstock: Launcher) -> Journey:
         quotas = run_tool("kafka-configs", "--bootstrap-server", penstock.bootstrap, "--describe", *WHOM).text
         ends["Penstock"] = stable_end(penstock.bootstrap)
         transaction(penstock.bootstrap, [b"committed by Penstock"]).commit_transaction(60)
+        run_tool("kafka-configs", "--bootstrap-server", penstock.bootstrap, "--alter", *USER, "--add-config", CREDENTIAL)
         Admin(penstock.bootstrap).create("made-by-penstock", 2, {"retention.bytes": "1000000", "durability": "replicated"})
         produce(penstock.bootstrap, "made-by-penstock", range(40), 2)
         produce(penstock.bootstrap, "orders", range(900, 1200), 3)
@@ -112,7 +117,7 @@ def travel(root: Path, penstock: Launcher) -> Journey:
         penstock("down")
         del second_open
         said["unformatted"] = penstock("to-kafka", str(root / "run"), succeeds=False)
-        said["to Kafka"] = penstock("to-kafka", str(root / "metadata"))
+        said["to Kafka"] = penstock("to-kafka", "--with-credentials", str(root / "metadata"))
 
         kafka.properties.update(metadata)
         kafka.start()
@@ -120,10 +125,11 @@ def travel(root: Path, penstock: Launcher) -> Journey:
         ends["Kafka again"] = stable_end(kafka.bootstrap)
         produce(kafka.bootstrap, "orders", range(1200, 1230), 3)
         transaction(kafka.bootstrap, [b"committed by Kafka again"]).commit_transaction(60)
+        users = run_tool("kafka-configs", "--bootstrap-server", kafka.bootstrap, "--describe", *USER).text
         ends["all committed"] = stable_end(kafka.bootstrap)
         kafka.stop()
         said["used"] = penstock("to-kafka", str(root / "metadata"), succeeds=False)
-    return Journey(before, taken_over, written_on, given_back, retention, ends, said, quotas)
+    return Journey(before, taken_over, written_on, given_back, retention, ends, said, users, quotas)
 
 
 def test_penstock_serves_every_record_topic_id_config_and_offset_of_kafka(journey: Journey) -> None:
@@ -160,6 +166,11 @@ def test_client_quotas_of_a_single_broker_stay_as_they_are(journey: Journey) -> 
     shown = "controller_mutation_rate=2.5, producer_byte_rate=1.0E8"
     assert journey.quotas.strip() == f"Quota configs for user-principal 'ann', the default client-id are {shown}"
     assert "client quotas of 1 entities" in journey.said["to Kafka"]
+
+
+def test_kafka_has_the_users_that_it_was_given_back(journey: Journey) -> None:
+    assert "SCRAM-SHA-512=iterations=8192" in journey.users
+    assert "1 SCRAM credentials of users are in each bootstrap.checkpoint" in journey.said["to Kafka"]
 
 
 def test_the_commands_say_what_they_did_and_what_is_in_the_way(journey: Journey) -> None:

@@ -19,6 +19,8 @@ from tests.support.requirements import ROOT
 from tests.support.steady_command import run_steadily
 
 FORMER_LAUNCHER = Path(__file__).parent / "programs" / "former_launcher.py"
+ASK_EVERY_S = 0.2
+"""A question for the cluster's health is one for each process."""
 STEP_WITHIN_S = 150.0
 """One process, from its stop until the cluster is healthy: as long as `services.local` lets one stop and get ready. With ten busy
 processes for each core a step took 26 s, and a whole upgrade has 12 of them."""
@@ -47,7 +49,7 @@ class UpgradedCluster(LocalCluster):
         for name in sorted(self.names, key=lambda name: [*ORDER, "etcd"].index(name.partition("-")[0])):
             if name != "etcd" and not name.startswith("quota_manager-"):
                 self._former("restart", name)
-                eventually(self._is_healthy_as_before, STEP_WITHIN_S)
+                eventually(self._is_healthy_as_before, STEP_WITHIN_S, pause_s=ASK_EVERY_S)
 
     def _is_healthy_as_before(self) -> bool | Pending:
         """Whether it is healthy without the processes that the former version lacks."""

@@ -25,7 +25,9 @@ from tests.system.faults.group_readers import Readers
 
 CLIENTS = ("librdkafka", "java", "aiokafka")
 FEED, COPY = "feed", "copies"
-PER_SECOND = 30
+PER_SECOND = 15
+"""Records of each producer. The CPU of the test grows with them, and each client has a request under way at any pace."""
+TELLER_PAUSE_S = 0.05
 STEADY_S = 1.0
 WITHIN_S, STARTED_WITHIN_S = 120.0, 300.0
 """Java compiles its programs first, which takes a busy machine minutes."""
@@ -46,7 +48,7 @@ class Load:
         self._directory = directory
         self._stack, self._telling, self._copying = ExitStack(), ExitStack(), ExitStack()
         self._transfers = Transfers()
-        self._teller = Teller(bootstrap, 0, seed, self._transfers)
+        self._teller = Teller(bootstrap, 0, seed, self._transfers, pause_s=TELLER_PAUSE_S)
         self._copier = Copier(bootstrap, "copier", TOPIC, COPY, session_ms=SESSION_MS)
         self._readers = Readers(bootstrap, FEED, 1)
 

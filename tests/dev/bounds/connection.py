@@ -47,6 +47,11 @@ class Connection:
         body = write(message_of(api_key, "request", version), request, flexible=is_flexible(api_key, version))
         self._socket.sendall(struct.pack(">i", len(writer.buffer) + len(body)) + writer.buffer + body)
 
+    def send_frame(self, frame: bytes) -> None:
+        """A frame that was made elsewhere. Its correlation id is that of the connection's next request, from 1 on."""
+        self._sent += 1
+        self._socket.sendall(frame)
+
     def receive(self, api_key: ApiKey, version: int) -> Value:
         """The answer to the request that was sent last."""
         size = self._file.read(4)

@@ -7,6 +7,7 @@ FAULTS: Final = {
     "a response cannot be written": "The client gets UNKNOWN_SERVER_ERROR, and its request may have taken effect.",
     "a state callback failed": "A shard changed its state, and the coordinator did not note it.",
     "an answer callback failed": "One request to a coordinator gets no answer, and its client asks again.",
+    "an append's outcome was not taken": "A shard did not hear whether its append succeeded. Its requests end by timeouts.",
     "append not answered": "One produce gets no answer, and its client sends it again.",
     "asking the peers for an image failed": "A process that starts without etcd asks its peers again.",
     "cancellation failed": "A request whose caller has gone may run to its end.",

@@ -55,6 +55,10 @@ STARTS_AND_STOPS: Final = {
         "The process does not start: its certificate, key or authorities cannot be used. `reason` has the fault.",
         "Make them as in [between hosts](../security.md#between-hosts).",
     ),
+    "no TLS to etcd with these files (PENSTOCK_ETCD_CA_FILE, _CERT_FILE, _KEY_FILE)": Advice(
+        "The process does not start: certificate, key or authorities for etcd cannot be used. `reason` has the fault.",
+        "Make them as in [etcd](../security.md#etcd).",
+    ),
     "the certificate of this process is another's (PENSTOCK_RPC_TLS_CERTIFICATE)": Advice(
         "The process does not start: `names` is what its certificate names, and `expected` what it should.",
         "Give it its own certificate: [between hosts](../security.md#between-hosts).",
@@ -130,6 +134,15 @@ CONNECTIONS: Final = {
     "new certificate of this process not used": Advice(
         "The files of PENSTOCK_RPC_TLS_… have changed and cannot be used; the former ones stay in force. `reason` has the fault.",
         "Put the files right before the former certificate expires: [between hosts](../security.md#between-hosts).",
+    ),
+    "new certificate for etcd not used": Advice(
+        "Changed files of PENSTOCK_ETCD_…_FILE cannot be used; the former ones stay in force. `reason` has the fault.",
+        "Put the files right before the former certificate expires: [etcd](../security.md#etcd).",
+    ),
+    "etcd refuses a call": Advice(
+        "etcd has users, and that of this process's certificate may not do what the process needs. It is logged once a minute. "
+        "What was to be written is not.",
+        "Do what `remedy` says. `openssl x509 -subject` shows the user as CN: [etcd](../security.md#etcd).",
     ),
     "call denied": Advice(
         "A process called what its role may not call, or spoke for another process. `reason` has which; `count` tells how often.",

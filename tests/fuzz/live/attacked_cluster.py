@@ -1,21 +1,29 @@
-"""The cluster of one process that is attacked, what its requests may name, and the client that must notice nothing."""
+"""The cluster that is attacked, what its requests may name, and the client that must notice nothing.
 
+Half of the attacks are on a cluster in one process (`penstock dev`). The other half are on a node of role `node`, where a client
+shares a process with a log, and the other services run beside it.
+"""
+
+import os
 import re
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from scramp import ScramClient
 
 from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch, iter_records
+from services.local.cluster_shape import NODE_ROLES
 from tests.dev.bounds.connection import Connection, errors_in
 from tests.dev.bounds.requests import Known, plausible
 from tests.dev.bounds.schema_codec import Value
-from tests.dev.command import Command, running
+from tests.dev.command import running
+from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
 from tests.support.ports import reserve_ports
 from tests.support.process_memory import memory_bytes
@@ -23,20 +31,33 @@ from tests.support.process_memory import memory_bytes
 USER, PASSWORD, MECHANISM = "alice", "alice-secret", "SCRAM-SHA-256"
 CALM, ATTACKED = "calm", "numbers"
 MEMORY_GROWTH_MAX: Final = 256 << 20
-FAILURES: Final = re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b")
+DESCRIPTORS_MAX: Final = 400
+"""Of the process, whatever came before."""
+FAILURES: Final = re.compile(r"Traceback|\b(ERROR|CRITICAL)\b|level=(error|critical)")
 _NOT_READY: Final = {int(ErrorCode.COORDINATOR_NOT_AVAILABLE), int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
 
 
+class Attacked(NamedTuple):
+    """The process that has the gateway and the log, and what the cluster's processes have logged."""
+
+    pid: int
+    bootstrap_servers: str
+    sasl_port: int
+    logged: Callable[[], str]
+
+
 class AttackedCluster:
-    def __init__(self, command: Command, sasl_port: int) -> None:
-        self._command = command
-        host, _, port = command.bootstrap_servers.rpartition(":")
-        self.plain, self.sasl = (host.strip("[]"), int(port)), ("127.0.0.1", sasl_port)
+    def __init__(self, attacked: Attacked) -> None:
+        self._attacked = attacked
+        self._began = _began(attacked.pid)
+        host, _, port = attacked.bootstrap_servers.rpartition(":")
+        self.plain, self.sasl = (host.strip("[]"), int(port)), ("127.0.0.1", attacked.sasl_port)
         self._calm = Connection(*self.plain)
         self._produced = 0
+        self._made: dict[str, bytes] = {}
         for kind in (0, 1):
             self._ask_until_ready(ApiKey.FIND_COORDINATOR, 2, {"key": "any", "key_type": kind})
-        ids = {name: self._create(name) for name in (CALM, ATTACKED)}
+        ids = {name: self.create(name) for name in (CALM, ATTACKED)}
         self.known = Known(ids[ATTACKED], "t", 1, 0, "classic", "", "consumer", "A" * 22, 1)
         self._calm_id = ids[CALM]
         self.calm_round()
@@ -60,13 +81,20 @@ class AttackedCluster:
         assert [record.value for record in iter_records(fetched["records"])] == [value], fetched
         self._produced += 1
 
+    def cpu_s(self) -> float:
+        """The CPU that the process has taken, of all its threads."""
+        # Linux makes a process's clock from its id (clock_getcpuclockid).
+        return time.clock_gettime(~self._attacked.pid << 3 | 2)
+
     def check(self) -> None:
-        """Raises unless the process lives, has logged no failure, and has taken no more memory than it may."""
-        assert self._command.process.poll() is None, self._command.logged[-4_000:]
-        failures = [line for line in self._command.logged.splitlines() if FAILURES.search(line)]
-        assert not failures, "\n".join(self._command.logged.splitlines()[-60:])
+        """Raises unless the process lives, nobody has logged a failure, and it has no more memory and descriptors than it may."""
+        logged = self._attacked.logged()
+        assert _began(self._attacked.pid) == self._began, logged[-4_000:]
+        assert FAILURES.search(logged) is None, "\n".join(logged.splitlines()[-60:])
         grown = self._memory_bytes() - self._memory
         assert grown <= MEMORY_GROWTH_MAX, f"{grown >> 20} MiB more than before"
+        descriptors = len(os.listdir(f"/proc/{self._attacked.pid}/fd"))
+        assert descriptors <= DESCRIPTORS_MAX, f"{descriptors} descriptors"
 
     def authenticated(self) -> socket.socket:
         """A connection whose client has authenticated."""
@@ -79,9 +107,16 @@ class AttackedCluster:
         client.set_server_final(last["auth_bytes"].decode())
         return connection.socket
 
-    def _create(self, name: str) -> bytes:
+    def create_once(self, name: str, **configs: str) -> bytes:
+        if name not in self._made:
+            self._made[name] = self.create(name, **configs)
+        return self._made[name]
+
+    def create(self, name: str, **configs: str) -> bytes:
+        """A topic with one partition. Returns its id."""
         request = plausible(ApiKey.CREATE_TOPICS, 7, Known(bytes(16), "", -1, -1, "", "", "", "", 0))
         request["topics"][0].update(name=name, assignments=[], num_partitions=1)
+        request["topics"][0]["configs"] = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
         answer = self._ask_until_ready(ApiKey.CREATE_TOPICS, 7, request)
         return bytes(answer["topics"][0]["topic_id"])
 
@@ -97,23 +132,74 @@ class AttackedCluster:
         return answer
 
     def _memory_bytes(self) -> int:
-        memory = memory_bytes(self._command.process.pid)
+        memory = memory_bytes(self._attacked.pid)
         assert memory is not None
         return memory
 
 
-@contextmanager
-def attacked_cluster(folder: Path, seconds_max: float) -> Iterator[AttackedCluster]:
-    reservation = reserve_ports(2)
-    listener = ("--sasl-listener", f"SASL_PLAINTEXT://127.0.0.1:{reservation.first}")
-    user = ("--add-scram", f"{MECHANISM}=[name={USER},password={PASSWORD}]")
+def _began(pid: int) -> str:
+    """When the process began, in the kernel's ticks. "": it has ended."""
     try:
-        with running(folder, *listener, *user, seconds_max=seconds_max) as command:
-            try:
-                cluster = AttackedCluster(command, reservation.first)
-                yield cluster
-                cluster.close()
-            finally:
-                command.process.kill()
-    finally:
-        reservation.release()
+        state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except FileNotFoundError:
+        return ""
+    return "" if state == "Z" else fields[18]
+
+
+@contextmanager
+def _one_process(folder: Path, sasl_port: int, user: str, seconds_max: float) -> Iterator[Attacked]:
+    listener = ("--sasl-listener", f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}")
+    with running(folder, *listener, "--add-scram", user, seconds_max=seconds_max) as command:
+        try:
+            yield Attacked(command.process.pid, command.bootstrap_servers, sasl_port, lambda: command.logged)
+        finally:
+            command.process.kill()
+
+
+@contextmanager
+def _node(folder: Path, sasl_port: int, user: str) -> Iterator[Attacked]:
+    folder.mkdir()
+    users = folder / "users"
+    users.write_text(user, encoding="utf-8")
+    settings = {
+        "gateway-1": {"PENSTOCK_SASL_LISTENER": f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"},
+        "controller-1": {"PENSTOCK_ADD_SCRAM_FILE": str(users)},
+    }
+    with LocalCluster(folder, roles=NODE_ROLES, environment_of=settings) as cluster:
+        names = [name for name in cluster.names if name != "etcd"]
+        logged = lambda: "\n".join(cluster.log(name) for name in names)  # noqa: E731
+        yield Attacked(cluster.pid("node-1"), cluster.bootstrap, sasl_port + 1, logged)
+
+
+@contextmanager
+def attacked_cluster(folder: Path, seconds_max: float, *, node: bool) -> Iterator[AttackedCluster]:
+    """`node`: of role `node`. Otherwise in one process, which ends after `seconds_max`."""
+    reservation = reserve_ports(2)
+    user = f"{MECHANISM}=[name={USER},password={PASSWORD}]"
+    with ExitStack() as ending:
+        ending.callback(reservation.release)
+        made = _node(folder, reservation.first, user) if node else _one_process(folder, reservation.first, user, seconds_max)
+        cluster = AttackedCluster(ending.enter_context(made))
+        yield cluster
+        cluster.close()
+
+
+class AttackedClusters:
+    """Either kind, once it is asked for."""
+
+    def __init__(self, folder: Path, seconds_max: float) -> None:
+        self._folder, self._seconds_max = folder, seconds_max
+        self._ending = ExitStack()
+        self._running: dict[bool, AttackedCluster] = {}
+
+    def of(self, *, node: bool) -> AttackedCluster:
+        if node not in self._running:
+            folder = self._folder / ("node" if node else "dev")
+            self._running[node] = self._ending.enter_context(attacked_cluster(folder, self._seconds_max, node=node))
+        return self._running[node]
+
+    def __enter__(self) -> "AttackedClusters":
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self._ending.close()

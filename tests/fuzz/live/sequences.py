@@ -12,18 +12,20 @@ from typing import Final
 
 from libs.wire.api_keys import ApiKey
 from tests.dev.bounds.requests import NUMBERS
-from tests.fuzz.live.attacked_cluster import MECHANISM, AttackedCluster, attacked_cluster
+from tests.fuzz.live.attacked_cluster import MECHANISM, AttackedCluster, AttackedClusters
 from tests.fuzz.live.mutations import body_of, frame, sequence
+from tests.support.transport_halves import has_nodes
 
 CALM_ROUNDS_MAX: Final = 3
 """Rounds of the calm client after which nobody waits for answers any longer: some requests are parked for minutes."""
 MODES: Final = ("plain", "before authentication", "authenticated")
 
 
-def attack(cluster: AttackedCluster, seed: int) -> None:
+def attack(clusters: AttackedClusters, seed: int) -> None:
     """One connection with one sequence, beside rounds of the calm client. Raises AssertionError that names the seed."""
     random = Random(seed)
     mode = MODES[seed % len(MODES)]
+    cluster = clusters.of(node=has_nodes(seed))
     known = cluster.known._replace(number=next(NUMBERS), group=random.choice(("classic", "consumer")))
     frames = sequence(random, known)
     try:
@@ -82,11 +84,11 @@ def main() -> int:
     seed = first
     with (
         tempfile.TemporaryDirectory() as folder,
-        attacked_cluster(Path(folder) / "cluster", chosen.seconds + 600) as cluster,
+        AttackedClusters(Path(folder), chosen.seconds + 600) as clusters,
     ):
         ends = time.monotonic() + chosen.seconds
         while seed == first or time.monotonic() < ends:
-            attack(cluster, seed)
+            attack(clusters, seed)
             seed += 1
     print(f"gateway: {seed - first} sequences from seed {first} on")
     return 0

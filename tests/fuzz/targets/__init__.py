@@ -18,6 +18,7 @@ RUNS: Final[dict[str, int]] = {
     "requests": 30_000,
     "batches": 20_000,
     "rpc": 20_000,
+    "tls_records": 20_000,
     "sasl": 10_000,
     "coordinator_records": 20_000,
     "log_files": 20_000,

@@ -12,10 +12,10 @@ from services.controller.core.migration.kraft_records import (
     decode,
     encode,
 )
-from services.controller.core.migration.kraft_security import AclAdded
+from services.controller.core.migration.kraft_security import AclAdded, ScramSet
 from tests.controller import kafka_metadata as kafka
 
-_ENCODED = (BrokerRegistered, TopicAdded, PartitionAdded, ConfigSet, ProducerIdsTaken, AclAdded)
+_ENCODED = (BrokerRegistered, TopicAdded, PartitionAdded, ConfigSet, ProducerIdsTaken, AclAdded, ScramSet)
 
 
 def check(data: bytes) -> None:

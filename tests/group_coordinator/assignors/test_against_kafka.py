@@ -12,6 +12,7 @@ import pytest
 from services.group_coordinator.core.consumer.assignors import assign
 from services.group_coordinator.core.consumer.assignors.spec import Assignment, GroupSpec
 from tests.compat.kafka.jars import KafkaJars
+from tests.compat.kafka.tools import SHORT_LIVED
 from tests.group_coordinator.assignors.specs import after, check_valid, loads, moved, plain, random_spec, sound
 from tests.support.requirements import ROOT, require
 
@@ -46,7 +47,7 @@ def _size(random: Random) -> dict[str, int | bool]:
 def by_kafka(groups: list[GroupSpec]) -> dict[str, list[Assignment]]:
     require("java", "kafka")
     request = [_as_json(name, spec) for name in ("range", "uniform") for spec in groups]
-    jars = KafkaJars(ROOT).command("KafkaAssignors")
+    jars = KafkaJars(ROOT).command("KafkaAssignors", options=SHORT_LIVED)
     argv = [*jars[:-1], str(HERE / "KafkaAssignors.java")]
     done = subprocess.run(argv, input="\n".join(request), capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]

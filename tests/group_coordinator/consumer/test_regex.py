@@ -14,6 +14,7 @@ from services.group_coordinator.core.consumer.regex import (
     matching_topics,
 )
 from tests.compat.kafka.jars import KafkaJars
+from tests.compat.kafka.tools import SHORT_LIVED
 from tests.support.requirements import ROOT, require
 
 NAMES = sorted(
@@ -81,7 +82,7 @@ def patterns() -> list[str]:
 @pytest.fixture(scope="module")
 def by_kafka(patterns: list[str]) -> list[list[str] | str]:
     require("java", "kafka")
-    argv = [*KafkaJars(ROOT).command("")[:-1], str(Path(__file__).parent / "KafkaRegex.java")]
+    argv = [*KafkaJars(ROOT).command("", options=SHORT_LIVED)[:-1], str(Path(__file__).parent / "KafkaRegex.java")]
     done = subprocess.run(
         argv, input=f"{json.dumps(patterns)}\n{json.dumps(NAMES)}\n", capture_output=True, encoding="utf-8", timeout=60
     )

@@ -68,6 +68,58 @@ def test_each_service_accepts_the_settings_of_its_unit(written: Path, role: str)
     assert config.etcd == ("10.0.0.1:2379", "10.0.0.2:2379", "node3.example.net:2379")
 
 
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("secured")
+    lay_files(into)
+    done = write_secured(into)
+    assert done.returncode == 0, done.stderr
+    return into
+
+
+def lay_files(into: Path) -> None:
+    """Those that the page has operators copy to a host."""
+    certificates = into / "etc/penstock/certificates"
+    certificates.mkdir(parents=True)
+    for name in ("ca.crt", *(f"{role}.{kind}" for role in DESCRIPTIONS for kind in ("crt", "key")), "../admin-token"):
+        (certificates / name).touch()
+
+
+def write_secured(into: Path) -> subprocess.CompletedProcess[str]:
+    words = [word for option in {**GOOD, "--into": str(into)}.items() for word in option]
+    argv = [sys.executable, "-m", "services.local.systemd", *words, "--secured"]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
+
+
+@pytest.mark.parametrize("role", CONFIGS)
+def test_each_service_of_a_secured_host_has_its_certificate_and_the_token(secured: Path, role: str) -> None:
+    environment = units(secured)[role].environment
+    config = load(CONFIGS[role], env=environment)
+    assert config.problem() is None
+    assert list(unknown(environment)) == []
+    assert config.rpc_tls_certificate == config.etcd_cert_file == f"/etc/penstock/certificates/{role}.crt"
+    assert config.rpc_tls_key == config.etcd_key_file == f"/etc/penstock/certificates/{role}.key"
+    assert config.rpc_tls_ca == config.etcd_ca_file == "/etc/penstock/certificates/ca.crt"
+    assert config.admin_token_file == "/etc/penstock/admin-token"
+
+
+def test_etcd_of_a_secured_host_serves_nobody_without_a_certificate(secured: Path) -> None:
+    environment = units(secured)["etcd"].environment
+    assert not [name for name, value in environment.items() if "http://" in value]
+    for side in ("", "PEER_"):
+        assert environment[f"ETCD_{side}CLIENT_CERT_AUTH"] == "true"
+        assert environment[f"ETCD_{side}TRUSTED_CA_FILE"] == "/etc/penstock/certificates/ca.crt"
+
+
+def test_a_secured_host_whose_files_are_missing_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    lay_files(tmp_path)
+    (tmp_path / "etc/penstock/certificates/gateway.key").unlink()
+    done = write_secured(tmp_path)
+    assert done.returncode == 1
+    assert "--secured needs /etc/penstock/certificates/gateway.key, which is not there" in done.stderr
+    assert not (tmp_path / "etc/systemd").exists()
+
+
 def test_no_two_processes_of_a_host_have_a_port_a_socket_or_a_folder_in_common(written: Path) -> None:
     found = units(written)
     for variable in ("PENSTOCK_RPC_TCP", "PENSTOCK_RPC_UNIX", "PENSTOCK_ADMIN_PORT", "PENSTOCK_DATA_DIR"):
@@ -81,7 +133,7 @@ def test_gateways_and_storage_nodes_know_the_rack_of_their_host(written: Path) -
 
 def test_hosts_stop_in_the_order_in_which_make_down_stops(written: Path) -> None:
     found = units(written)
-    order = [role for role in STOP_ORDER if role != "zipkin"]  # a trace UI is for one machine
+    order = [role for role in STOP_ORDER if role not in ("zipkin", "node")]  # a trace UI is for one machine, units have no nodes
     for place, role in enumerate(order):
         after = found[role].values("Unit", "After")
         stopped_later = [other for other in order[place + 1 :] if unit_name(other) in " ".join(after)]

@@ -96,6 +96,22 @@ CLUSTER: Final = Dashboard(
                     unit="percentunit",
                     high=0.1,
                 ),
+                lines(
+                    "Until the certificate for other processes expires (0: none)",
+                    Query("clamp_min(penstock_rpc_certificate_expiry_timestamp_seconds - time(), 0)", "{{instance}}"),
+                    unit="s",
+                    width=12,
+                ),
+                lines(
+                    "Until certificates for etcd and of etcd expire (0: none)",
+                    Query("clamp_min(penstock_metadata_store_certificate_expiry_timestamp_seconds - time(), 0)", "{{instance}}"),
+                    Query(
+                        "clamp_min(penstock_metadata_store_server_certificate_expiry_timestamp_seconds - time(), 0)",
+                        "etcd, as {{instance}} sees it",
+                    ),
+                    unit="s",
+                    width=12,
+                ),
                 table("Versions", Query("count by (service, version) (penstock_build_info)")),
                 table("Seconds since the start", Query("time() - process_start_time_seconds"), unit="s"),
             ),

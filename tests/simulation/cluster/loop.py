@@ -59,16 +59,18 @@ class Spinning(AssertionError):
 
 class _Handle(asyncio.TimerHandle):
     """A callback and the moment from which on it is due. It is made for each step: its fields are set here, without the calls
-    and the questions about debugging of the classes that it inherits."""
+    and the questions about debugging of the classes that it inherits. What is the same in all of them, the class has."""
 
     __slots__ = ("life", "number")
+
+    _loop = _repr = _source_traceback = None  # type: ignore[assignment]
+    _scheduled = False
 
     def __init__(
         self,
         when: float,
         callback: Callable[..., object],
         args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
         context: Context | None,
         number: int,
     ) -> None:
@@ -77,10 +79,8 @@ class _Handle(asyncio.TimerHandle):
         self._when = when
         self._callback = callback
         self._args = args
-        self._loop = loop
         self._context = context
-        self._cancelled = self._scheduled = False
-        self._repr = self._source_traceback = None
+        self._cancelled = False
         self.life = context.get(LIFE)
         self.number = number
 
@@ -95,7 +95,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, random: Random, *, start: float = 1000.0) -> None:
         self._random = random
-        self._now = start
+        self.now = start
+        """What `time` answers, for the simulation itself."""
         self._ready: list[_Handle] = []
         self._heap: list[tuple[float, int, _Handle]] = []
         self._numbers = 0
@@ -112,7 +113,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- what asyncio asks of a loop
 
     def time(self) -> float:
-        return self._now
+        return self.now
 
     def get_debug(self) -> bool:
         return False
@@ -125,7 +126,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
         self._numbers = number = self._numbers + 1
-        handle = _Handle(self._now, callback, args, self, context, number)
+        handle = _Handle(self.now, callback, args, context, number)
         if not self._closed:
             self._ready.append(handle)
         return handle
@@ -135,17 +136,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self._timer(self._now + delay, callback, args, context)
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self._timer(when, callback, args, context)
-
-    def _timer(self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> _Handle:
         self._numbers = number = self._numbers + 1
-        timer = _Handle(when, callback, args, self, context, number)
-        timer._scheduled = True
+        timer = _Handle(when, callback, args, context, number)
         if not self._closed:
             heapq.heappush(self._heap, (when, number, timer))
         return timer
@@ -269,9 +266,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if task.done():
                 break
             if steps > STEPS_AT_ONE_INSTANT:
-                raise Spinning(f"at {self._now:.6f}: {handle!r}")
+                raise Spinning(f"at {self.now:.6f}: {handle!r}")
         self.steps += steps
-        trace.append(self._now)
+        trace.append(self.now)
         if len(trace) > TRACED_TOGETHER:
             self._hash.update(trace)
             del trace[:]
@@ -280,14 +277,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         while heap and heap[0][2]._cancelled:
             heapq.heappop(heap)
         if not heap:
-            raise Deadlock(f"at {self._now:.6f} nothing is left to do")
-        self._now = max(self._now, heap[0][0])
-        if self._now > self._collected + COLLECT_EVERY_S:
-            self._collected = self._now
+            raise Deadlock(f"at {self.now:.6f} nothing is left to do")
+        self.now = now = max(self.now, heap[0][0])
+        if now > self._collected + COLLECT_EVERY_S:
+            self._collected = now
             gc.collect(0)
-        while heap and heap[0][0] <= self._now:
+        while heap and heap[0][0] <= now:
             timer = heapq.heappop(heap)[2]
-            timer._scheduled = False
             if not timer._cancelled:
                 ready.append(timer)
 

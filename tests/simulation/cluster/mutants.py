@@ -3,6 +3,7 @@
 `python -m tests.simulation.planted cluster` prints the number of seeds that each takes.
 """
 
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -18,12 +19,19 @@ from libs.commitlog.producers.producer_state import FRESH, NO_OFFSET, ProducerSt
 from libs.coordinator.core.shard import Shard
 from libs.coordinator.requests.client_requests import ClientRequests
 from libs.coordinator.shards.driver import ShardDriver
+from libs.rpc.client import client_connection
 from libs.rpc.client.client_connection import ClientConnection
 from libs.rpc.contracts.replication import Pulled, PulledFrom
+from libs.rpc.messages.envelope import EMPTY, Frame, local_frame
+from libs.rpc.server import server_connection
+from libs.rpc.server.server_connection import ServerConnection
+from libs.rpc.transport.frame_link import LinkEnd
 from libs.runtime.identity import IncarnationDamaged
 from services.controller.core.elections import leader_election
 from services.controller.core.reassignment import reassignment
 from services.controller.term.fenced_writer import FencedWriter
+from services.gateway.appends import leader_appends
+from services.gateway.appends.batch import apart
 from services.gateway.appends.leader_appends import LeaderAppends
 from services.gateway.core import resending
 from services.gateway.core.connection_limits import ConnectionLimits
@@ -31,6 +39,7 @@ from services.gateway.core.connection_phase import ConnectionPhase
 from services.gateway.core.request_budget import RequestBudget
 from services.gateway.peers import file_descriptors
 from services.gateway.peers.file_descriptors import FileKey, Files, OpenedFile
+from services.gateway.shortcuts.produce_shortcut import RepeatedProduce
 from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.consumer import commits as consumer_commits
 from services.group_coordinator.core.consumer import reconciliation
@@ -52,8 +61,11 @@ from tests.simulation.cluster.passed_files import SimulatedPassedFiles
 from tests.simulation.cluster.seeds import run_one
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.planted import Bug, Mutant, Plant, PlantedBugs
+from tests.support.transport_halves import has_nodes
 
 FAULTY_S = 60.0
+LINKED_BYTES = 4 << 20
+"""No payload of these runs is longer."""
 
 
 def leader_counts_itself_alone() -> Any:
@@ -191,6 +203,22 @@ def new_owners_write_no_markers() -> Any:
     return patch.object(TransactionMachine, "prepared", ())
 
 
+@contextmanager
+def links_use_their_memory_again() -> Iterator[None]:
+    """A payload that goes by a link lies in one place, where the next one is put, too."""
+    place = bytearray(LINKED_BYTES)
+
+    def framed(*call: Any) -> tuple[Frame, int]:
+        frame, size = local_frame(*call)
+        length = len(frame.payload)
+        if length:
+            place[:length] = frame.payload
+        return frame._replace(payload=memoryview(place)[:length] if length else EMPTY), size
+
+    with patch.object(client_connection, "local_frame", framed), patch.object(server_connection, "local_frame", framed):
+        yield
+
+
 def line(where: Callable[..., Any], right: str, wrong: str) -> Plant:
     """One line that somebody might write."""
     return Mutant(where, right, wrong).planted
@@ -214,6 +242,10 @@ MUTANTS: dict[str, Bug] = {
     "a gateway forgets its returned batches": Bug(
         line(LeaderAppends._fail, "elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:", "elif False:"),
         range(1, 11),
+    ),
+    "all requests of a run get the offset of the first": Bug(
+        line(RepeatedProduce.answer_all, "partition, *result)", "partition, *results[0])"),
+        range(2, 9),
     ),
     "compaction passes the high watermark": Bug(
         line(LogCleaner._plan, "min(partition.high_watermark, partition.last_stable_offset)", "partition_log.log_end_offset"),
@@ -313,13 +345,43 @@ MUTANTS: dict[str, Bug] = {
         line(PendingOffsets.end, "if not ended.commits:", "if False:"),
         range(1, 4),
     ),
+    "a link uses its memory again": Bug(links_use_their_memory_again, range(2, 4)),
+    "a link delivers the last frame first": Bug(
+        line(LinkEnd.take, "self.frames.popleft()", "self.frames.pop()"),
+        range(2, 4),
+    ),
+    "an answer by a link gives no budget back": Bug(
+        line(
+            ServerConnection.answer,
+            "self._answered(call)",
+            "self._answered(call) if self._link is None else self.pending.pop(call.request_id)",
+        ),
+        range(2, 4),
+    ),
 }
-"""Each with the seeds within which it is caught."""
+"""Each with the seeds within which it is caught: that many of its half (`planted_on_nodes`), from the first one on."""
+
+LINKS_ALONE = (
+    "a link uses its memory again",
+    "a link delivers the last frame first",
+    "an answer by a link gives no budget back",
+)
+SOCKETS_ALONE = ("a gateway serves from a former incarnation's files",)
+"""A gateway that dies with its storage node has no file of the former one."""
 
 GUARDED: dict[str, Bug] = {
     "an unfenced controller": Bug(unfenced_controller, range(1, 28)),
+    "a run is answered as stored, though a batch of it was refused": Bug(
+        line(leader_appends.all_stored, "None if None in results else results", "[each or (0, -1, 0) for each in results]"),
+        range(2, 21),
+    ),
+    "a run that is split is sent on in the reverse order": Bug(
+        line(apart, "run.split()", "list(run.split())[::-1]"),
+        range(2, 21),
+    ),
 }
-"""Each with seeds that do not catch it. A write also compares what it changes with what was read."""
+"""Each with seeds that do not catch it. A write also compares what it changes with what was read. Few runs are in flight when a
+leader refuses: `tests/gateway/test_produce_runs.py` catches what is wrong with theirs."""
 
 
 def violations_of(seed: int, faulty_s: float = FAULTY_S) -> list[str]:
@@ -329,4 +391,21 @@ def violations_of(seed: int, faulty_s: float = FAULTY_S) -> list[str]:
         return [f"a process does not start: {refusal}"]
 
 
-BUGS = PlantedBugs("cluster", violations_of, MUTANTS, GUARDED)
+def planted_on_nodes(name: str) -> bool:
+    """A fixed half of the bugs, by a bit of their names' checksums that divides them evenly. Some have a half that they need."""
+    return name in LINKS_ALONE or (name not in SOCKETS_ALONE and zlib.crc32(name.encode()) >> 5 & 1 == 1)
+
+
+def in_its_half(name: str, bug: Bug) -> Bug:
+    """The bug with about as many seeds, all of them of its half."""
+    first = bug.seeds[0]
+    wider = range(first, first + 2 * len(bug.seeds) + 1)
+    return bug._replace(seeds=[seed for seed in wider if has_nodes(seed) == planted_on_nodes(name)])
+
+
+BUGS = PlantedBugs(
+    "cluster",
+    violations_of,
+    {name: in_its_half(name, bug) for name, bug in MUTANTS.items()},
+    {name: in_its_half(name, bug) for name, bug in GUARDED.items()},
+)

@@ -1,7 +1,8 @@
 """Links between simulated hosts, behind the `Transport` seam.
 
 A stream never loses bytes: it stalls, is reset or goes half-open. Each connection has its own delays, so that requests on
-different connections overtake each other. What one host sends to another may be blocked in one direction only.
+different connections overtake each other. What one host sends to another may be blocked in one direction only. Between services
+of one process the connection has a link beside it, as `libs.rpc.transport.local_transport` makes it.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from contextvars import copy_context
 from random import Random
 
 from libs.rpc.files.passed_files import PassedFiles
+from libs.rpc.transport.frame_link import join
 from libs.rpc.transport.tls_server import TlsServer
 from libs.rpc.transport.transport import KERNELS_CHOICE, SILENCE_S, Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
@@ -47,7 +49,7 @@ class Network:
         base = 0.0002 + 0.0015 * self.random.random() ** 4
         if self.random.random() < 0.01:
             base += 0.02 * self.random.random()
-        return base + self._slow.get((source, target), 0.0)
+        return base + self._slow.get((source, target), 0.0) if self._slow else base
 
     def kernel_of(self, host: str) -> str:
         return self.kernels.get(host, host)
@@ -83,10 +85,9 @@ class Network:
             self._slow.pop((source, target), None)
 
     def reset(self, one: str, other: str) -> int:
-        """Every connection between the two hosts. Returns how many there were."""
-        found = [
-            stream for stream in self.streams.values() if stream.local == one and stream.remote == other and not stream.is_unix
-        ]
+        """Every connection between the two hosts, unless a kernel's socket carries it. Returns how many there were."""
+        between = [stream for stream in self.streams.values() if stream.local == one and stream.remote == other]
+        found = [stream for stream in between if stream.link is not None or not stream.is_unix]
         for stream in found:
             stream.broken()
             if stream.other is not None:
@@ -142,6 +143,9 @@ class SimulatedTransport:
         network, host = self._network, self._host
         target, port = _parsed(address)
         is_unix = isinstance(port, str)
+        own = network.listeners.get((target, port)) if is_unix else None
+        if own is not None and own.life is LIFE.get():
+            return self._connect_inside(own, target, address, receiver_factory)
         async with asyncio.timeout(timeout_s):
             while True:
                 await asyncio.sleep(network.delay(host, target))
@@ -154,16 +158,37 @@ class SimulatedTransport:
             if listener is None:
                 await asyncio.sleep(network.delay(target, host))
                 raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED), address)
-            here = SimulatedStream(network, host, target, address, copy_context(), self._disk, self._passed)
-            there = SimulatedStream(network, target, host, f"tcp:{host}:{here.key}", listener.context, listener.disk)
-            here.other, there.other = there, here
-            there.sends_passed_files = listener.sends_passed_files
+            here, there = self._ends(listener, target, address)
             if is_unix:
                 here.be_unix()
                 there.be_unix()
             network.loop.call_soon(listener.accept, there, context=listener.context)
             await asyncio.sleep(network.delay(target, host))
         here.start(receiver_factory(here))
+        return here
+
+    def _ends(self, listener: "SimulatedListener", target: str, address: str) -> tuple[SimulatedStream, SimulatedStream]:
+        """Ours and the listener's."""
+        network, host = self._network, self._host
+        here = SimulatedStream(network, host, target, address, copy_context(), self._disk, self._passed)
+        there = SimulatedStream(network, target, host, f"tcp:{host}:{here.key}", listener.context, listener.disk)
+        here.other, there.other = there, here
+        there.sends_passed_files = listener.sends_passed_files
+        return here, there
+
+    def _connect_inside(
+        self, listener: "SimulatedListener", target: str, address: str, receiver_factory: Callable[[Stream], Receiver]
+    ) -> SimulatedStream:
+        """A connection between two services of this process."""
+        here, there = self._ends(listener, target, address)
+        here.be_unix()
+        there.be_unix()
+        try:
+            join(here, there, listener.on_stream, receiver_factory)
+        except BaseException as error:
+            here.abort(ConnectionAbortedError(str(error)))
+            there.abort(ConnectionAbortedError(str(error)))
+            raise
         return here
 
     async def listen(
@@ -195,7 +220,7 @@ class SimulatedListener:
         disk: SimulatedDisk | None,
         on_stream: Callable[[Stream], Receiver],
     ) -> None:
-        self._network, self._key, self._on_stream = network, (host, port), on_stream
+        self._network, self._key, self.on_stream = network, (host, port), on_stream
         self.disk = disk
         self.sends_passed_files = False
         """Whether what its streams send was passed by others."""
@@ -214,7 +239,7 @@ class SimulatedListener:
             self._network.loop.call_at(self._paused_until, self.accept, stream, context=self.context)
             return
         try:
-            stream.start(self._on_stream(stream))
+            stream.start(self.on_stream(stream))
         except Exception as error:
             log.exception("no receiver for a new connection")
             stream.abort(error)

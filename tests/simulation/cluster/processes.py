@@ -1,7 +1,10 @@
-"""One simulated process: built as its service's `__main__` builds it, killed, paused, stopped and started again."""
+"""One simulated process: built as its service's `__main__` builds it, killed, paused, stopped and started again.
+
+A storage node and a gateway may share one, as in `services.node`: what happens to either then happens to both.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import Context
 from functools import partial
 from itertools import pairwise
@@ -65,6 +68,8 @@ class Process:
         self.slowness = Slowness(world.stream(f"{self.host} disk"))
         self.kernel: list[Process] = [self]
         """All hosts that are containers on the same kernel."""
+        self.together: list[Process] = [self]
+        """All services of the process, in the order of their start. Each has a host, with a disk and addresses of its own."""
         self.disk = self._powered(SimulatedDisk(world.sometimes))
         self.life: Life | None = None
         self.store: SimulatedStore | None = None
@@ -104,36 +109,45 @@ class Process:
     @property
     def startable(self) -> bool:
         """Whether it ended by itself, or with a kernel that runs again."""
-        dark = any(other.host in self.world.network.down for other in self.kernel if other is not self)
-        return not self.running and not self.held_down and not dark
+        dark = any(other.host in self.world.network.down for other in self.kernel if other not in self.together)
+        return not self.running and not any(each.held_down for each in self.together) and not dark
 
     def start(self) -> None:
         """Whoever starts a process on a host without power has switched the host on."""
         assert not self.running
+        life = Life(f"{'+'.join(each.host for each in self.together)}#{self.starts + 1}")
+        for each in self.together:
+            each._begins(life)
+        context = Context()
+        context.run(LIFE.set, life)
+        self.world.loop.create_task(self._run(life), context=context)
+
+    def _begins(self, life: Life) -> None:
         if self.host in self.world.network.down:
             self.world.network.power_on(self.host)
         self.starts += 1
         self._started_at.append(self.world.seconds)
         self.clock.ahead_ms = 0
         self.ended = asyncio.Event()
-        self.life = Life(f"{self.host}#{self.starts}")
+        self.life = life
         self.world.log_event(f"{self.host} starts")
-        context = Context()
-        context.run(LIFE.set, self.life)
-        self.world.loop.create_task(self._run(self.life), context=context)
 
     async def _run(self, life: Life) -> None:
-        lifecycle = self.lifecycle = Lifecycle()
-        code = await supervise(self.serve, lifecycle)
+        lifecycle = Lifecycle()
+        for each in self.together:
+            each.lifecycle = lifecycle
+        code = await supervise(self.serve if len(self.together) == 1 else self._serve_together, lifecycle)
         if lifecycle.starts_anew:
-            self.world.log_event(f"{self.host} starts anew")
-            self.anew += 1
+            for each in self.together:
+                self.world.log_event(f"{each.host} starts anew")
+                each.anew += 1
             self._gone(life)
             self.world.loop.call_later(EXECUTION_S, self._start_anew, context=Context())
             return
         reason = f"exit {code}" + (f": {lifecycle.failure!r}" if lifecycle.failure is not None else "")
-        self.world.log_event(f"{self.host} ended by itself, {reason}")
-        self.ends.append(reason)
+        for each in self.together:
+            self.world.log_event(f"{each.host} ended by itself, {reason}")
+            each.ends.append(reason)
         self._gone(life)
 
     def _start_anew(self) -> None:
@@ -143,14 +157,37 @@ class Process:
     def _gone(self, life: Life) -> None:
         self.world.loop.end(life)
         self.world.network.kill(life)
-        if self.store is not None:
-            self.store.gone()
-        self.disk.killed()
-        self.what = None
-        self.ended.set()
+        for each in self.together:
+            if each.store is not None:
+                each.store.gone()
+            each.disk.killed()
+            each.what = None
+            each.ended.set()
 
     async def serve(self, lifecycle: Lifecycle) -> None:
+        start = self.compose(lifecycle)
+        await start()
+
+    async def _serve_together(self, lifecycle: Lifecycle) -> None:
+        """As `services.node.node.serve` does: what is composed last stops first."""
+        starts = [each.compose(lifecycle) for each in self.together]
+        await asyncio.gather(*(start() for start in starts))
+
+    def compose(self, lifecycle: Lifecycle) -> Callable[[], Awaitable[None]]:
+        """Makes the service, as part of the process that ends with `lifecycle`. Returns what starts it."""
         raise NotImplementedError
+
+    def check_turns(self, broken: Callable[[], str]) -> None:
+        """Checks what this service must hold, after each turn of the process. See `TurnInvariants`."""
+        assert self.life is not None
+        check, before = TurnInvariants(self.world, self.life, broken).check, self.life.after_turn
+
+        def check_both() -> None:
+            if before is not None:
+                before()
+            check()
+
+        self.life.after_turn = check if before is None else check_both
 
     # --- what happens to it
 
@@ -164,10 +201,11 @@ class Process:
         """SIGKILL: the page cache lives."""
         if self.running:
             assert self.life is not None
-            self.world.log_event(f"{self.host} is killed")
-            left = self.disk.as_left_by_a_kill()
-            self.disk.discard(Crash())
-            self.disk = self._powered(left)
+            for each in self.together:
+                self.world.log_event(f"{each.host} is killed")
+                left = each.disk.as_left_by_a_kill()
+                each.disk.discard(Crash())
+                each.disk = each._powered(left)
             self._gone(self.life)
 
     def power_cut(self) -> None:
@@ -184,7 +222,7 @@ class Process:
         left = self.disk.crashed(self.random)
         self.disk.discard(Crash())
         self.disk = self._powered(left)
-        if self.life is not None and not self.life.dead:
+        if self.life is not None and not self.ended.is_set():
             self.world.loop.end(self.life)
             if self.store is not None:
                 self.store.gone()
@@ -260,7 +298,7 @@ class Process:
 class StorageProcess(Process):
     role = "storage"
 
-    async def serve(self, lifecycle: Lifecycle) -> None:
+    def compose(self, lifecycle: Lifecycle) -> Callable[[], Awaitable[None]]:
         config = StorageConfig(
             node_id=self.node_id,
             data_dir="/data",
@@ -294,10 +332,9 @@ class StorageProcess(Process):
             page_cache_of=lambda path: f"{self.host}, boot {self.boots}",
         )
         node = self.what = StorageNode(config, environment)
-        assert self.life is not None
-        self.life.after_turn = TurnInvariants(self.world, self.life, partial(broken_in_storage, node)).check
+        self.check_turns(partial(broken_in_storage, node))
         lifecycle.on_stop(node.stop)
-        await node.start()
+        return node.start
 
     def _clean(self, job: CleanJob, report: Callable[[object], None]) -> CleanResult:
         for tell in self.world.before_cleaning:
@@ -327,7 +364,7 @@ class GatewayProcess(Process):
     def transport(self) -> SimulatedTransport:
         return SimulatedTransport(self.world.network, self.host, self.disk, self._passing)
 
-    async def serve(self, lifecycle: Lifecycle) -> None:
+    def compose(self, lifecycle: Lifecycle) -> Callable[[], Awaitable[None]]:
         config = GatewayConfig(
             node_id=self.node_id,
             etcd=(),
@@ -347,9 +384,9 @@ class GatewayProcess(Process):
         lifecycle.on_stop(world.store.close)
         gateway = self.what = Gateway(config, world, Metrics("gateway"), die=lifecycle.stop, descriptors_max=DESCRIPTORS_MAX)
         assert self.life is not None
-        self.life.after_turn = TurnInvariants(self.world, self.life, partial(broken_in_gateway, self.world, self.life)).check
+        self.check_turns(partial(broken_in_gateway, self.world, self.life))
         lifecycle.on_stop(gateway.stop)
-        await gateway.start()
+        return gateway.start
 
 
 def share_kernel(*processes: Process) -> None:
@@ -357,3 +394,10 @@ def share_kernel(*processes: Process) -> None:
     for process in processes:
         process.kernel = list(processes)
         process.world.network.kernels[process.host] = processes[0].host
+
+
+def share_process(node: StorageProcess, gateway: GatewayProcess) -> None:
+    """Has one process run both, as in the role `node`."""
+    share_kernel(node, gateway)
+    for each in (node, gateway):
+        each.together = [node, gateway]

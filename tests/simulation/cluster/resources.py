@@ -1,4 +1,4 @@
-"""The bounds of processes: their descriptors, and the bytes of a hostile client that they hold.
+"""The bounds of processes: their descriptors, the bytes of a hostile client that they hold, and the budgets of calls.
 
 In the end no gateway holds a file open that it does not know.
 """
@@ -6,6 +6,7 @@ In the end no gateway holds a file open that it does not know.
 import asyncio
 from collections.abc import Sequence
 
+from libs.rpc.server.server_connection import ServerConnection
 from tests.simulation.cluster.hostile_client import HOST
 from tests.simulation.cluster.processes import DESCRIPTORS_MAX, GatewayProcess, Process
 from tests.simulation.cluster.world import World
@@ -31,13 +32,16 @@ class Resources:
             self.look()
 
     def look(self) -> None:
-        """Now."""
+        """Looks at what each process has now."""
         connections: dict[str, int] = {}
         held: dict[str, int] = {}
         for stream in self._world.network.streams.values():
             connections[stream.local] = connections.get(stream.local, 0) + stream.accepted
             if stream.remote == HOST:  # it is answered nothing while it stays
                 held[stream.local] = held.get(stream.local, 0) + stream.received
+            receiver = stream.settled_receiver
+            if isinstance(receiver, ServerConnection) and (what := receiver.broken_invariant()):
+                self._world.violation(f"16: {stream.local}, the connection of {stream.peer}: {what}")
         for host, count in held.items():
             if count > self.most_bytes:
                 self.most_bytes = count

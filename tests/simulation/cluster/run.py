@@ -29,6 +29,7 @@ from tests.simulation.cluster.processes import (
     Process,
     StorageProcess,
     share_kernel,
+    share_process,
 )
 from tests.simulation.cluster.reassigner import Reassigner
 from tests.simulation.cluster.recorder import Recorder
@@ -38,6 +39,7 @@ from tests.simulation.cluster.run_phases import LIVE_S, RunPhases
 from tests.simulation.cluster.service_logs import ServiceLogs
 from tests.simulation.cluster.transactions import Transactions
 from tests.simulation.cluster.world import World
+from tests.support.transport_halves import has_nodes
 
 FAULTY_S = 120.0
 BIRTH_S = 30.0
@@ -94,7 +96,11 @@ class ClusterRun(RunPhases):
         self.factor, self.faulty_s = factor, faulty_s
         self.storage = [StorageProcess(world, node) for node in (1, 2, 3)]
         self.gateways = [GatewayProcess(world, node) for node in (1, 2)]
-        share_kernel(self.storage[0], self.gateways[0])
+        if has_nodes(seed):
+            for node, gateway in zip(self.storage, self.gateways, strict=False):
+                share_process(node, gateway)
+        else:
+            share_kernel(self.storage[0], self.gateways[0])
         coordinators = [CoordinatorProcess(world, node) for node in (1, 2)]
         transaction_coordinators = [TransactionCoordinatorProcess(world, node) for node in (1, 2)]
         self.processes: list[Process] = [
@@ -197,8 +203,7 @@ class ClusterRun(RunPhases):
             self._start(self.faults.operate),
             self._start(self.transactions.look),
         ]
-        for process in self.processes:
-            process.start()
+        self._start_processes()
         await self._until(self._ready, BIRTH_S, "the cluster is not born")
         await self._create_topics()
         await self.groups.configure()

@@ -2,10 +2,11 @@
 
 import asyncio
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from libs.cluster import keys
 from libs.cluster.codec import decode
+from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.records import Topic
 from services.storage.partition.partition import Key
 from tests.simulation.cluster.invariants import Invariants
@@ -26,6 +27,10 @@ class RunPhases:
     invariants: Invariants
     logs: ServiceLogs
     starts_again_every_s = 0.5
+    _names: Mapping[bytes, str] = {}
+    """The names of topics by id."""
+    _names_in: tuple[Keyspace, int, int] | None = None
+    """The store, the number of its restorations and its revision that have them."""
 
     async def _run(self) -> None:
         raise NotImplementedError
@@ -84,6 +89,12 @@ class RunPhases:
             self.invariants.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
+    def _start_processes(self) -> None:
+        """Starts all. A service may have started with another of its process."""
+        for process in self.processes:
+            if not process.running:
+                process.start()
+
     async def _supervise(self) -> None:
         """Starts again what ended by itself."""
         while True:
@@ -105,8 +116,12 @@ class RunPhases:
         return ""
 
     def _name_of(self, key: Key) -> str:
-        for item in self.world.keyspace.range(keys.TOPICS).items:
-            topic = decode(Topic, item.value)
-            if bytes.fromhex(topic.topic_id) == key[0]:
-                return f"{topic.name}-{key[1]}"
-        return f"{key[0].hex()[:8]}-{key[1]}"
+        keyspace = self.world.keyspace
+        store = keyspace, keyspace.restorations, keyspace.revision
+        names = self._names
+        if self._names_in != store:
+            topics = [decode(Topic, item.value) for item in keyspace.range(keys.TOPICS).items]
+            names = {bytes.fromhex(topic.topic_id): topic.name for topic in reversed(topics)}
+            self._names_in, self._names = store, names
+        name = names.get(key[0])
+        return f"{name}-{key[1]}" if name is not None else f"{key[0].hex()[:8]}-{key[1]}"

@@ -8,25 +8,30 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE, PartitionState
 from libs.rpc.contracts.controller import CreateTopics, NewTopic
-from tests.simulation.cluster.processes import ControllerProcess, GatewayProcess, Process, StorageProcess
+from tests.simulation.cluster.processes import ControllerProcess, GatewayProcess, Process, StorageProcess, share_process
 from tests.simulation.cluster.world import World
 
 LONG_S = 60.0
 
 
 class Cluster:
-    def __init__(self, seed: int, storage: int = 3) -> None:
+    def __init__(self, seed: int, storage: int = 3, *, nodes: bool = False) -> None:
+        """`nodes`: each gateway is in the process of the storage node with its id."""
         self.world = world = World(seed)
         self.controllers = [ControllerProcess(world, node) for node in (1, 2, 3)]
         self.storage = [StorageProcess(world, node) for node in range(1, storage + 1)]
         self.gateways = [GatewayProcess(world, node) for node in (1, 2)]
+        if nodes:
+            for pair in zip(self.storage, self.gateways, strict=False):
+                share_process(*pair)
         self.processes: list[Process] = [*self.controllers, *self.storage, *self.gateways]
         self._store = MemoryStore(world.keyspace)
 
     async def born(self, factor: int = 3) -> None:
         """Starts all processes, and makes one topic of one partition."""
         for process in self.processes:
-            process.start()
+            if not process.running:
+                process.start()
         await self.until(lambda image: len(image.members(STORAGE)) == len(self.storage) and len(image.members(GATEWAY)) == 2)
         await self.until(lambda image: len(image.members(CONTROLLER)) == 3 and self.elected() is not None)
         await asyncio.sleep(1.0)  # heartbeats reach everybody
@@ -73,8 +78,8 @@ class Cluster:
             self.world.network.block(other.host, one.host)
 
 
-def play(seed: int, scenario: Callable[[Cluster], Awaitable[None]], storage: int = 3) -> None:
-    cluster = Cluster(seed, storage)
+def play(seed: int, scenario: Callable[[Cluster], Awaitable[None]], storage: int = 3, *, nodes: bool = False) -> None:
+    cluster = Cluster(seed, storage, nodes=nodes)
     loop = cluster.world.loop
 
     async def run() -> None:

@@ -1,12 +1,11 @@
 """Many seeds of the whole cluster, in as many processes as there are cores."""
 
-import multiprocessing
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.budget import in_time
 from tests.simulation.cluster.run import FAULTY_S, ClusterRun, Report
+from tests.simulation.process_pool import process_pool
 
 
 def run_one(seed: int, *, verbose: bool = False, faulty_s: float = FAULTY_S, until_caught: bool = False) -> Report:
@@ -22,5 +21,5 @@ def run_many(seeds: Iterable[int], *, processes: int | None = None, seconds: flo
     """The reports in the order of the seeds, of as many seeds as begin within `seconds`."""
     seeds = list(seeds)
     workers = processes or min(os.cpu_count() or 1, len(seeds))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with process_pool(workers) as pool:
         yield from in_time(pool, run_one, seeds, seconds)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, NamedTuple
 
+from libs.rpc.transport.frame_link import LinkEnd
 from libs.rpc.transport.socket_stream import LOW_WATER
 from libs.rpc.transport.transport import Buffer, Receiver
 from tests.simulation.cluster.loop import LIFE
@@ -63,7 +64,8 @@ class SimulatedStream:
     """One end of a connection; `other` is the other. See `libs.rpc.transport.transport.Stream`."""
 
     is_unix = False
-    link = tls = None
+    link: LinkEnd | None = None
+    tls = None
     peer_uid: int | None = None
     sends_passed_files = False
     """Whether all files that it sends were passed, and what is sent of them is committed. So they are never cut before it."""
@@ -97,6 +99,7 @@ class SimulatedStream:
         self._receiver: Receiver | None = None
         self._queue: list[Buffer | _FileRange | _Files] = []
         self._inbox = bytearray()
+        self._least = 1  # bytes for which the receiver is called
         self._ending: Exception | None = None
         self._stuck: list[What] = []
         self._on_way = 0  # sent, and not yet read by the other end
@@ -135,8 +138,13 @@ class SimulatedStream:
             self.reading = True
             self._turn_soon()
 
+    def receive_at_least(self, nbytes: int) -> None:
+        self._network.touched[self] = None
+        self._least = nbytes
+        self._turn_soon()
+
     def _turn_soon(self) -> None:
-        if self.reading and not self._turn_coming and (self._inbox or self._ending is not None):
+        if self.reading and not self._turn_coming and (len(self._inbox) >= self._least or self._ending is not None):
             self._turn_coming = True
             if self._rest_is_late:
                 self._loop.call_later(REST_S, self._turn, context=self._context)
@@ -263,10 +271,12 @@ class SimulatedStream:
         sent: list[Callable[[bool], None]] = []
         while self._queue and self._on_way + len(out) < WINDOW:
             item = self._queue.pop(0)
-            if isinstance(item, _Files):
+            if isinstance(item, (bytes, memoryview, bytearray)):
+                out += item
+            elif isinstance(item, _Files):
                 self._send_bytes(out, riding)
                 out, riding = bytearray(), item.files
-            elif isinstance(item, _FileRange):
+            else:
                 if item.on_sent is not None:
                     sent.append(item.on_sent)
                 try:
@@ -281,8 +291,6 @@ class SimulatedStream:
                     return
                 self.pending_file_bytes -= len(data)
                 out += data
-            else:
-                out += item
         if riding and not out:
             self._queue.insert(0, _Files(riding))
         self._send_bytes(out, riding)
@@ -299,9 +307,10 @@ class SimulatedStream:
 
     def _send_bytes(self, out: bytearray, riding: list[SimFile]) -> None:
         if out:
-            self.pending_bytes -= len(out)
-            self.bytes_sent += len(out)
-            self._on_way += len(out)
+            size = len(out)
+            self.pending_bytes -= size
+            self.bytes_sent += size
+            self._on_way += size
             self._network.messages += 1
             self._loop.traced(out)
             self._send(_Message(bytes(out), riding) if riding else bytes(out))
@@ -324,7 +333,7 @@ class SimulatedStream:
         assert other is not None
         # Never at the same instant: the loop draws the order of what is.
         remote = self.local if self.is_unix else self.remote
-        when = max(self._last_arrival + 1e-6, self._loop.time() + self._network.delay(self.local, remote))
+        when = max(self._last_arrival + 1e-6, self._loop.now + self._network.delay(self.local, remote))
         self._last_arrival = when
         self._loop.call_at(when, other.arrived, what, context=WORLD)
 
@@ -335,11 +344,11 @@ class SimulatedStream:
             if isinstance(what, Exception):
                 self._ending = what
             else:
-                data = what.data if isinstance(what, _Message) else what
                 if isinstance(what, _Message):
-                    self._messages.append((self._arrived, self._arrived + len(data), what.files))
-                self._arrived += len(data)
-                self._inbox += data
+                    what, files = what
+                    self._messages.append((self._arrived, self._arrived + len(what), files))
+                self._arrived += len(what)
+                self._inbox += what
             self._turn_soon()
 
     def unstick(self) -> None:

@@ -41,14 +41,13 @@ class Node:
         self.starts += 1
         self.life = SimpleNamespace(name=f"{self.host}#{self.starts}")
         self.log = Log.open(PATH, "t", 0, LogConfig(), self.disk, registry=FileRegistry(), clock=StillClock())
-        self.partition: Any = SimpleNamespace(
-            log=self.log, replica=SimpleNamespace(synced=True), leading=self.node_id == LEADER, leader_epoch=0, offline=False
-        )
+        self.replica: Any = SimpleNamespace(synced=True, leading=self.node_id == LEADER, leader_epoch=0)
+        self.partition: Any = SimpleNamespace(log=self.log, replica=self.replica, leader_epoch=0, offline=False)
         self.what = SimpleNamespace(partitions=SimpleNamespace(by_key={KEY: self.partition}, incarnation=self.starts))
         self.shows(0)
 
     def shows(self, high_watermark: int) -> None:
-        self.partition.high_watermark = self.partition.last_stable_offset = high_watermark
+        self.replica.high_watermark = self.partition.high_watermark = high_watermark
         self.partition.log_end_offset = self.log.log_end_offset
 
     def restart(self, *, power: bool) -> None:

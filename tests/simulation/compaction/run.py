@@ -9,12 +9,20 @@ from tests.simulation.cluster.clients import Values
 from tests.simulation.cluster.compacted_topic import entries_in
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.invariants import Invariants, content, hosted_by
-from tests.simulation.cluster.processes import KAFKA_PORT, ControllerProcess, GatewayProcess, Process, StorageProcess
+from tests.simulation.cluster.processes import (
+    KAFKA_PORT,
+    ControllerProcess,
+    GatewayProcess,
+    Process,
+    StorageProcess,
+    share_process,
+)
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.run_phases import LIVE_S, RunPhases
 from tests.simulation.cluster.service_logs import ServiceLogs
 from tests.simulation.cluster.world import World
 from tests.simulation.compaction.made_anew import Lives, MadeAnew
+from tests.support.transport_halves import has_nodes
 
 FAULTY_S = 55.0
 BIRTH_S = 30.0
@@ -62,6 +70,8 @@ class CompactionRun(RunPhases):
         self.world = world = World(seed)
         self.storage = [StorageProcess(world, node) for node in NODES]
         gateway = GatewayProcess(world, 1)
+        if has_nodes(seed):
+            share_process(self.storage[0], gateway)
         self.processes: list[Process] = [ControllerProcess(world, 1), *self.storage, gateway]
         world.broker_configs = BROKER_CONFIGS
         self.invariants = Invariants(world, self.storage, self._name_of)
@@ -102,8 +112,7 @@ class CompactionRun(RunPhases):
     async def _run(self) -> None:
         world = self.world
         keepers = [self._start(work) for work in (self._look, self._check, self._supervise, self.faults.operate)]
-        for process in self.processes:
-            process.start()
+        self._start_processes()
         await self._until(self._ready, BIRTH_S, "the cluster is not born")
         world.log_event("clients begin")
         working = [self._start(owner.run) for owner in self.owners]

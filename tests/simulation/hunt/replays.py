@@ -3,11 +3,9 @@
 Those of whole clusters are also CI's sample of these. So they are held to what a sample of such runs must have come by.
 """
 
-import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 from tests.simulation.cluster import seeds as cluster
@@ -15,6 +13,7 @@ from tests.simulation.cluster.seed_reports import print_paths
 from tests.simulation.failed_seeds import failed_seeds, print_failed
 from tests.simulation.hunt import properties
 from tests.simulation.hunt.seed_runs import raised, violation_of
+from tests.simulation.process_pool import process_pool
 
 
 class Replayed(NamedTuple):
@@ -34,7 +33,7 @@ def replay_failed(seeds: Mapping[str, Mapping[int, str]] | None = None) -> int:
     workers = min(os.cpu_count() or 1, max(1, len(jobs)))
     failed: dict[str, dict[int, str]] = {}
     paths: Counter[str] = Counter()
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    with process_pool(workers) as pool:
         for (kind, seed, story), (violation, taken) in zip(jobs, pool.map(_replay, jobs), strict=True):
             paths.update(taken)
             print(f"{kind} seed {seed}: {'FAILED' if violation else 'sound'}; once: {story}", flush=True)

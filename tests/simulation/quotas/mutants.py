@@ -44,7 +44,7 @@ MUTANTS = {
     "the work of handlers does not count": Mutant(_Steps.__await__, "quotas.counts_time(exchange)", "False"),
     "the step that answers does not count": Mutant(ClientQuotas.throttle, "self._count_time(use, now)", "pass"),
     "an answer tells its throttle time and does not mute": Mutant(Connection.finish, "self.mute(throttle)", "pass"),
-    "a mute ends before the debt is paid": Mutant(Mute._look, "if not longer:", "if True:"),
+    "a mute ends before the debt is paid": Mutant(Mute._look, "if not longer_s:", "if True:"),
     "a mute has no end": Mutant(Mute.begin, "self._look_early)", "int)"),
     "a quota that is removed still mutes": Mutant(Gateway._follow, "self.connections.look_at_mutes()", "pass"),
     "the connection of a mute that ended is not read": Mutant(

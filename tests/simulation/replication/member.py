@@ -226,6 +226,7 @@ class StorageMember:
             children=nothing,
             children_max=1,
             confirm=lambda partitions, on_confirmed: self.leading.confirmations.confirm(partitions, on_confirmed),
+            ask_owner=nothing,
             on_appended=lambda key: self.leading.pulls.appended(key),
             readers_wait=lambda key: False,
             coordinators=nothing,
@@ -240,7 +241,7 @@ class StorageMember:
         )
         self.effects = EffectQueue(
             EffectHandlers(
-                answer_produces=self.appends.answer_committed,
+                answer_produces=self.appends.successes.answer_committed,
                 wake_fetches=self._committed,
                 notify_pulls=lambda one: None,
                 report_log_start=lambda one: None,

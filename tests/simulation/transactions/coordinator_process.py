@@ -18,6 +18,9 @@ from tests.simulation.append_traces import CheckedSpans
 from tests.simulation.transactions.network import Call, Clients, Connection, Server
 from tests.simulation.transactions.world import World
 
+LONG_TURN_S = 0.02
+"""The time in which several requests come, so that shards append together."""
+
 
 class _ProducerIds:
     """The supply of producer ids: each is new."""
@@ -34,6 +37,7 @@ class CoordinatorProcess(Server):
         super().__init__(world.simulator, TRANSACTION_COORDINATOR, node_id, incarnation)
         self.world = world
         self._skew_ms = world.random.randint(-300, 300)
+        self._in_turn = False
         self._booted = False
 
     def _boot(self) -> None:
@@ -69,6 +73,14 @@ class CoordinatorProcess(Server):
             call.fail(int(ErrorCode.BROKER_NOT_AVAILABLE), "it knows no image yet")
             return
         self._methods[method](call)
+        if not self.world.long_turns:
+            self.coordinator.shards.end_turn()
+        elif not self._in_turn:
+            self._in_turn = True
+            self.soon(LONG_TURN_S, self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._in_turn = False
         self.coordinator.shards.end_turn()
 
     def see(self, image: ClusterImage) -> None:

@@ -29,6 +29,8 @@ class Report:
     owners: int = 0
     elections: int = 0
     dropped_late: int = 0
+    joined_appends: int = 0
+    """Requests to a leader that brought appends of several shards."""
     generations: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
@@ -126,6 +128,7 @@ class TransactionRun:
         report.committed = sum(checks.answered.values())
         report.aborted = len(checks.answered) - report.committed
         report.read = checks.reads
+        report.joined_appends = world.joined_appends
         report.owners = sum(epoch for _, epoch in world.owners.values())
         report.elections = sum(history.leader_epoch for history in world.histories.values())
         report.dropped_late = world.network.dropped_late

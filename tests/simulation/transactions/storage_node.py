@@ -16,6 +16,7 @@ from libs.transactions.transaction_coordinators import TransactionCoordinators
 from libs.wire.errors import ErrorCode
 from services.storage.core.effects import EffectHandlers
 from services.storage.core.produce.admission import Refusal
+from services.storage.core.produce.ownership import ImageOwner
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.core.replication.leadership import Follow, Lead, decide_role
 from services.storage.partition.append_traces import AppendTraces
@@ -24,6 +25,7 @@ from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.topic_traffic import TopicTraffic
 from services.storage.produce.appends import Appends
+from services.storage.produce.internal_topic_ownership import OnOwner
 from services.storage.produce.transaction_markers import TransactionMarkers
 from tests.simulation.append_traces import checked_recorder
 from tests.simulation.transactions.network import Call, Clients, Connection, Server
@@ -34,6 +36,9 @@ from tests.simulation.transactions.world import World
 NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 CONFIG = effective_topic_config(ClusterImage(), "t")
 CHECK_S_MAX = 0.02
+
+ANSWER_S = 0.002
+"""Of the metadata store. It draws no random number, so runs without late images are as they were."""
 
 
 class _Number(int):
@@ -117,6 +122,7 @@ class StorageNode(Server):
             children=nothing,
             children_max=1,
             confirm=self._confirm,
+            ask_owner=self._ask_owner,
             on_appended=lambda key: None,
             readers_wait=lambda key: False,
             coordinators=self._coordinators,
@@ -126,7 +132,7 @@ class StorageNode(Server):
         markers = TransactionMarkers(self.appends)
         self.effects = EffectQueue(
             EffectHandlers(
-                answer_produces=self.appends.answer_committed,
+                answer_produces=self.appends.successes.answer_committed,
                 wake_fetches=lambda one: None,
                 notify_pulls=lambda one: None,
                 report_log_start=lambda one: None,
@@ -149,6 +155,7 @@ class StorageNode(Server):
             call.fail(int(ErrorCode.BROKER_NOT_AVAILABLE), "it knows no image yet")
             return
         self.effects.begin_turn()
+        self.world.joined_appends += method == APPEND and len(call.body[2]) > 1
         self._methods[method](call)
         self.appends.end_turn()
         self.effects.end_turn()
@@ -180,6 +187,10 @@ class StorageNode(Server):
             on_confirmed({key: refusal for key, refusal in refusals.items() if refusal is not None})
 
         self._later(answer)
+
+    def _ask_owner(self, partition: Partition, on_owner: OnOwner) -> None:
+        """`OwnerQuestions`, with a metadata store that answers."""
+        self.soon(ANSWER_S, lambda: on_owner(ImageOwner(*self.world.owners[partition.key[1]])))
 
     def _refusal(self, key: Key, leader_epoch: int) -> Refusal | None:
         history = self.world.histories[key]

@@ -1,13 +1,18 @@
 """Hostile connections lose themselves, and nothing else: a producer next to hundreds of them goes on as if they were not there.
 
-The rows are those of the table of bad inputs.
+The rows are those of the table of bad inputs. Half of the tests run against a gateway, and half against a node, where a hostile
+client shares a process with a log.
 """
 
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from services.local.cluster_plan import ProcessPlan
+from services.local.cluster_shape import NODE_ROLES, SERVICE_ROLES
 from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import API_VERSIONS, FETCH, METADATA, PRODUCE, fetch_body, frame, produce_body
 from tests.support.cluster_harness import LocalCluster
@@ -77,9 +82,12 @@ REFUSED: dict[str, bytes] = {
 }
 
 
+ON_GATEWAY, ON_NODE = [pytest.mark.parametrize("target", [each], indirect=True) for each in (SERVICE_ROLES, NODE_ROLES)]
+
+
 @pytest.fixture(scope="module")
-def target() -> Iterator[LocalCluster]:
-    with LocalCluster(storage=2, environment_of={"gateway-1": SETTINGS}) as cluster:
+def target(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(storage=2, roles=request.param, environment_of={"gateway-1": SETTINGS}) as cluster:
         yield cluster
 
 
@@ -97,6 +105,7 @@ def beside_a_producer(target: LocalCluster, topic: str, attack: Attack, *, left:
     run.check(target.bootstrap)
 
 
+@ON_NODE
 def test_bytes_that_are_no_request_cost_only_their_own_connection(target: LocalCluster, topic: str) -> None:
     Admin(target.bootstrap).create(topic, 4)
     attack = Attack(target.shape.port + 1)
@@ -106,6 +115,7 @@ def test_bytes_that_are_no_request_cost_only_their_own_connection(target: LocalC
     beside_a_producer(target, topic, attack)
 
 
+@ON_GATEWAY
 def test_a_byte_now_and_then_buys_no_time(target: LocalCluster, topic: str) -> None:
     Admin(target.bootstrap).create(topic, 4)
     attack = Trickle(target.shape.port + 1)
@@ -114,6 +124,7 @@ def test_a_byte_now_and_then_buys_no_time(target: LocalCluster, topic: str) -> N
     beside_a_producer(target, topic, attack)
 
 
+@ON_NODE
 def test_half_frames_have_a_budget(target: LocalCluster, topic: str) -> None:
     """Each has sent a megabyte of what it says are a hundred, and takes memory for more than that."""
     Admin(target.bootstrap).create(topic, 4)
@@ -123,6 +134,7 @@ def test_half_frames_have_a_budget(target: LocalCluster, topic: str) -> None:
     beside_a_producer(target, topic, attack, left=8)
 
 
+@ON_GATEWAY
 def test_a_few_bytes_that_announce_a_large_frame_take_no_more_than_their_share(target: LocalCluster, topic: str) -> None:
     Admin(target.bootstrap).create(topic, 4)
     attack = Attack(target.shape.port + 1)
@@ -138,7 +150,9 @@ def unread(topic: str) -> Mapping[str, bytes]:
     }
 
 
-@pytest.mark.parametrize(("kind", "sockets"), [("Metadata", 3), ("Fetch", 20)])
+@pytest.mark.parametrize(
+    ("target", "kind", "sockets"), [(SERVICE_ROLES, "Metadata", 3), (NODE_ROLES, "Fetch", 20)], indirect=["target"]
+)
 def test_ten_thousand_requests_whose_answers_nobody_reads_end_in_a_lost_connection(
     target: LocalCluster, topic: str, kind: str, sockets: int
 ) -> None:
@@ -147,3 +161,33 @@ def test_ten_thousand_requests_whose_answers_nobody_reads_end_in_a_lost_connecti
     for number in range(sockets):
         attack.connect(f"{kind} {number}", unread(topic)[kind] * 10_000, receive_buffer=4096)
     beside_a_producer(target, topic, attack)
+
+
+DESCRIPTORS_MAX = 1024
+
+
+def with_few_descriptors(plan: ProcessPlan) -> ProcessPlan:
+    limit = f"--nofile={DESCRIPTORS_MAX}:{DESCRIPTORS_MAX}"
+    return replace(plan, argv=("prlimit", limit, *plan.argv)) if plan.role == NODE_ROLES else plan
+
+
+def test_a_crowd_of_connections_to_a_node_takes_no_descriptor_of_its_log(topic: str) -> None:
+    """Each of the two services has half. The log opens new segments while more clients connect than there are descriptors."""
+    cluster = LocalCluster(roles=NODE_ROLES)
+    cluster.alter_plans(with_few_descriptors)
+    with cluster:
+        Admin(cluster.bootstrap).create(topic, 8, {"segment.ms": "1000"})
+        logs = cluster.data_directory("storage-1")
+        with ProduceRun(cluster.bootstrap, topic, partitions=8) as run, Attack(cluster.shape.port + 1) as attack:
+            run.advance(50)
+            for number in range(DESCRIPTORS_MAX + 100):
+                attack.connect(f"idle {number}")
+            attack.press(left=DESCRIPTORS_MAX // 2)
+            before = len(list(logs.rglob("*.log")))
+            run.advance(150)
+            assert len(list(logs.rglob("*.log"))) >= before + 8
+            assert len(list(Path(f"/proc/{cluster.pid('node-1')}/fd").iterdir())) < DESCRIPTORS_MAX
+            run.finish()
+            assert not run.disconnects, run.disconnects[:3]
+        run.check(cluster.bootstrap)
+        assert "Too many open files" not in cluster.log("node-1")

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import ResourceType
 
 from libs.cluster.saved_metadata import IMAGE_FILE, parse_file
-from services.storage.__main__ import OTHER_CLUSTER
+from services.storage.refusals import OTHER_CLUSTER
 from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
 from tests.support.polling import eventually
@@ -101,7 +101,7 @@ def test_after_etcd_is_lost_every_acknowledged_record_and_committed_offset_is_th
         assert "would rebuild the metadata of cluster" in shown
         assert not cluster.data_directory("etcd").exists()
         said = rebuild(cluster)
-        assert f"topics: 2, partitions: {PARTITIONS + 50}" in said
+        assert f"topics: 2, partitions: {PARTITIONS + 50}" in said, said
         assert "note:" not in said
         seconds = until_acknowledged(cluster, run)
         print(f"acks=all goes on {seconds:.1f} s after the start")

@@ -1,5 +1,5 @@
 """The memory of a gateway, and of a storage node, under clients that send much and wait long, with the settings that they have by
-default."""
+default. One test has processes for both, and one a node, whose memory is that of both."""
 
 import contextlib
 import re
@@ -12,6 +12,7 @@ import pytest
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import Codec
 from libs.wire.record_batches.records import Record, build_batch
+from services.local.cluster_shape import NODE_ROLES, SERVICE_ROLES
 from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import FETCH, METADATA, PRODUCE, fetch_body, frame, produce_body, read_produced
 from tests.support.cluster_harness import LocalCluster
@@ -27,8 +28,8 @@ REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[LocalCluster]:
-    with LocalCluster() as cluster:
+def target(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(roles=request.param) as cluster:
         yield cluster
 
 
@@ -66,6 +67,7 @@ def peaks_with_children(target: LocalCluster, name: str) -> list[int]:
     return peaks
 
 
+@pytest.mark.parametrize("target", [SERVICE_ROLES], indirect=True)
 async def test_lookups_in_a_batch_that_is_large_when_decompressed(target: LocalCluster, topic: str) -> None:
     """A few kilobytes that hold 60 MiB. The record that is looked for stands behind them."""
     bomb = f"{topic}-bomb"
@@ -95,6 +97,7 @@ async def test_lookups_in_a_batch_that_is_large_when_decompressed(target: LocalC
     assert "taken for dead" not in target.log("controller-1")
 
 
+@pytest.mark.parametrize("target", [NODE_ROLES], indirect=True)
 def test_large_requests_that_pile_up_behind_long_polls_are_not_read(target: LocalCluster, topic: str) -> None:
     """1.5 GB, of which each client may send as much as it likes by its own limits."""
     idle = f"{topic}-idle"

@@ -63,6 +63,15 @@ def test_an_owner_that_was_declared_dead_may_learn_it_late(ledger: Ledger) -> No
     assert ledger.owns("b", 0)
 
 
+def test_a_commit_whose_answer_was_lost_counts_once_its_offset_is_told(ledger: Ledger) -> None:
+    ledger.commits({0: 2})
+    ledger.lose("a", "crashed")
+    ledger.take("b", 0, 6, 2.0)
+    ledger.begin("b", 0, 2)
+    assert not ledger.complaints
+    assert ledger.committed[0] == 2, "b has nothing to commit, and nobody would ever"
+
+
 @pytest.mark.parametrize("position", [0, 2])
 def test_a_position_that_nobody_committed_is_noticed(ledger: Ledger, position: int) -> None:
     ledger.lose("a", "crashed")

@@ -30,6 +30,12 @@ ONLY_BY_PROMTOOL: Final = {
     "PenstockInternalErrors",
     "PenstockCertificateExpires",
     "PenstockCertificateExpiresSoon",
+    "PenstockEtcdCertificateExpires",
+    "PenstockEtcdCertificateExpiresSoon",
+    "PenstockEtcdServerCertificateExpires",
+    "PenstockEtcdServerCertificateExpiresSoon",
+    "PenstockPeerCertificateExpires",
+    "PenstockPeerCertificateExpiresSoon",
 }
 
 

@@ -43,7 +43,7 @@ class Ledger:
         self.read = [0] * self.partitions
         """One more than the last offset that anybody read."""
         self.committed = [0] * self.partitions
-        """What was acknowledged."""
+        """What was acknowledged, or told to a later owner."""
         self.asked = [0] * self.partitions
         """The highest that anybody asked to commit."""
         self._owners: dict[int, Owned] = {}
@@ -94,6 +94,8 @@ class Ledger:
             words = f"{member} was told {position} of {partition}, and nobody committed more than {self.asked[partition]}"
             self.complaints.append(words)
         self.redelivered += max(0, self.read[partition] - position)
+        # Whose commit this was may have crashed before it heard the answer.
+        self.committed[partition] = max(self.committed[partition], position)
         owned.position = position
 
     def deliver(self, member: str, partition: int, first: int, last: int) -> None:

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.compat.clients.admin import Admin
 from tests.support.cluster_harness import LocalCluster
@@ -120,7 +119,7 @@ class Crowd:
                 and (ends is None or (ledger.read == list(ends) and ledger.committed == list(ends)))
             )
 
-        await self._until(whole, PASSES_WITHIN_S)
+        await self._until(whole, PASSES_WITHIN_S, ends=ends)
 
     async def go_home(self) -> None:
         """Lets all members leave in order, at the same time; none may complain afterwards."""
@@ -136,12 +135,14 @@ class Crowd:
         for task in self._leaving:
             task.cancel()
 
-    async def _until(self, question: Callable[[], bool], within_s: float, *, must: bool = True) -> None:
+    async def _until(
+        self, question: Callable[[], bool], within_s: float, *, must: bool = True, ends: Sequence[int] | None = None
+    ) -> None:
         deadline = time.monotonic() + within_s
         while not question():
             self._check()
             if time.monotonic() > deadline:
-                assert not must, f"{self.outcome.kind}: not within {within_s} s; {self._state()}"
+                assert not must, f"{self.outcome.kind}: not within {within_s} s; {self._state(ends)}"
                 return
             await asyncio.sleep(0.02)
         self._check()
@@ -155,11 +156,19 @@ class Crowd:
             if task.done():
                 task.result()
 
-    def _state(self) -> Any:
+    def _state(self, ends: Sequence[int] | None) -> str:
         ledger = self.ledger
         orphans = [index for index in range(ledger.partitions) if ledger.owner(index) is None]
         epochs = Counter(member.epoch for member in self._members)
-        return f"{len(orphans)} partitions without an owner; members by epoch: {dict(epochs)}; {len(self._leaving)} left"
+        still_leaving = sum(not task.done() for task in self._leaving)
+        told = f"{len(orphans)} partitions without an owner; members by epoch: {dict(epochs)}; {still_leaving} still leave"
+        places = zip(ledger.read, ledger.committed, ends or (), strict=False)
+        late = {
+            index: f"read {read}, committed {committed} of {end} by {ledger.owner(index)}"
+            for index, (read, committed, end) in enumerate(places)
+            if (read, committed) != (end, end)
+        }
+        return f"{told}; late: {late}"
 
 
 async def storm(cluster: LocalCluster, topic: str, kinds: Sequence[str], size: Size, seed: int) -> list[Outcome]:

@@ -108,11 +108,13 @@ class Liveness:
     def dead(self) -> list[Process]:
         return [process for process, watched in self._watched.items() if watched.state is State.DEAD]
 
-    def heartbeat(self, process: Process, now_ms: int) -> None:
+    def heartbeat(self, process: Process, now_ms: int) -> bool:
+        """Whether it changed the state of that process."""
         watched = self._watched.get(process)
-        if watched is not None:
-            watched.heard, watched.heard_ms, watched.probes = True, now_ms, 0
-            _apply(watched, Event.HEARTBEAT)
+        if watched is None:
+            return False
+        watched.heard, watched.heard_ms, watched.probes = True, now_ms, 0
+        return watched.state is not State.ALIVE and _apply(watched, Event.HEARTBEAT)
 
     def connection_lost(self, process: Process, now_ms: int) -> None:
         watched = self._watched.get(process)

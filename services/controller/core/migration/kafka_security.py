@@ -1,4 +1,4 @@
-"""A Kafka cluster's ACLs and users, checked as if a client created them, and ACLs as Kafka takes them back."""
+"""A Kafka cluster's ACLs and users, checked as if a client created them, and both as Kafka takes them back."""
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,11 +8,11 @@ from libs.cluster import keys
 from libs.cluster.acls import AclBinding
 from libs.cluster.codec import encode
 from libs.cluster.records import AclRecord
-from libs.cluster.scram_credentials import ScramCredential
+from libs.cluster.scram_credentials import MECHANISMS, ScramCredential
 from libs.rpc.contracts.controller import Acl, ScramUpsertion
 from services.controller.core.administration import acls, scram_credentials
 from services.controller.core.administration.first_users import Users
-from services.controller.core.migration.kraft_security import AclAdded
+from services.controller.core.migration.kraft_security import AclAdded, ScramSet
 from services.controller.core.model.refusal import Refused
 from services.controller.core.topics.topic_names import shown
 
@@ -52,6 +52,13 @@ def returned_acls(bindings: Iterable[AclBinding]) -> Iterator[AclAdded]:
         kind, pattern_type, name, principal, host, operation, permission = binding
         acl = Acl(int(kind), int(pattern_type), name, principal, _as_java_writes(host), int(operation), int(permission))
         yield AclAdded(blake2b(keys.acl(binding).encode(), digest_size=16).digest(), acl)
+
+
+def returned_users(users: Users) -> Iterator[ScramSet]:
+    """Credentials as records (KIP-900), in the order of users. AlterUserScramCredentials would need their salted passwords."""
+    numbers = {mechanism: number for number, mechanism in MECHANISMS.items()}
+    for (mechanism, user), credential in sorted(users.items(), key=lambda item: (item[0][1], item[0][0])):
+        yield ScramSet(user, numbers[mechanism], credential)
 
 
 def _as_java_writes(host: str) -> str:

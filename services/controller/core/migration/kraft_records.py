@@ -28,6 +28,7 @@ from services.controller.core.migration.kraft_security import (
     read_scram,
     read_scram_removal,
     write_acl,
+    write_scram,
 )
 
 FRAME_VERSION: Final = 1
@@ -132,7 +133,9 @@ KraftRecord = (
     | TransactionEnded
 )
 
-_BROKER, _TOPIC, _PARTITION, _CONFIG, _FEATURE_LEVEL, _PRODUCER_IDS, _ACL = 0, 2, 3, 4, 12, 15, 18
+EncodedRecord = BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken | AclAdded | ScramSet
+
+_BROKER, _TOPIC, _PARTITION, _CONFIG, _FEATURE_LEVEL, _PRODUCER_IDS, _ACL, _SCRAM = 0, 2, 3, 4, 12, 15, 18, 11
 _LOG_DIRS_TAG = 0
 _WITHOUT_MEANING_HERE: Final = {7: 0, 8: 0, 20: 0, 21: 0, 26: 0, 27: 0, 28: 0}
 """The last versions of fences, removals of what is not taken over, no-ops, controllers and such."""
@@ -157,7 +160,7 @@ def decode(value: bytes) -> KraftRecord | None:
         raise UnreadableRecord(f"a record that ends too early or has a broken field: {error}") from error
 
 
-def encode(record: BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken | AclAdded) -> bytes:
+def encode(record: EncodedRecord) -> bytes:
     """The value of a record."""
     writer = Writer()
     writer.uvarint(FRAME_VERSION)
@@ -187,6 +190,9 @@ def encode(record: BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | 
         case AclAdded():
             _begin(writer, _ACL, 0)
             write_acl(writer, record)
+        case ScramSet():
+            _begin(writer, _SCRAM, 0)
+            write_scram(writer, record)
     writer.no_tagged_fields()
     return bytes(writer.buffer)
 
@@ -287,7 +293,7 @@ _READERS: Final[dict[int, tuple[int, Callable[[Reader, int], KraftRecord]]]] = {
     5: (2, read_changed),
     9: (0, lambda reader, version: TopicRemoved(reader.uuid())),
     10: (0, lambda reader, version: TokenChanged()),
-    11: (0, read_scram),
+    _SCRAM: (0, read_scram),
     _FEATURE_LEVEL: (0, lambda reader, version: FeatureLevelSet(reader.string(True), reader.int16())),
     14: (0, _read_quota),
     _PRODUCER_IDS: (0, _read_producer_ids),

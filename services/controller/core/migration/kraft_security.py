@@ -61,5 +61,13 @@ def read_scram(reader: Reader, version: int) -> ScramSet:
     return ScramSet(user, mechanism, ScramCredential(salt, stored_key, server_key, reader.int32()))
 
 
+def write_scram(writer: Writer, record: ScramSet) -> None:
+    writer.string(record.user, True)
+    writer.int8(record.mechanism)
+    for part in (record.credential.salt, record.credential.stored_key, record.credential.server_key):
+        writer.data(part, True)
+    writer.int32(record.credential.iterations)
+
+
 def read_scram_removal(reader: Reader, version: int) -> ScramRemoved:
     return ScramRemoved(reader.string(True), reader.int8())

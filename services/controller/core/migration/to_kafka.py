@@ -13,11 +13,17 @@ from libs.cluster.records import PartitionState
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.lean_dataclass import dataclass
 from libs.wire.primitives import NO_UUID
+from services.controller.core.administration.first_users import Users
 from services.controller.core.elections.leader_election import NO_INCARNATION, NO_LEADER
-from services.controller.core.migration.kafka_security import returned_acls
+from services.controller.core.migration.kafka_security import returned_acls, returned_users
 from services.controller.core.migration.kraft_partitions import PartitionAdded
-from services.controller.core.migration.kraft_records import BrokerRegistered, ConfigSet, ProducerIdsTaken, TopicAdded
-from services.controller.core.migration.kraft_security import AclAdded
+from services.controller.core.migration.kraft_records import (
+    BrokerRegistered,
+    ConfigSet,
+    EncodedRecord,
+    ProducerIdsTaken,
+    TopicAdded,
+)
 from services.controller.core.topics.internal_topic_configs import DURABILITY
 
 OWN_CONFIGS: Final = (
@@ -37,7 +43,9 @@ takes a broker out of the ISR when the two differ."""
 STATIC_CONFIGS_NOTE: Final = (
     "what PENSTOCK_BROKER_CONFIGS gave to storage nodes is in no metadata: put it into Kafka's server.properties first"
 )
-InitialRecord = BrokerRegistered | TopicAdded | PartitionAdded | ConfigSet | ProducerIdsTaken | AclAdded
+NO_CREDENTIALS_NOTE: Final = (
+    "users' SCRAM credentials are not asked for (CREDENTIALS=1), so Kafka gets none: set passwords again with kafka-configs.sh"
+)
 
 
 class CannotGiveBack(Exception):
@@ -48,12 +56,12 @@ class CannotGiveBack(Exception):
 class GivenBack:
     """The records in their order, and what of the cluster's metadata is not among them."""
 
-    records: tuple[InitialRecord, ...]
+    records: tuple[EncodedRecord, ...]
     notes: tuple[str, ...]
 
 
-def given_back(image: ClusterImage) -> GivenBack:
-    """Raises CannotGiveBack."""
+def given_back(image: ClusterImage, users: Users | None) -> GivenBack:
+    """`users` None: their credentials are not asked for. Raises CannotGiveBack."""
     notes = [STATIC_CONFIGS_NOTE]
     records = [
         *_brokers(image),
@@ -62,9 +70,14 @@ def given_back(image: ClusterImage) -> GivenBack:
         *_least_in_sync(image),
         ProducerIdsTaken(image.next_producer_id),
         *returned_acls(image.acls),
+        *returned_users(users or {}),
     ]
     if image.acls:
         notes.append(f"{len(image.acls)} ACLs: Kafka obeys them if its server.properties name StandardAuthorizer")
+    if users:
+        notes.append(f"{len(users)} SCRAM credentials of users are in each bootstrap.checkpoint: keep it as a secret")
+    elif users is None:
+        notes.append(NO_CREDENTIALS_NOTE)
     if image.client_quotas:
         notes.append(
             f"client quotas of {len(image.client_quotas)} entities: Kafka's hold for each broker, so it does not get them"
@@ -72,12 +85,12 @@ def given_back(image: ClusterImage) -> GivenBack:
     return GivenBack(tuple(records), tuple(notes))
 
 
-def _brokers(image: ClusterImage) -> Iterator[InitialRecord]:
+def _brokers(image: ClusterImage) -> Iterator[EncodedRecord]:
     for node_id, node in sorted(image.nodes.items()):
         yield BrokerRegistered(node_id, node.rack, tuple([bytes.fromhex(directory) for directory in node.log_dirs]), BROKER_EPOCH)
 
 
-def _topics(image: ClusterImage) -> Iterator[InitialRecord]:
+def _topics(image: ClusterImage) -> Iterator[EncodedRecord]:
     for name, topic in sorted(image.topics.items()):
         topic_id = bytes.fromhex(topic.topic_id)
         yield TopicAdded(name, topic_id)
@@ -112,7 +125,7 @@ def _partition(name: str, topic_id: bytes, index: int, state: PartitionState) ->
     )
 
 
-def _configs(image: ClusterImage, notes: list[str]) -> Iterator[InitialRecord]:
+def _configs(image: ClusterImage, notes: list[str]) -> Iterator[EncodedRecord]:
     for (kind, resource), values in sorted(image.overrides_by_resource.items()):
         for name, value in sorted(values.items()):
             if kind == "topic" and resource in INTERNAL_TOPICS and name == DURABILITY:
@@ -123,7 +136,7 @@ def _configs(image: ClusterImage, notes: list[str]) -> Iterator[InitialRecord]:
                 yield ConfigSet(KINDS_BY_NAME[kind], resource, name, value)
 
 
-def _least_in_sync(image: ClusterImage) -> Iterator[InitialRecord]:
+def _least_in_sync(image: ClusterImage) -> Iterator[EncodedRecord]:
     """The `min.insync.replicas` that nobody configured: 2 here for three replicas, and 1 in Kafka, where one broker could then
     have the only copy of an acknowledged record."""
     for name, topic in sorted(image.topics.items()):

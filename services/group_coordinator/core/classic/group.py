@@ -47,8 +47,12 @@ class Facts:
     remaining_ms: int = 0
     sync_due_ms: int = -1
 
+    @property
+    def rebalances_now(self) -> bool:
+        return self.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
+
     def rebalanced_ms(self, now_ms: int) -> int:
-        if self.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE):
+        if self.rebalances_now:
             return self.rebalancing_ms + max(now_ms - self.begun_ms, 0)
         return self.rebalancing_ms
 

@@ -4,8 +4,10 @@
 or that the image holds. Offsets alone would not do: a deposed owner's second append would fit behind its first. The claim's
 number fences appends that the owner itself sent before it claimed again, and that may still be on their way.
 
-In the epoch that the image holds, only the process that the image names may claim. A claim may be ahead of the image, since a
-leader that is cut off from the store must not hold up a shard. Then the claimant's word counts, and its epoch binds others.
+Only the process that is named as the owner in an epoch may claim in it. The image names it; or the store or a controller does,
+when a claim is ahead of the image, since a leader whose image is late must not hold up a shard. The claimant's own word does not
+count, so a coordinator that lies takes no shard. A claim outlives images with lower epochs: each of them may name an owner that
+was deposed since.
 """
 
 from typing import Final, NamedTuple
@@ -19,10 +21,13 @@ FENCED_LEADER_EPOCH: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
 NOT_COORDINATOR: Final = int(ErrorCode.NOT_COORDINATOR)
 OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 INVALID_REQUEST: Final = int(ErrorCode.INVALID_REQUEST)
+NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 COORDINATOR_ONLY = Refusal(int(ErrorCode.INVALID_TOPIC_EXCEPTION), "only its coordinator writes an internal topic")
-UNCONFIRMED = Refusal(int(ErrorCode.NOT_ENOUGH_REPLICAS), "neither the in-sync followers nor the store say who leads")
+UNCONFIRMED = Refusal(NOT_ENOUGH_REPLICAS, "neither the in-sync followers nor the store say who leads")
 """The owner may still be the owner, so it need not claim again."""
+UNNAMED_OWNER = Refusal(NOT_ENOUGH_REPLICAS, "nobody names the claimant as the owner here yet")
+"""The claimant may be the owner, and claims again."""
 NOT_OWNED = Refusal(INVALID_REQUEST, "only internal topics have owners")
 
 
@@ -36,7 +41,7 @@ class Standing(NamedTuple):
 
 
 class ImageOwner(NamedTuple):
-    """The owner of a shard, as the image of its leader names it. Without a state, the epoch is -1."""
+    """The owner of a shard, as an image or the store names it. Without a state, the epoch is -1."""
 
     name: str
     epoch: int
@@ -58,7 +63,7 @@ class Ownership:
         self.highest = -1
 
     def claim(self, wanted: Standing, *, leader_epoch: int, image_owner: ImageOwner) -> Refusal | None:
-        """The refusal of a claim. None: the claim stands now."""
+        """The refusal of a claim. None: the claim stands now. `UNNAMED_OWNER`: it is ahead of the owner that is given."""
         if refusal := _refuse_leader_epoch(wanted.leader_epoch, leader_epoch):
             return refusal
         if refusal := self._refuse_owner_epoch(wanted.owner_epoch, image_owner.epoch):
@@ -66,12 +71,11 @@ class Ownership:
         if refusal := _refuse_owner(wanted, image_owner):
             return refusal
         standing = self.standing
-        if standing is not None and standing.owner_epoch == wanted.owner_epoch:
-            if standing.owner != wanted.owner:
-                if wanted.owner_epoch != image_owner.epoch:
-                    return Refusal(NOT_COORDINATOR, f"{standing.owner} claimed it in this epoch before {wanted.owner}")
-            elif standing.claim >= wanted.claim:
+        if standing is not None and (standing.owner_epoch, standing.owner) == (wanted.owner_epoch, wanted.owner):
+            if standing.claim >= wanted.claim:
                 return Refusal(FENCED_LEADER_EPOCH, f"claim {standing.claim} of this owner was taken before claim {wanted.claim}")
+        elif wanted.owner_epoch > image_owner.epoch:
+            return UNNAMED_OWNER
         self.highest = wanted.owner_epoch
         self.standing = wanted
         return None

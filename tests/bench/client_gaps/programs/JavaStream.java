@@ -56,7 +56,7 @@ public class JavaStream {
                         else say("f " + sequence + " " + now() + " " + error.getClass().getSimpleName());
                     });
                 }
-                Thread.sleep(1);
+                Thread.sleep(Math.max(1, 250 / perSecond));
             }
         }
     }

@@ -20,7 +20,7 @@ async def produce(asked: Arguments) -> None:
         for sequence in pace.due():
             sent = await producer.send(asked.topic, value(sequence), partition=asked.partition)
             sent.add_done_callback(partial(answered, sequence))
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(pace.look_every_s)
     await producer.stop()
 
 

@@ -24,7 +24,7 @@ def produce(asked: Arguments) -> None:
             sent = producer.send(asked.topic, value(sequence), partition=asked.partition)
             sent.add_callback(lambda metadata, sequence=sequence: acknowledged(sequence))
             sent.add_errback(partial(failed, sequence))
-        time.sleep(0.001)
+        time.sleep(pace.look_every_s)
     producer.close(timeout=60)
 
 

@@ -2,7 +2,7 @@
 const { Kafka, logLevel } = require('kafkajs')
 
 const [mode, bootstrap, topic, partition, refreshMs, perSecond] = process.argv.slice(2)
-const [SIZE, TICK_MS, RETRIES] = [100, 1, 20]
+const [SIZE, TICK_MS, RETRIES] = [100, Math.max(1, 250 / Number(perSecond)), 20]
 const refresh = refreshMs === '0' ? {} : { metadataMaxAge: Number(refreshMs) }
 const logCreator = () => ({ label, log }) => process.stderr.write(`${label} ${JSON.stringify(log)}\n`)
 const kafka = new Kafka({ brokers: bootstrap.split(','), logLevel: logLevel.WARN, logCreator })

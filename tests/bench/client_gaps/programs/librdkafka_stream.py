@@ -17,7 +17,7 @@ def produce(asked: Arguments) -> None:
     while not over.is_set():
         for sequence in pace.due():
             producer.produce(asked.topic, value(sequence), partition=asked.partition, on_delivery=answered)
-        producer.poll(0.001)
+        producer.poll(pace.look_every_s)
     producer.flush(FLUSH_S)
 
 

@@ -8,11 +8,9 @@
    if a server hung up or sent what is no answer; 2 for wrong arguments. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <netdb.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,13 +25,14 @@
 #include "error_names.h" /* written by tests/bench/lean/build.py from libs/wire/errors.py */
 #include "histogram.h"
 #include "messages.h"
+#include "tls.h"
 
 enum { ANSWER_BYTES_MAX = 256 << 20, FRAMES_PER_WRITE = 64, EVENTS = 64, ERROR_CODES = 512 };
 static const int64_t S = 1000000000;
 
 static struct {
     bool fetches, check_crc;
-    const char *topic;
+    const char *topic, *authority; /* whoever vouches for servers of TLS */
     double seconds, rate, drain_s;
     int acks, in_flight, threads, max_bytes;
     long batch_bytes, record_bytes;
@@ -43,6 +42,7 @@ static struct {
 struct connection {
     const char *name; /* the argument */
     int fd, index;
+    tls_session *tls; /* NULL: without */
     struct position *positions;
     size_t count, turn;
     /* Requests are numbered from 0: answered <= written <= begun <= allowed. */
@@ -85,6 +85,8 @@ static _Noreturn void stop(int status, const char *format, ...) {
     va_end(arguments);
     _exit(status);
 }
+
+#include "connecting.h" /* it uses `stop` */
 
 static int64_t now_ns(void) {
     struct timespec time;
@@ -176,7 +178,7 @@ static void advance(struct worker *w, struct connection *c) {
             add_rest(parts, &count, PRODUCE_SUFFIX, sizeof PRODUCE_SUFFIX, &skipped);
         }
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-        ssize_t taken = sendmsg(c->fd, &message, MSG_NOSIGNAL);
+        ssize_t taken = c->tls ? tls_send(c->tls, parts, count) : sendmsg(c->fd, &message, MSG_NOSIGNAL);
         if (taken < 0 && errno == EINTR) continue;
         if (taken < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return await_room(w, c, true);
         if (taken < 0) stop(1, "%s: %s, with %llu requests unanswered", c->name, strerror(errno), (unsigned long long)(c->begun - c->answered));
@@ -257,14 +259,17 @@ static void take_answer(struct worker *w, struct connection *c, const uint8_t *d
     if (!is_open_loop()) c->allowed++;
 }
 
-static void receive(struct worker *w, struct connection *c) {
+/* Returns whether more may have arrived: epoll does not see what is decrypted. */
+static bool receive(struct worker *w, struct connection *c) {
     if (c->room - c->received_size < 4096) {
         c->room = c->room * 2 + 65536;
         c->received = realloc(c->received, c->room);
         if (!c->received) stop(1, "no memory for an answer of %zu bytes", c->room);
     }
-    ssize_t got = recv(c->fd, c->received + c->received_size, c->room - c->received_size, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    uint8_t *free = c->received + c->received_size;
+    size_t room = c->room - c->received_size;
+    ssize_t got = c->tls ? tls_receive(c->tls, free, room) : recv(c->fd, free, room, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     unsigned long long missing = c->begun - c->answered;
     if (got < 0) stop(1, "%s: %s, with %llu requests unanswered", c->name, strerror(errno), missing);
     if (!got) stop(1, "%s: the server closed the connection, with %llu requests unanswered", c->name, missing);
@@ -279,6 +284,7 @@ static void receive(struct worker *w, struct connection *c) {
     }
     c->received_size -= at;
     if (at) memmove(c->received, c->received + at, c->received_size);
+    return c->tls != NULL;
 }
 
 /* The connections of a worker are each `threads`-th. Lets those begin whose requests are due; returns when the next one is. */
@@ -358,32 +364,12 @@ static void *work(void *argument) {
                 if (read(w->timer, &expired, sizeof expired) < 0 && errno != EAGAIN) stop(1, "timerfd: %s", strerror(errno));
                 continue;
             }
-            if (events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) receive(w, c);
+            if (events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) while (receive(w, c)) continue;
             advance(w, c);
         }
     }
     count_unanswered(w, now_ns());
     return NULL;
-}
-
-static int connect_to(const char *name, const char *host, const char *port) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-    int wrong = getaddrinfo(host, port, &hints, &found), fd = -1, yes = 1;
-    if (wrong) stop(1, "%s: %s", name, gai_strerror(wrong));
-    for (struct addrinfo *each = found; each && fd < 0; each = each->ai_next) {
-        fd = socket(each->ai_family, each->ai_socktype, 0);
-        if (fd >= 0 && connect(fd, each->ai_addr, each->ai_addrlen)) {
-            int reason = errno;
-            close(fd);
-            fd = -1;
-            errno = reason;
-        }
-    }
-    if (fd < 0) stop(1, "%s: cannot connect: %s", name, strerror(errno));
-    freeaddrinfo(found);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    if (fcntl(fd, F_SETFL, O_NONBLOCK)) stop(1, "%s: %s", name, strerror(errno));
-    return fd;
 }
 
 /* HOST:PORT/PARTITION[,PARTITION…] */
@@ -405,6 +391,8 @@ static void open_connection(struct connection *c, const char *argument) {
         for (int i = 0; i < options.in_flight; i++) memcpy(c->prefixes + (size_t)i * prefix.size, prefix.data, prefix.size);
     }
     c->fd = connect_to(argument, text, colon + 1);
+    if (options.authority) c->tls = secure(argument, c->fd, text);
+    set_nonblocking(argument, c->fd);
     free(text);
 }
 
@@ -419,7 +407,7 @@ static void read_options(int count, char **arguments) {
     static const struct option NAMES[] = {
         {"topic", 1, 0, 't'}, {"seconds", 1, 0, 's'}, {"rate", 1, 0, 'r'}, {"acks", 1, 0, 'a'}, {"in-flight", 1, 0, 'f'},
         {"threads", 1, 0, 'n'}, {"batch-bytes", 1, 0, 'b'}, {"record-bytes", 1, 0, 'v'}, {"max-bytes", 1, 0, 'm'},
-        {"bytes-max", 1, 0, 'x'}, {"drain", 1, 0, 'd'}, {"check-crc", 0, 0, 'c'}, {0, 0, 0, 0}};
+        {"bytes-max", 1, 0, 'x'}, {"drain", 1, 0, 'd'}, {"check-crc", 0, 0, 'c'}, {"tls-authority", 1, 0, 'l'}, {0, 0, 0, 0}};
     if (count < 2 || (strcmp(arguments[1], "produce") && strcmp(arguments[1], "fetch")))
         stop(2, "the first argument is produce or fetch");
     options.fetches = !strcmp(arguments[1], "fetch");
@@ -439,6 +427,7 @@ static void read_options(int count, char **arguments) {
             case 'm': options.max_bytes = (int)number_of(name, optarg, 1, 128 << 20); break;
             case 'x': options.bytes_max = (long long)number_of(name, optarg, 1, 1e15); break;
             case 'c': options.check_crc = true; break;
+            case 'l': options.authority = optarg; break;
             default: stop(2, "what it takes stands in tests/bench/lean/generator/load.c");
         }
     }
@@ -470,6 +459,7 @@ static void print_result(struct worker *workers) {
     if (is_open_loop() && all.last_ns > end) end = all.last_ns;
     printf("{\"api\": \"%s\", \"loop\": \"%s\", \"connections\": %zu, \"threads\": %d, \"in_flight\": %d, ", options.fetches ? "fetch" : "produce",
            is_open_loop() ? "open" : "closed", connection_count, options.threads, options.in_flight);
+    printf("\"tls\": \"%s\", ", tls_named(connections[0].tls));
     printf("\"offered_rate\": %.3f, \"scheduled\": %llu, \"seconds\": %.6f, ", options.rate, (unsigned long long)scheduled, (double)(end - start_ns) / 1e9);
     printf("\"requests\": %llu, \"bytes\": %llu, \"records\": %llu, ", (unsigned long long)all.requests, (unsigned long long)all.bytes, (unsigned long long)all.records);
     printf("\"answer_bytes\": %llu, \"empty\": %llu, \"unanswered\": %llu, \"throttle_ms\": %llu, \"errors\": {",
@@ -496,6 +486,9 @@ int main(int count, char **arguments) {
         batch = batch_of_about((size_t)options.batch_bytes, (size_t)options.record_bytes, time.tv_sec * 1000 + time.tv_nsec / 1000000, &batch_records);
         prefix = produce_prefix(options.topic, options.acks, batch.size, sizeof PRODUCE_SUFFIX, &partition_at);
     }
+    const char *wrong = options.authority ? tls_prepare(options.authority) : NULL;
+    if (wrong) stop(1, "%s: %s", options.authority, wrong);
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes */
     connections = calloc(connection_count, sizeof *connections);
     for (size_t i = 0; i < connection_count; i++) {
         connections[i].index = (int)i;

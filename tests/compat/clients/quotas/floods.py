@@ -18,6 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from tests.compat.clients import kafka_python
 from tests.compat.clients.groups.builds import franz_go_member
 from tests.compat.clients.quotas.rates import Progress
+from tests.compat.kafka.archives import BRIEF
 from tests.compat.kafka.jars import KafkaJars
 from tests.compat.kafka.tools import TOOLS
 from tests.support.polling import rounds
@@ -195,7 +196,7 @@ class Java:
 
     @staticmethod
     def _command(tool: str, *arguments: str) -> list[str]:
-        return KafkaJars(ROOT).command(TOOLS[tool], *arguments, options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"))
+        return KafkaJars(ROOT).command(TOOLS[tool], *arguments, options=BRIEF)
 
     @staticmethod
     def _note_throttle(line: str, name: str, seen: Seen) -> None:

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.compat.clients.admin import Admin
+from tests.compat.clients.any_roles import commit_and_abort_by_librdkafka
 from tests.compat.clients.transactions.transactional import WAIT_S, Copy, fill, read, transactional
 
 
@@ -18,15 +19,7 @@ def topic(admin: Admin) -> str:
 
 
 def test_readers_of_committed_records_see_a_transaction_once_it_is_committed(bootstrap: str, topic: str) -> None:
-    producer = transactional(bootstrap, topic)
-    for outcome in ("aborted", "committed"):
-        producer.begin_transaction()
-        for index in range(2):
-            producer.produce(topic, f"{outcome} {index}", partition=index)
-        producer.flush(WAIT_S)
-        (producer.commit_transaction if outcome == "committed" else producer.abort_transaction)(WAIT_S)
-    assert sorted(read(bootstrap, topic, 2, 2)) == [b"committed 0", b"committed 1"]
-    assert len(read(bootstrap, topic, 4, 2, "read_uncommitted")) == 4
+    commit_and_abort_by_librdkafka(bootstrap, topic)
 
 
 def test_the_next_producer_with_the_id_aborts_what_the_last_one_left(bootstrap: str, topic: str) -> None:

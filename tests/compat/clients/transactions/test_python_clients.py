@@ -4,12 +4,14 @@ import uuid
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, TopicPartition
 
 from tests.compat.clients.admin import Admin
-from tests.compat.clients.kafka_python import KafkaProducer, OffsetAndMetadata
-from tests.compat.clients.kafka_python import TopicPartition as PythonTopicPartition
-from tests.compat.clients.transactions.transactional import WAIT_S, fill, read
+from tests.compat.clients.any_roles import (
+    commit_and_abort_by_kafka_python,
+    commit_positions_by_kafka_python,
+    committed_offsets,
+)
+from tests.compat.clients.transactions.transactional import fill, read
 
 
 @pytest.fixture
@@ -17,15 +19,6 @@ def topic(admin: Admin) -> str:
     name = f"python-{uuid.uuid4().hex[:8]}"
     admin.create(name, partitions=2)
     return name
-
-
-def committed_offsets(bootstrap: str, topic: str) -> list[int]:
-    """Of the group that has the topic's name, by partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
-    try:
-        return [each.offset for each in consumer.committed([TopicPartition(topic, index) for index in range(2)], WAIT_S)]
-    finally:
-        consumer.close()
 
 
 async def test_aiokafka_commits_and_aborts(bootstrap: str, topic: str) -> None:
@@ -66,30 +59,8 @@ async def test_aiokafka_commits_its_position_with_its_results(bootstrap: str, to
 
 
 def test_kafka_python_commits_its_position_with_its_results(bootstrap: str, topic: str) -> None:
-    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), transactional_id=topic)
-    try:
-        producer.init_transactions()
-        for offset, commits in ((5, True), (7, False)):
-            producer.begin_transaction()
-            producer.send_offsets_to_transaction({PythonTopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}, topic)
-            (producer.commit_transaction if commits else producer.abort_transaction)()
-    finally:
-        producer.close()
-    assert committed_offsets(bootstrap, topic)[0] == 5
+    commit_positions_by_kafka_python(bootstrap, topic)
 
 
 def test_kafka_python_commits_and_aborts(bootstrap: str, topic: str) -> None:
-    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), transactional_id=topic)
-    try:
-        producer.init_transactions()
-        for number in range(6):
-            producer.begin_transaction()
-            producer.send(topic, str(number).encode(), partition=number % 2)
-            if number % 3:
-                producer.commit_transaction()
-            else:
-                producer.flush()
-                producer.abort_transaction()
-    finally:
-        producer.close()
-    assert sorted(read(bootstrap, topic, 4, 2)) == [b"1", b"2", b"4", b"5"]
+    commit_and_abort_by_kafka_python(bootstrap, topic)

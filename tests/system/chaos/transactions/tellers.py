@@ -24,10 +24,14 @@ class Transfers:
 
 
 class Teller:
-    """One transactional producer. After an error that it cannot abort it goes on as another producer."""
+    """One transactional producer. After an error that it cannot abort it goes on as another producer.
 
-    def __init__(self, bootstrap: str, number: int, seed: int, transfers: Transfers) -> None:
+    `pause_s`: after each transfer. Without it a teller takes all the CPU that the cluster gives it.
+    """
+
+    def __init__(self, bootstrap: str, number: int, seed: int, transfers: Transfers, *, pause_s: float = 0.0) -> None:
         self.transactional_id = f"teller-{number}"
+        self._pause_s = pause_s
         self._bootstrap, self._number, self._transfers = bootstrap, number, transfers
         self._chance = random.Random(f"{seed} {number}")
 
@@ -41,6 +45,8 @@ class Teller:
             except KafkaException as failure:
                 self._transfers.errors.append(str(failure))
                 producer = self._opened()
+            if self._pause_s:
+                over.wait(self._pause_s)
 
     def _opened(self) -> Producer:
         return opened_amid_faults(self._bootstrap, self.transactional_id, **{"transaction.timeout.ms": TIMEOUT_MS})

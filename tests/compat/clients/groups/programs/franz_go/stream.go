@@ -69,7 +69,7 @@ func streamOut(leaving context.Context, chosen []kgo.Opt, topic string, number i
 				}
 			})
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(max(time.Millisecond, time.Second/time.Duration(4*perSecond)))
 	}
 	flushing, cancel := context.WithTimeout(context.Background(), flushWithin)
 	defer cancel()

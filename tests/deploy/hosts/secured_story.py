@@ -42,11 +42,11 @@ def closed_to_strangers(cluster: Sequence[Machine], token: str) -> None:
     url = f"https://{one.address}:{ETCD_CLIENT}/version"
     own = "--cert /etc/penstock/certificates/storage.crt --key /etc/penstock/certificates/storage.key"
     assert "etcdserver" in two.run(f"curl --silent {trust} {own} {url}")
-    assert "certificate required" in two.run(f"curl --silent --show-error {trust} {url} 2>&1 || true")
-    port = RPC_PORTS["storage"]
-    connect = f"openssl s_client -connect {one.address}:{port} -CAfile /etc/penstock/certificates/ca.crt -ign_eof"
-    shown = two.run(f"{connect} 2>&1 </dev/null || true")
-    assert "alert certificate required" in shown, shown
+    for port in (ETCD_CLIENT, RPC_PORTS["storage"]):
+        # A client that sends anything may get a reset in place of the alert: in TLS 1.3 it counts itself accepted first.
+        connect = f"openssl s_client -connect {one.address}:{port} -CAfile /etc/penstock/certificates/ca.crt -ign_eof"
+        shown = two.run(f"{connect} 2>&1 </dev/null || true")
+        assert "alert certificate required" in shown, shown
     admin = RPC_PORTS["storage"] + ADMIN_ABOVE_RPC
     assert ask(admin, "/metrics", timeout_s=5.0, host=one.address, token=token)[0]
     answered, said = ask(admin, "/metrics", timeout_s=5.0, host=one.address)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from libs.clock import Clock, Monotonic, WallMs
-from libs.commitlog.files.filesystem import Buffer, OsFileSystem
+from libs.commitlog.files.filesystem import Buffer, FileSystem, OsFileSystem
 from libs.commitlog.files.sync import run_round
 from libs.commitlog.files.writeback import UNKNOWN_DIRTY_BYTES
 from libs.commitlog.model.config import LogConfig
@@ -119,7 +119,7 @@ class SetClock:
 
 def open_log(
     path: Path,
-    fs: OsFileSystem | None = None,
+    fs: FileSystem | None = None,
     config: LogConfig = SMALL,
     *,
     registry: FileRegistry | None = None,

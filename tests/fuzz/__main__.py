@@ -1,7 +1,7 @@
 """`make fuzz`: every target, or TARGET=; for SECONDS= each, or RUNS= inputs, or the short form of CI without either.
 
 The short form is the same each time: fixed seeds and counts, and a corpus made anew. Otherwise the corpus grows in
-`.fuzz/TARGET/corpus`, and what fails is kept beside it. `python -m tests.fuzz --try FILE TARGET` checks one input.
+`.fuzz/TARGET/corpus` beside a log, and what fails is kept. `python -m tests.fuzz --try FILE TARGET` checks one input.
 """
 
 import argparse
@@ -24,8 +24,12 @@ MEMORY_MIB_MAX = 1024
 LENGTH_MAX = 4_096
 SHORTER = {"frames": 1_024}
 """Bytes of an input where more of them are more of the same, and cost as much more."""
+KEEPS_SEEDS = {"log_directories"}
+"""Targets whose seeds all do the same, since all are sound. Otherwise libFuzzer keeps the shortest one only."""
 IN_MEMORY = Path("/dev/shm")
 """Where Linux has files in memory. On a disk, `log_directories` takes twice the CPU."""
+KEEPS_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(64 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+"""glibc keeps what is freed. Otherwise the kernel clears MiB for each input of `frames`, which takes half of its CPU."""
 DONE = re.compile(r"^Done (\d+) runs", re.MULTILINE)
 COVERED = re.compile(r"cov: (\d+) ft: (\d+)")
 
@@ -61,7 +65,7 @@ def main() -> int:
 
 def fuzz(name: str, folder: Path, options: list[str]) -> bool:
     """Runs one target, and prints a line about it; all that it said if it failed."""
-    corpus = folder / "corpus"
+    corpus, log = folder / "corpus", folder / "log"
     corpus.mkdir(parents=True, exist_ok=True)
     KEPT.mkdir(exist_ok=True)
     for number, seed in enumerate(target(name).seeds()):
@@ -73,21 +77,22 @@ def fuzz(name: str, folder: Path, options: list[str]) -> bool:
         f"-timeout={INPUT_SECONDS_MAX}",
         f"-rss_limit_mb={MEMORY_MIB_MAX}",
         f"-max_len={SHORTER.get(name, LENGTH_MAX)}",
+        f"-keep_seed={int(name in KEEPS_SEEDS)}",
     ]
     # libFuzzer ends the process without its clean-up, so somebody else removes what targets leave.
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as scratch:
+    memory = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as scratch, log.open("wb") as said:
         ended = subprocess.run(
             [sys.executable, "-m", "tests.fuzz.fuzzed", name, str(corpus), *options],
-            env=os.environ | {"TMPDIR": scratch, "PYTHONHASHSEED": "0"},
+            env=os.environ | KEEPS_MEMORY | {"TMPDIR": scratch, "PYTHONHASHSEED": "0"},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=said,
             stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
         )
-    done, covered = DONE.search(ended.stdout), COVERED.findall(ended.stdout)
+    output = log.read_text(encoding="utf-8", errors="replace")
+    done, covered = DONE.search(output), COVERED.findall(output)
     if ended.returncode != 0 or done is None:
-        print(f"{name}: FAILED ({ended.returncode})\n{ended.stdout[-8_000:]}")
+        print(f"{name}: FAILED ({ended.returncode})\n{output[-8_000:]}")
         return False
     coverage, features = covered[-1] if covered else ("?", "?")
     cpu = cpu_of_children() - cpu_before

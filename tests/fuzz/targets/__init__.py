@@ -14,7 +14,7 @@ class Target(Protocol):
 
 
 RUNS: Final[dict[str, int]] = {
-    "frames": 5_000,
+    "frames": 20_000,
     "requests": 30_000,
     "batches": 20_000,
     "rpc": 20_000,
@@ -22,7 +22,7 @@ RUNS: Final[dict[str, int]] = {
     "sasl": 10_000,
     "coordinator_records": 20_000,
     "log_files": 20_000,
-    "log_directories": 150,
+    "log_directories": 400,
     "kafka_metadata": 20_000,
 }
 """Each target, and its inputs in the short form, which takes some seconds."""

@@ -20,9 +20,9 @@ from libs.commitlog.producers.producer_table import ProducerTable, packed_of
 from libs.commitlog.producers.transaction_index import ENTRY, TransactionIndex
 from libs.commitlog.segments.segment_progress import SegmentProgress
 
-_EPOCHS, _OFFSETS, _SNAPSHOT, _TRANSACTIONS, _RESUME = range(5)
+_EPOCHS, OFFSETS, SNAPSHOT, _TRANSACTIONS, RESUME = range(5)
 _MENDED = 8
-_CRC_AT = {_SNAPSHOT: 2, _RESUME: 4}
+_CRC_AT = {SNAPSHOT: 2, RESUME: 4}
 
 
 def check(data: bytes) -> None:
@@ -30,15 +30,16 @@ def check(data: bytes) -> None:
         return
     kind, content = (data[0] & 7) % 5, data[1:]
     if data[0] & _MENDED:
-        content = _mended(kind, content)
+        content = mended(kind, content)
     try:
         _CHECKS[kind](content)
     except DirectoryDamaged:
         pass
 
 
-def _mended(kind: int, content: bytes) -> bytes:
-    if kind == _OFFSETS:
+def mended(kind: int, content: bytes) -> bytes:
+    """The content with its checksum put right, if a file of that kind has one."""
+    if kind == OFFSETS:
         lines = content.rpartition(b"\n#crc32c 0 ")[0].split(b"\n")
         listed = b"\n".join(b" ".join(line.split()) for line in lines[2:] if line.strip())
         return b"\n".join([b"0", b"%d" % (listed.count(b"\n") + 2), listed, b"#crc32c 0 %d" % crc32c(listed), b""])
@@ -79,10 +80,10 @@ def _check_resume(content: bytes) -> None:
 
 _CHECKS = {
     _EPOCHS: _check_epochs,
-    _OFFSETS: _check_offsets,
-    _SNAPSHOT: _check_snapshot,
+    OFFSETS: _check_offsets,
+    SNAPSHOT: _check_snapshot,
     _TRANSACTIONS: _check_transactions,
-    _RESUME: _check_resume,
+    RESUME: _check_resume,
 }
 
 
@@ -98,18 +99,18 @@ def seeds() -> Iterator[bytes]:
     yield bytes((_EPOCHS,)) + LeaderEpochs([(0, 0), (3, 100), (7, 100)]).format()
     for topic_id in (bytes(range(16)), b"-", b""):
         entries = {("t", 0): Entry(5, topic_id), ("t", 1): Entry(0, topic_id), ("other.topic", 7): Entry(1 << 40, topic_id)}
-        yield bytes((_OFFSETS,)) + format_entries(entries)
-        yield bytes((_OFFSETS | _MENDED,)) + format_entries(entries)
+        yield bytes((OFFSETS,)) + format_entries(entries)
+        yield bytes((OFFSETS | _MENDED,)) + format_entries(entries)
     batches = tuple(CachedBatch(number, 10 * number, 3, 1_000) for number in range(5))
     producers = {number: ProducerEntry(1, batches[:number], -1, 1_000, number - 1) for number in range(6)}
     table = ProducerTable.of_packed([(number, pack_entry(number, entry)) for number, entry in producers.items()])
-    yield bytes((_SNAPSHOT,)) + _whole(snapshot_content(packed_of(table)))
-    yield bytes((_SNAPSHOT | _MENDED,)) + _whole(snapshot_content(packed_of(table)))
+    yield bytes((SNAPSHOT,)) + _whole(snapshot_content(packed_of(table)))
+    yield bytes((SNAPSHOT | _MENDED,)) + _whole(snapshot_content(packed_of(table)))
     yield bytes((_TRANSACTIONS,)) + b"".join(ENTRY.pack(0, 7, first, first + 9, first) for first in range(0, 100, 10))
     progress = SegmentProgress(*range(1, len(SegmentProgress._fields) + 1))
     for point in (
         ResumePoint(100, progress, {}),
         ResumePoint(100, progress, table, {0: 3}, (ListedSegment(0, 700), ListedSegment(50, 900)), {0: 77}),
     ):
-        yield bytes((_RESUME,)) + _whole(resume_content(point))
-        yield bytes((_RESUME | _MENDED,)) + _whole(resume_content(point))
+        yield bytes((RESUME,)) + _whole(resume_content(point))
+        yield bytes((RESUME | _MENDED,)) + _whole(resume_content(point))

@@ -92,10 +92,15 @@ def test_a_hundred_clients_on_three_gateways_share_one_limit(trio: LocalCluster,
     def bytes_stored() -> int:
         return stored(admin, topic, partitions=GATEWAYS)[topic] * RECORD
 
+    def most_is_used() -> bool:
+        """In one of the windows: a busy machine may give the crowd too little time to send as much. No window has too much."""
+        seconds, moved = moved_within(MEASURED_S, bytes_stored)
+        assert moved <= RATE * (TOLERATED * seconds + UNCOUNTED_S) + CROWD * RECORD
+        return moved >= 0.7 * RATE * seconds
+
     with Crowd(trio.bootstrap, topic) as crowd:
         eventually(lambda: all(throttled(trio, number + 1) for number in range(GATEWAYS)))
-        seconds, moved = moved_within(MEASURED_S, bytes_stored)
-        assert 0.7 * RATE * seconds <= moved <= RATE * (TOLERATED * seconds + UNCOUNTED_S) + CROWD * RECORD
+        eventually(most_is_used, 60)
     assert bytes_stored() == crowd.sent * RECORD, "each record once"
 
 

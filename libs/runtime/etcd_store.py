@@ -59,7 +59,7 @@ def etcd_store(config: ServiceConfig, lifecycle: Lifecycle, metrics: Metrics) ->
 def _of_settings(config: ServiceConfig) -> EtcdTls:
     """Raises CannotRun."""
     try:
-        return EtcdTls(TlsFiles(config.etcd_ca_file, config.etcd_cert_file, config.etcd_key_file))
+        return EtcdTls(TlsFiles(config.etcd_ca_file, config.etcd_cert_file, config.etcd_key_file), config.etcd)
     except Unusable as error:
         raise CannotRun("no TLS to etcd with these files (PENSTOCK_ETCD_CA_FILE, _CERT_FILE, _KEY_FILE)", reason=error) from error
 

@@ -1,8 +1,10 @@
 """An etcd that demands certificates, and knows each role's user: everybody can do the own work, and nothing else."""
 
 import asyncio
+import logging
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -17,7 +19,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.election import Election
-from libs.cluster.etcd import etcd_connection
+from libs.cluster.etcd import etcd_connection, etcd_tls
 from libs.cluster.etcd.access import ACCESS, NODE, ROOT, Access, access_digest, user_of
 from libs.cluster.etcd.etcd_auth import EtcdAuth
 from libs.cluster.etcd.etcd_connection import EtcdConnection, EtcdError, own_cancellation_only
@@ -33,6 +35,7 @@ from libs.runtime.identity import own_version
 from services.controller.etcd_users import __main__ as etcd_users
 from tests.cluster.conftest import EtcdServer
 from tests.support.certificates import Authority, make_authority
+from tests.support.polling import rounds
 from tests.support.printed_blocks import blocks_of, section_of
 from tests.support.requirements import ROOT as REPOSITORY
 
@@ -380,6 +383,108 @@ async def test_new_files_take_effect_and_a_watch_goes_on(
         while not any(event.value == b"3" for event in seen.events):
             seen = await asyncio.wait_for(anext(batches), TIMEOUT_S)
     await store.close()
+
+
+@pytest.mark.parametrize("damaged", ["certificate", "authorities"])
+async def test_files_with_which_etcd_cannot_be_used_leave_the_former_ones_in_force(
+    secured: SecuredEtcd, tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: str
+) -> None:
+    own, authorities, other = tmp_path / "own.pem", tmp_path / "ca.pem", make_authority(tmp_path / "other")
+    secured.tls(user_of(GATEWAY))
+    good = secured.authority.directory / f"{user_of(GATEWAY)}.pem"
+    shutil.copy(good, own)
+    shutil.copy(secured.authority.certificate, authorities)
+    tls = EtcdTls(TlsFiles(str(authorities), str(own), str(own)), [secured.endpoint])
+    former = tls.credentials
+    store = EtcdStore([secured.endpoint], tls=tls, timeout_s=TIMEOUT_S)
+    lease = await store.grant_lease(60)
+    if damaged == "certificate":
+        own.write_bytes(other.sign("alien", f"/CN={user_of(GATEWAY)}").read_bytes())
+        reason = "etcd refuses the certificate"
+    else:
+        shutil.copy(other.certificate, authorities)
+        reason = "etcd's certificate is not trusted"
+    for _ in range(2):
+        await tls.look()
+        assert tls.credentials is former
+        assert await store.keep_alive(lease) == 60
+        await store.get(keys.CLUSTER_ID)
+    (told,) = [record.__dict__["fields"]["reason"] for record in caplog.records if record.levelname == "WARNING"]
+    assert told.startswith(f"{secured.endpoint}: {reason}")
+    shutil.copy(good, own)
+    shutil.copy(secured.authority.certificate, authorities)
+    await tls.look()
+    assert tls.credentials is not former
+    assert await store.keep_alive(lease) == 60
+    await store.close()
+
+
+async def test_a_certificate_that_etcd_refuses_is_used_once_etcd_takes_it(
+    etcd_binary: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    authority, own = make_authority(tmp_path / "former"), tmp_path / "own.pem"
+    shutil.copy(authority.sign("anybody", "/CN=anybody"), own)
+    authorities = tmp_path / "ca.pem"
+    shutil.copy(authority.certificate, authorities)
+    server = EtcdServer(etcd_binary, tmp_path, authority)
+    server.start()
+    tls = EtcdTls(TlsFiles(str(authorities), str(own), str(own)), [server.endpoint])
+    later = make_authority(tmp_path / "later")
+    own.write_bytes(later.sign("anybody", "/CN=anybody").read_bytes())
+    try:
+        await answers(server.endpoint, tls)
+        await tls.look()
+        assert "new certificate for etcd not used" in caplog.text
+        with authority.certificate.open("ab") as trusted:
+            trusted.write(later.certificate.read_bytes())
+        server.stop()
+        server.start()
+        await answers(server.endpoint, tls)
+        await until_looked(tls, caplog)
+    finally:
+        server.close()
+
+
+async def test_a_certificate_is_used_untried_if_no_member_answers_for_long(
+    secured: SecuredEtcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = tmp_path / "own.pem"
+    own.write_bytes(secured.authority.sign("former", "/CN=former").read_bytes())
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as gone:
+        members = [f"127.0.0.1:{listening.getsockname()[1]}" for listening in (gone, silent)]
+        gone.close()
+        tls = EtcdTls(TlsFiles(str(secured.authority.certificate), str(own), str(own)), members)
+        former = tls.credentials
+        own.write_bytes(secured.authority.sign("later", "/CN=later").read_bytes())
+        await tls.look()
+        assert tls.credentials is former
+        monkeypatch.setattr(etcd_tls, "UNANSWERED_S_MAX", 0.0)
+        await tls.look()
+    assert tls.credentials is not former
+    assert "not used" not in caplog.text
+
+
+async def answers(endpoint: str, tls: EtcdTls) -> None:
+    """Waits until etcd serves the certificate that is in force."""
+    store = EtcdStore([endpoint], tls=tls, timeout_s=TIMEOUT_S)
+    for _ in rounds("etcd is there"):
+        try:
+            await store.get(keys.CLUSTER_ID)
+            break
+        except StoreUnavailable:
+            continue
+    await store.close()
+
+
+async def until_looked(tls: EtcdTls, caplog: pytest.LogCaptureFixture) -> None:
+    """Looks at unchanged files until they are in force."""
+    former = tls.credentials
+    for _ in rounds("etcd takes the certificate"):
+        await tls.look()
+        if tls.credentials is not former:
+            break
+    assert "certificate for etcd read again" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ import ssl
 from collections.abc import Sequence
 from typing import Final
 
-from libs.cluster.etcd.etcd_tls import EtcdTls
+from libs.cluster.etcd.etcd_tls import ANSWERS_WITHIN_S, EtcdTls
 from libs.der import Malformed, expires_at
 from libs.host_port import split_port
 
 LOOK_S: Final = 600.0
 """How often each member is asked."""
-ANSWERS_WITHIN_S: Final = 3.0
 
 
 class ServerCertificates:

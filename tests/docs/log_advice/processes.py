@@ -136,8 +136,10 @@ CONNECTIONS: Final = {
         "Put the files right before the former certificate expires: [between hosts](../security.md#between-hosts).",
     ),
     "new certificate for etcd not used": Advice(
-        "Changed files of PENSTOCK_ETCD_…_FILE cannot be used; the former ones stay in force. `reason` has the fault.",
-        "Put the files right before the former certificate expires: [etcd](../security.md#etcd).",
+        "Changed files of PENSTOCK_ETCD_…_FILE cannot be used, or etcd refuses them; the former ones stay in force. "
+        "`reason` has the fault.",
+        "Put the files right before the former certificate expires: [etcd](../security.md#etcd). Those that etcd refuses are "
+        "tried again every five seconds, and used once it takes them.",
     ),
     "etcd refuses a call": Advice(
         "etcd has users, and that of this process's certificate may not do what the process needs. It is logged once a minute. "

@@ -53,7 +53,7 @@ def _replay(job: tuple[str, int, str]) -> Replayed:
     if kind != "cluster":
         return Replayed(violation_of(kind, seed))
     try:
-        report = cluster.run_one(seed)
+        report = cluster.run_alone(seed)
     except Exception as error:
         return Replayed(raised(error))
     return Replayed(report.violations[0] if report.violations else "", report.sometimes)

@@ -24,7 +24,7 @@ $(if $(UNKNOWN),$(error no target takes $(UNKNOWN). What they take: $(KNOWN)))
 test test-all deploy-test pipeline-test pipeline-chaos simulate hunt fuzz chaos clients bench: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check simulate hunt fuzz audit chaos clients bench docs upgrade
+.PHONY: help up down wipe status backup restore rebuild from-kafka to-kafka setup test test-all setup-pipeline pipeline pipeline-test pipeline-chaos deploy-test helm-test check check-code simulate hunt fuzz audit chaos clients bench docs upgrade
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -97,13 +97,8 @@ pipeline-chaos: setup setup-pipeline ## kill jobs of the pipeline at every step 
 helm-test: setup ## install the chart on a Kubernetes, upgrade it under load, scale storage 3, 4, 3: CONTEXT= of kubectl, IMAGES= registry/penstock; without them on one of its own, as root
 	$(VENV)/python -m tests.deploy.chart.on_kubernetes $(if $(CONTEXT),--context "$(CONTEXT)") $(if $(IMAGES),--images "$(IMAGES)")
 
-check: setup ## lint, format, types, import rules, generated files
-	$(VENV)/ruff check .
-	$(VENV)/ruff format --check .
-	$(VENV)/mypy
-	$(VENV)/lint-imports
+check: check-code ## lint, format, types, import rules, generated files
 	$(VENV)/python -m tests.docs.house_rules
-	$(VENV)/python -m libs.wire.generate --check
 	$(VENV)/python -m services.gateway.protocol_docs.protocol_page --check
 	$(VENV)/python -m tests.docs.pictures --check
 	$(VENV)/python -m tests.docs.settings_page --check
@@ -112,6 +107,14 @@ check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/python -m tests.docs.chart_page --check
 	$(VENV)/python -m tests.monitoring.monitoring_files --check
 	$(VENV)/python -m tests.docs.log_events_page --check
+
+# What no test checks, too. CI runs this part and the tests (tests/docs/test_checks_in_ci.py).
+check-code: setup
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+	$(VENV)/python -m libs.wire.generate --check
 
 simulate: setup ## a disk, a partition's replicas, a consumer group, transactions, compacted topics, client quotas, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|transactions|compaction|quotas|cluster|planted|failed|properties FIRST= STORY=1)
 	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \

@@ -17,6 +17,7 @@ from libs.wire.primitives import ProtocolError, Reader, Writer
 ANSWER_BYTES_MAX = 64 << 20
 READ_BYTES = 65_536
 _LENGTH = struct.Struct(">i")
+WITHOUT_SECURITY = ", as at a listener with TLS or SASL, whose settings this client was not given"
 
 
 class BrokerUnreachable(Exception):
@@ -44,6 +45,7 @@ class KafkaConnection:
         self._answer_bytes_max = answer_bytes_max
         self._correlation_id = 0
         self._received = bytearray()
+        self._has_security = security.has_tls or security.has_sasl
         try:
             self._socket: socket.socket = socket.create_connection((host, port), timeout=timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -126,7 +128,9 @@ class KafkaConnection:
             reader = Reader(memoryview(self._read(length)))
             answered = read_response_header(reader, key, version)
         except (OSError, ProtocolError) as error:
-            raise BrokerUnreachable(f"{self.address} does not answer {key.name}: {error or type(error).__name__}") from error
+            hint = WITHOUT_SECURITY if isinstance(error, ConnectionResetError) and not self._has_security else ""
+            reason = f"{error or type(error).__name__}{hint}"
+            raise BrokerUnreachable(f"{self.address} does not answer {key.name}: {reason}") from error
         if answered != self._correlation_id:
             raise BrokerUnreachable(f"{self.address} answers request {answered}, not {self._correlation_id}")
         return reader

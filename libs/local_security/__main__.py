@@ -29,7 +29,12 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         print(f"{error.filename or given.folder}: {error.strerror or error}", file=sys.stderr)
         return 1
-    told = {"renewed": made.renewed, "knows_password": made.knows_password, "knows_etcd_authority": knows_authority}
+    told = {
+        "renewed": made.renewed,
+        "is_another_authority": made.is_another_authority,
+        "knows_password": made.knows_password,
+        "knows_etcd_authority": knows_authority,
+    }
     print(json.dumps(told))
     return 0
 

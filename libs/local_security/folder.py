@@ -51,6 +51,8 @@ class Secured:
     """The same for librdkafka, such as kcat."""
     renewed: bool
     """Whether a certificate that was there has been replaced."""
+    is_another_authority: bool
+    """Whether clients of before trust an authority whose key is lost, and so do not trust this one."""
     knows_password: bool
     """False: the password of the first user is lost, and so there are no settings of clients."""
 
@@ -64,8 +66,10 @@ def secure(folder: Path, hosts: Collection[str], bootstrap_servers: str, now: da
             raise Unusable(f"{host!r} cannot stand in a certificate; give an address, or a name as DNS has it") from None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     files = {name: folder / name for name in _NAMES}
+    had_key, former = files["ca.key"].exists(), certificate_in(files["ca.pem"])
     authority_key = authority_key_in(files["ca.key"])
     authority, renewed = authority_in(files["ca.pem"], authority_key, now)
+    is_another = not had_key if former is None else former.public_key() != authority_key.public_key()
     renewed |= _gateway(files["gateway.pem"], {*hosts, *HERE}, authority, authority_key, now)
     if not files["admin-token"].exists():
         write_secret(files["admin-token"], f"{secrets.token_hex(32)}\n".encode())
@@ -81,6 +85,7 @@ def secure(folder: Path, hosts: Collection[str], bootstrap_servers: str, now: da
         files["client.properties"],
         files["kcat.conf"],
         renewed,
+        is_another and not is_new,
         password is not None,
     )
 

@@ -7,12 +7,17 @@ needs a name with a dot, so addresses and names without one always pass. /health
 
 import hmac
 import ipaddress
+import logging
 import re
 import socket
 from collections.abc import Iterable
 from typing import Final
 
+from libs.followed_files import FollowedFiles
 from libs.lean_dataclass import dataclass
+from libs.telemetry.logs import fields
+
+log = logging.getLogger("process")
 
 FREE: Final = frozenset({"/healthz", "/readyz", "/readyz/in-sync"})
 UNAUTHORIZED: Final = 401
@@ -32,11 +37,14 @@ class Refusal:
 
 
 class AdminAccess:
-    """The rule of one port. `names`: those of this host that have a dot. `token`: empty if none is needed."""
+    """The rule of one port. `names`: those of this host that have a dot. `token`: empty if none is needed. `token_file`: its
+    file, which is read again when it changes; empty if there is none. Raises as `read_token` does."""
 
-    def __init__(self, names: Iterable[str] = (), token: str = "") -> None:
+    def __init__(self, names: Iterable[str] = (), token: str = "", *, token_file: str = "") -> None:
         self._names = frozenset(_plain(name) for name in names if name)
-        self._token = token.encode()
+        self._token_file = token_file
+        self._followed = FollowedFiles([token_file] if token_file else [])  # from before the token is read
+        self._token = (read_token(token_file) if token_file else token).encode()
 
     @property
     def needs_token(self) -> bool:
@@ -46,6 +54,8 @@ class AdminAccess:
         """`host`, `authorization`: the request's headers, empty where it has none. None: it is answered."""
         if path in FREE:
             return None
+        if self._followed.changed():
+            self._read_again()
         if self._token:
             given = authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else ""
             if hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token):
@@ -54,6 +64,13 @@ class AdminAccess:
         if self._may_be_named(_plain(host)):
             return None
         return Refusal(FORBIDDEN, "this host has another name: ask by its address, or list the name in PENSTOCK_ADMIN_NAMES")
+
+    def _read_again(self) -> None:
+        """A file that cannot be used leaves the former token in force: a port that asked for one never opens."""
+        try:
+            self._token = read_token(self._token_file).encode()
+        except (OSError, ValueError) as error:
+            log.error("new admin token not used", extra=fields(path=self._token_file, reason=str(error)))
 
     def _may_be_named(self, name: str) -> bool:
         return "." not in name or name in self._names or name.endswith(".localhost") or is_address(name)
@@ -74,7 +91,7 @@ def is_loopback(host: str) -> bool:
 def access_to(names: Iterable[str], token_file: str) -> AdminAccess:
     """The rule of a port of this host, which has its own name beside `names`. `token_file`: empty if none is needed. Raises as
     `read_token` does."""
-    return AdminAccess((socket.gethostname(), *names), read_token(token_file) if token_file else "")
+    return AdminAccess((socket.gethostname(), *names), token_file=token_file)
 
 
 def read_token(path: str) -> str:

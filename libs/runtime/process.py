@@ -158,7 +158,7 @@ def read_config(config_type: type[C], role: str, *, beside: Sequence[type] = ())
     except OSError as error:
         sys.exit(f"{role}: PENSTOCK_LOG_FILE {config.log_file} cannot be opened: {error.strerror}")
     warn_of_variables(trace_settings)
-    for variable, alike in unknown(os.environ):
+    for variable, alike in unknown(name for name, value in os.environ.items() if value):  # an empty one asks for nothing
         if asks_for_revocation(variable):
             sys.exit(
                 f"{role}: there is no setting {variable}: nothing reads revocation lists (docs/security.md#revoked-certificates)"

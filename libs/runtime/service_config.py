@@ -53,7 +53,7 @@ class ServiceConfig:
     """0: any free port."""
     admin_token_file: str = ""
     """File of the token that everything of the admin port but `/healthz` and `/readyz` demands, as `Authorization: Bearer TOKEN`
-    ([security](security.md#admin-ports)). It is read at a start. Empty: none is needed."""
+    ([security](security.md#admin-ports)). It is read again when it changes. Empty: none is needed."""
     admin_names: tuple[str, ...] = ()
     """Names with a dot by which the admin port may be asked without a token, besides `admin_host`, `rpc_advertised_host` and the
     host's own. Addresses and names without a dot always may."""

@@ -37,7 +37,12 @@ def main(arguments: Sequence[str]) -> None:
             print("clients need TLS, and the user admin or one that admin makes (docs/security.md)")
             print(f"  trust: {security}/ca.pem")
             print(f"  Java and Kafka's tools: {security}/client.properties, as in --command-config {security}/client.properties")
-            print(f"  librdkafka: {security}/kcat.conf, as in kcat -F {security}/kcat.conf -L", flush=True)
+            print(f"  librdkafka: {security}/kcat.conf, as in kcat -F {security}/kcat.conf -L")
+            if settings.admin_port is not None:
+                print(
+                    f'  admin port: {security}/admin-token, as in curl -H "Authorization: Bearer $(cat {security}/admin-token)"'
+                )
+            sys.stdout.flush()
 
     try:
         run(lambda lifecycle: serve(settings, folder, logging, lifecycle, announce))

@@ -22,7 +22,7 @@ from services.local.cluster_shape import MOST_STORAGE, NODE_ROLES, SECURED, UNSE
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, is_safe, set_up_etcd, version_of
 from services.local.etcd_users import set_up_users
-from services.local.given_settings import warn_of_settings
+from services.local.given_settings import refuse_unknown, warn_of_settings
 from services.local.hints import DEFAULT_RUN, with_given
 from services.local.pipeline_setup import set_up_pipeline
 from services.local.python_setup import set_up_python, venv_python
@@ -62,6 +62,7 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
     remembered = run.read_shape()
     wanted = shape_of(remembered, given)  # raises before a folder is made for a shape that cannot be
     protection.refuse_lost_shape(run, remembered, wanted)
+    refuse_unknown(os.environ, ROOT)
     if wanted.security == SECURED:
         protection.refuse_settings(os.environ)
         if given.add_scram_file is not None:

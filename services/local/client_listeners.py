@@ -4,7 +4,7 @@ A port has one owner. So the ports of a listener move by as much as those of the
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from services.local.cluster_shape import PORTS_PER_GATEWAY, Shape
@@ -65,6 +65,19 @@ def refuse_ports_of_others(shape: Shape, gateways: Mapping[str, Mapping[str, str
                     f"port {port}; choose others, such as from {shape.ports.stop} on"
                 )
             taken |= dict.fromkeys(ports, f"{variable} of {name}")
+
+
+def remembered_in(text: str, place: Mapping[str, str], given: Collection[str]) -> str:
+    """A sentence about the settings that the text names, and that an earlier `make up` was given. Empty if there are none.
+    `place`: those of the process. `given`: those of this `make up`."""
+    remembered = [
+        variable for variable, value in place.items() if value and variable.startswith(PREFIXES) and variable not in given
+    ]
+    if not (named := [variable for variable in remembered if re.search(rf"\b{variable}\b", text)]):
+        return ""
+    ended = "".join(f"{variable}= " for variable in named)
+    names = ", ".join(named)
+    return f"`make up` remembers {names} from before: give another value, or an empty one to end it (`{ended}make up`). "
 
 
 def _is_address(variable: str) -> bool:

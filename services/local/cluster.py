@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from services.local import etcd_protection, probe, processes, protection, warm_processes
-from services.local.client_listeners import PREFIXES, of_gateway, refuse_ports_of_others
+from services.local.client_listeners import PREFIXES, of_gateway, refuse_ports_of_others, remembered_in
 from services.local.cluster_plan import STOP_ORDER, ProcessPlan, health_port, plan_cluster, sets_etcd, with_host
 from services.local.cluster_shape import HOST, Shape
 from services.local.errors import LauncherError
@@ -244,7 +244,8 @@ class Cluster:
             if "etcd" in (name, *others):
                 room += f", and etcd takes {ETCD_TAKES_MB} MB there for its log at its first start"
             return f"{ended}, since its volume is full: {room} (see {self.run.log_file(name)}). {NEXT}"
-        return f"{ended}. {NEXT} {tail}"
+        place = {key: value for each in self.plans[name].places for key, value in self.run.place_of(each, {}).items()}
+        return f"{ended}. {NEXT} {remembered_in(tail, place, os.environ)}{tail}"
 
     def _spawn_all(self, plans: Sequence[ProcessPlan], former: Mapping[str, str] = MappingProxyType({})) -> dict[str, int]:
         """Starts etcd, the trace UI, and the services from one warm process, as far as that can be. Returns all pids by name.

@@ -61,7 +61,7 @@ def admin_token(shape: Shape, run: RunDirectory) -> dict[str, str]:
 def refuse_settings(given: Collection[str]) -> None:
     """Raises LauncherError for settings of the environment that SECURITY=on sets itself."""
     if own := ", ".join(name for name in (*SET_BY_SECURITY, *NOT_BESIDE_SECURITY) if name in given):
-        raise LauncherError(f"SECURITY=on sets {own} itself: leave that out, or SECURITY=on")
+        raise LauncherError(f"SECURITY=on sets {own} itself: leave that out (a new cluster without SECURITY=on may have it)")
 
 
 def refuse_lost_shape(run: RunDirectory, before: Shape | None, wanted: Shape) -> None:

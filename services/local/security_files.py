@@ -24,6 +24,10 @@ LOST_PASSWORD = (
     "warning: the password of admin is lost with {folder}/first-users: put a copy back, or give the cluster another user "
     "(docs/security.md, A lost password)"
 )
+ANOTHER_AUTHORITY = (
+    "warning: {folder}/ca.key was lost, so another authority has signed the gateways' certificate: clients do not trust it until "
+    "they have the new {folder}/ca.pem"
+)
 LOST_AUTHORITY = (
     "warning: {folder}/etcd-ca.key is lost, or is not that of etcd-ca.pem, and the etcd that runs trusts no other authority: put "
     "a copy back, or `make down`, then `make up` makes all certificates of etcd anew"
@@ -60,7 +64,9 @@ def renew(cluster: Cluster, *, is_new: bool = False, python: Path, root: Path, s
     if is_new:
         arguments.append("--new")
     made = json.loads(run_module(MODULE, arguments, python=python, root=root))
-    if made["renewed"]:
+    if made["is_another_authority"]:
+        say(ANOTHER_AUTHORITY.format(folder=run.security))
+    elif made["renewed"]:
         say("a new certificate takes the place of one that was to end, or lacked a name; gateways that run read it by themselves")
     if not made["knows_etcd_authority"]:
         say(LOST_AUTHORITY.format(folder=run.security))

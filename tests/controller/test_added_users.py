@@ -35,7 +35,7 @@ async def begun() -> MemoryStore:
 async def test_a_cluster_without_users_gets_them_with_a_secret(file: Path) -> None:
     store = await begun()
     written(file, OWN)
-    assert await add_users(store, str(file)) == "cluster a-cluster has the users admin, with the passwords of the file"
+    assert await add_users(store, str(file)) == f"cluster a-cluster: set the passwords of admin from {file}"
     assert await store.get(keys.SCRAM_SECRET) is not None
     assert [*users_of((await store.range(keys.SCRAM)).items)] == [ADMIN]
 

@@ -1,14 +1,25 @@
 """Listeners of gateways beside the first one: their ports, and that `make up` remembers them."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from services.local.client_listeners import AUTHORIZER, BOUNDS, bootstrap_servers, of_gateway, refuse_ports_of_others
+from services.local import __main__ as local
+from services.local.client_listeners import (
+    AUTHORIZER,
+    BOUNDS,
+    bootstrap_servers,
+    of_gateway,
+    refuse_ports_of_others,
+    remembered_in,
+)
 from services.local.cluster import Cluster
 from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
+from services.local.given_settings import refuse_unknown
 from services.local.run_directory import ADVERTISED_HOST, LISTEN_HOST, RunDirectory
+from tests.support.requirements import ROOT
 
 LISTENER, ADVERTISED = "PENSTOCK_SASL_LISTENER", "PENSTOCK_SASL_ADVERTISED_LISTENER"
 MECHANISMS = "PENSTOCK_SASL_ENABLED_MECHANISMS"
@@ -96,3 +107,33 @@ def test_whoever_removes_damaged_settings_hears_that_they_protect_the_cluster(tm
     (tmp_path / "places.json").write_text("{", encoding="utf-8")
     with pytest.raises(LauncherError, match=r"remove it, then give .*PENSTOCK_AUTHORIZER.* clients may do everything"):
         cluster(tmp_path).listeners()
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("PENSTOCK_SASL_LISTENR", "; did you mean PENSTOCK_SASL_LISTENER?"),
+        ("PENSTOCK_AUTHORIZER_CLASS", "; did you mean PENSTOCK_AUTHORIZER?"),
+        ("PENSTOCK_SSL_CRL_LOCATION", ""),
+    ],
+)
+def test_what_no_gateway_has_is_refused_before_it_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, instead: str
+) -> None:
+    """Each later start would fail by it, or lack the protection that it asks for."""
+    monkeypatch.setenv(name, "/file")
+    with pytest.raises(LauncherError, match=re.escape(f"there is no setting {name}{instead}")):
+        local.up(RunDirectory(tmp_path / "run"), local.parse(["up", f"--run={tmp_path / 'run'}"]))
+    assert not (tmp_path / "run").exists()
+    refuse_unknown({name: "", MECHANISMS: "PLAIN", "PENSTOCK_RACK_": "a"}, ROOT)
+
+
+def test_a_start_that_fails_by_what_is_remembered_says_how_to_end_it() -> None:
+    keystore, key = "PENSTOCK_SSL_KEYSTORE_LOCATION", "PENSTOCK_SSL_KEY_LOCATION"
+    text = f"gateway: {keystore} /nowhere.pem cannot be read"
+    place = {keystore: "/nowhere.pem", key: "", MECHANISMS: "PLAIN"}
+    assert remembered_in(text, place, ()) == (
+        f"`make up` remembers {keystore} from before: give another value, or an empty one to end it (`{keystore}= make up`). "
+    )
+    assert remembered_in(text, place, [keystore]) == ""
+    assert remembered_in("gateway: no space left", place, ()) == ""

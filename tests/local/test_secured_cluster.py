@@ -158,7 +158,7 @@ def test_a_cluster_that_began_without_is_protected_by_one_word_and_a_restart(pen
     RunDirectory(run).write_shape(shape)
     penstock("down")
     printed = "\n".join(penstock("up", "--security=on"))
-    assert "has the users admin, with the passwords of the file" in printed
+    assert f"set the passwords of admin from {run}/security/first-users" in printed
     assert "clients of before are refused from now on" in printed
     assert kcat("-F", f"{run}/security/kcat.conf", "-C", "-q", "-t", "orders", "-p", "0", "-e") == "order 1\n"
     assert complaint("Disconnected while requesting ApiVersion", "-L", "-b", bootstrap)

@@ -73,6 +73,27 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.parametrize(
+    ("lost", "is_another"), [(("ca.pem",), False), (("gateway.pem",), False), (("ca.key",), True), (("ca.key", "ca.pem"), True)]
+)
+def test_who_loses_the_authoritys_key_hears_that_clients_need_another_certificate(
+    tmp_path: Path, lost: tuple[str, ...], is_another: bool
+) -> None:
+    first = made(tmp_path)
+    assert not first.is_another_authority
+    former = tmp_path / "former.pem"
+    former.write_bytes(first.authority.read_bytes())
+    for name in lost:
+        (tmp_path / "security" / name).unlink()
+    files = made(tmp_path, is_new=False)
+    assert files.is_another_authority == is_another
+    if is_another:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            shake_hands(former, files.keystore, "localhost")
+    else:
+        shake_hands(former, files.keystore, "localhost")
+
+
 def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left(tmp_path: Path) -> None:
     files = made(tmp_path, after=-GATEWAY_FOR * 0.7)
     former = certificate(files.keystore)

@@ -1,5 +1,9 @@
 """Wrong arguments of the operations' programs are refused by name, and a cluster that is not there in a sentence."""
 
+import contextlib
+import socket
+import threading
+
 import pytest
 
 from services.operations.__main__ import main
@@ -35,6 +39,22 @@ def test_a_cluster_that_is_not_there_is_told_in_a_sentence(program: str) -> None
         main([program, "--bootstrap", f"127.0.0.1:{ports.first}", "--timeout", "0.1", *keep])
     ports.release()
     assert f"127.0.0.1:{ports.first} cannot be reached" in str(ended.value.code)
+
+
+def test_a_listener_that_hangs_up_on_plaintext_is_told_to_need_settings_perhaps() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(SystemExit, match="as at a listener with TLS or SASL, whose settings this client was not given"):
+            main(["forget", "--bootstrap", f"127.0.0.1:{listener.getsockname()[1]}", "--timeout", "0.1", "--keep", "3"])
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def test_a_node_that_does_not_answer_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

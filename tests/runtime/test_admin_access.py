@@ -63,6 +63,31 @@ def test_a_file_has_one_token(tmp_path: Path) -> None:
             read_token(str(file))
 
 
+def test_a_new_token_counts_from_the_next_request_on_and_one_that_cannot_be_used_leaves_the_former(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, renewed = tmp_path / "token", TOKEN[::-1]
+    file.write_text(f"{TOKEN}\n", encoding="ascii")
+    access = AdminAccess((), token_file=str(file))
+
+    def statuses() -> list[int]:
+        refusals = [access.refusal("/debug", "127.0.0.1", f"Bearer {token}") for token in (TOKEN, renewed)]
+        return [200 if refusal is None else refusal.status for refusal in refusals]
+
+    assert statuses() == [200, 401]
+    beside = tmp_path / "beside"
+    beside.write_text(f"{renewed}\n", encoding="ascii")
+    beside.replace(file)
+    assert statuses() == [401, 200]
+    file.write_text("short", encoding="ascii")
+    assert statuses() == [401, 200]
+    file.unlink()
+    assert statuses() == [401, 200]
+    assert access.needs_token
+    assert caplog.text.count("new admin token not used") == 2
+    assert renewed not in caplog.text
+
+
 async def served(access: AdminAccess | None, host: str = "127.0.0.1") -> AsyncIterator[AdminServer]:
     admin = AdminServer(
         host,

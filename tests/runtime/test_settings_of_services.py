@@ -64,6 +64,7 @@ def test_a_process_warns_of_a_variable_that_no_service_knows(
     monkeypatch.setattr(process.logs, "configure", lambda *arguments: None)
     for name, value in (("NODE_ID", "1"), ("ETCD", "h:1"), ("DATA_DIR", "/d"), ("LOG_DIR", "/l"), ("RACK", "a"), ("QQQ", "1")):
         monkeypatch.setenv(f"PENSTOCK_{name}", value)
+    monkeypatch.setenv("PENSTOCK_SSL_CRL_LOCATION", "")  # an empty one asks for nothing
     with caplog.at_level(logging.WARNING):
         process.read_config(ServiceConfig, "storage")
     assert caplog.messages == ["there is no such setting"] * 2

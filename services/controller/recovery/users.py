@@ -11,12 +11,14 @@ from services.controller.core.administration.first_users import WrongUser
 from services.controller.core.recovery.node_holdings import Source
 from services.controller.recovery.store_contents import RecoveryRefused
 
-NOT_SAVED: Final = "  users: their SCRAM credentials are not in it, so set them again with kafka-configs"
+NOT_SAVED: Final = (
+    "  users: their SCRAM credentials are not in it (`make backup CREDENTIALS=1`, or --with-credentials, saves them, too)"
+)
 SAVED: Final = "  users: the SCRAM credentials of {users} are in it. Keep it as a secret"
 NONE: Final = "  users: none has SCRAM credentials"
 GONE: Final = "  users: all are gone, with their passwords. Set them again with kafka-configs"
 NOT_BEGUN: Final = "etcd holds no cluster yet: it will begin with these users"
-ADDED: Final = "cluster {cluster} has the users {added}, with the passwords of the file"
+ADDED: Final = "cluster {cluster}: set the passwords of {added} from {file}"
 OTHERS: Final = "  users that were there before, and may log in: {others}"
 ACLS: Final = "  ACLs that were there before, and count: {acls}"
 THERE: Final = "  users: {users}, with their SCRAM credentials"
@@ -62,7 +64,7 @@ async def add_users(store: MetadataStore, file: str) -> str:
     added = {user for _, user in users}
     others = {keys.scram_user_of(key)[1] for key in former if key.startswith(keys.SCRAM_CREDENTIALS)} - added
     acls = len((await store.range(keys.ACLS)).items)
-    lines = [ADDED.format(cluster=decode(str, stored.value), added=", ".join(sorted(added)))]
+    lines = [ADDED.format(cluster=decode(str, stored.value), added=", ".join(sorted(added)), file=file)]
     lines += [OTHERS.format(others=", ".join(sorted(others)))] if others else []
     lines += [ACLS.format(acls=acls)] if acls else []
     return "\n".join(lines)

@@ -12,6 +12,10 @@ STARTS_AND_STOPS: Final = {
         "The admin port listens on more than loopback, and anybody who reaches it may look into the process, or profile it.",
         "Set `PENSTOCK_ADMIN_TOKEN_FILE`, or keep the port on a network of operators: [security](../security.md#admin-ports).",
     ),
+    "new admin token not used": Advice(
+        "The file of the admin token has changed and cannot be used; the former token stays in force. `reason` has the fault.",
+        "Write one token into it, which the process's user may read: [security](../security.md#admin-ports).",
+    ),
     "admin port refuses what is no HTTP": Advice(
         "Something sent bytes to the admin port that are no HTTP, or too long a URL. `reason` tells which.",
         "Look what on that host asks: a scanner, a client of TLS, a wrong port.",

@@ -46,7 +46,7 @@ def answer_to_plaintext(address: str) -> bytes:
 
 
 def admin_status(port: int, token: str) -> int:
-    asked = urllib.request.Request(f"http://127.0.0.1:{port}/health", headers={"Authorization": f"Bearer {token}"})
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/debug", headers={"Authorization": f"Bearer {token}"})
     try:
         with urllib.request.urlopen(asked, timeout=10) as answer:
             return int(answer.status)

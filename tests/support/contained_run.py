@@ -8,6 +8,7 @@ ends by itself: until then a test would still find its process, or its process g
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -21,7 +22,6 @@ END_S_MAX = 20.0
 """The time that pytest has to end its fixtures. A second signal cuts it short."""
 ONE_SIGNAL_S = 1.0
 """Signals within this time are one: `timeout` and make both pass a signal on, so it comes twice."""
-LOOK_EVERY_S = 0.05
 KILLS = 100
 
 
@@ -44,11 +44,14 @@ def run(arguments: Sequence[str]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    signals, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler is what makes it wake this process
     pytest = subprocess.Popen([sys.executable, "-m", "pytest", *arguments], start_new_session=True, preexec_fn=_default_signals)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, forward)
     try:
-        code = _wait(pytest, received)
+        code = _wait(pytest, received, signals)
     finally:
         end_descendants()
     return 128 + received[0] if received else code
@@ -59,16 +62,20 @@ def _default_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _wait(pytest: "subprocess.Popen[bytes]", received: list[int]) -> int:
+def _wait(pytest: "subprocess.Popen[bytes]", received: list[int], signals: int) -> int:
+    """Sleeps until a signal comes, which `signals` tells, also of a child that ended."""
     deadline = float("inf")
     while True:
         wait_for_ended_orphans(pytest.pid)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return pytest.wait(LOOK_EVERY_S)
+        if (code := pytest.poll()) is not None:
+            return code
         if received:
             deadline = min(deadline, time.monotonic() + END_S_MAX)
         if len(received) > 1 or time.monotonic() > deadline:
             return 1
+        select.select([signals], [], [], max(0.0, deadline - time.monotonic()) if received else None)
+        with contextlib.suppress(BlockingIOError):
+            os.read(signals, 4096)
 
 
 def wait_for_ended_orphans(pytest: int) -> None:

@@ -1,7 +1,8 @@
 """The slowest tests of a run: the CPU of each, and where it waited. Printed at the end of `make test` and of each stage of CI.
 
-A thread of each worker looks ten times a second where the test is. A place is the innermost line in tests/ that is not of a poll
-(`tests/support/polling.py`), so it names the condition that a test waits for.
+A thread of each worker looks where the test is: ten times a second at first, then after each twentieth of the test's time, since
+a look costs half a millisecond. A place is the innermost line in tests/ that is not of a poll (`tests/support/polling.py`), so it
+names the condition that a test waits for.
 """
 
 import faulthandler
@@ -9,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,6 +21,9 @@ from tests.support.requirements import ROOT
 
 SHOWN = 20
 LOOK_EVERY_S = 0.1
+LOOK_EVERY_S_MAX = 2.0
+LOOK_SHARE = 0.05
+"""A look at a long test counts for this part of the time so far."""
 SLOW_S = 0.5
 """Faster tests are not told one by one."""
 PLACE_SHARE = 0.15
@@ -54,7 +58,7 @@ class Watch:
     def __init__(self) -> None:
         self._main = f"0x{threading.main_thread().ident or 0:016x}"
         self._stacks = os.memfd_create("stacks")
-        self._places: Counter[str] | None = None
+        self._places: defaultdict[str, float] | None = None
         self._name, self._began, self._set_up, self._cpu = "", 0.0, 0.0, (0.0, 0.0)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="where tests wait", daemon=True)
@@ -67,23 +71,26 @@ class Watch:
 
     def begin(self, name: str) -> None:
         self._name, self._began, self._set_up, self._cpu = name, time.monotonic(), 0.0, _cpu_s()
-        self._places = Counter()
+        self._places = defaultdict(float)
 
     def is_set_up(self) -> None:
         self._set_up = time.monotonic() - self._began
 
     def end(self) -> Cost:
         seconds, cpu = time.monotonic() - self._began, _cpu_s()
-        places, self._places = self._places or Counter(), None
-        shares = {place: round(times / places.total(), 2) for place, times in places.most_common(3)}
+        places, self._places = self._places or {}, None
+        longest = sorted(places.items(), key=lambda pair: -pair[1])[:3]
+        shares = {place: round(spent_s / sum(places.values()), 2) for place, spent_s in longest}
         own, children = (after - before for before, after in zip(self._cpu, cpu, strict=True))
         return Cost(self._name, seconds, self._set_up, own, children, shares)
 
     def _look(self) -> None:
-        while not self._over.wait(LOOK_EVERY_S):
-            places = self._places
-            if places is not None:
-                places[place_in(self._stack())] += 1
+        wait_s, last_s = LOOK_EVERY_S, 0.0
+        while not self._over.wait(wait_s):
+            now_s, began_s, places = time.monotonic(), self._began, self._places
+            if places is not None and now_s - began_s >= LOOK_EVERY_S:
+                places[place_in(self._stack())] += now_s - max(last_s, began_s)
+            last_s, wait_s = now_s, min(max(LOOK_EVERY_S, LOOK_SHARE * (now_s - began_s)), LOOK_EVERY_S_MAX)
 
     def _stack(self) -> str:
         """The main thread's stack, as text. A frame in hand would keep alive what a test has just let go of."""

@@ -38,7 +38,7 @@ def refuse_unknown(given: Mapping[str, str], root: Path) -> None:
     they ask for would not be there."""
     known = known_settings(root)
     for name in sorted(name for name, value in given.items() if value and name.startswith(PREFIXES) and name not in known):
-        raise LauncherError(f"there is no setting {name}{_instead(name, known)}: leave it out")
+        raise LauncherError(f"leave {name} out: there is no setting {name}{_instead(name, known)}")
 
 
 def _instead(name: str, known: Iterable[str]) -> str:

@@ -92,7 +92,7 @@ VOLUME /var/lib/penstock
 EXPOSE 9300 9600
 STOPSIGNAL SIGTERM
 # Whether it serves, not whether it lives: Docker restarts no container for its health, and `docker compose up --wait` waits for it.
-HEALTHCHECK --interval=5s --timeout=3s --start-period=120s --retries=3 CMD ["is-ready"]
+HEALTHCHECK --interval=5s --timeout=10s --start-period=120s --retries=3 CMD ["is-ready"]
 ENTRYPOINT ["service"]
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="penstock/${SERVICE}" \

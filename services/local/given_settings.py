@@ -1,6 +1,7 @@
 """The settings in the environment of `make up`: those that will not have the effect that they were given for."""
 
 import difflib
+import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -46,6 +47,7 @@ def _instead(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {alike[0]}?" if alike else " (docs/settings.md)"
 
 
-def known_settings(root: Path) -> set[str]:
+@functools.cache
+def known_settings(root: Path) -> frozenset[str]:
     """The settings of all services, by the page that is made from them, and the variables of tests."""
-    return {*re.findall(r"`(PENSTOCK_\w+)`", (root / "docs" / "settings.md").read_text(encoding="utf-8")), *OF_TESTS}
+    return frozenset([*re.findall(r"`(PENSTOCK_\w+)`", (root / "docs" / "settings.md").read_text(encoding="utf-8")), *OF_TESTS])

@@ -102,22 +102,27 @@ def credentials_of(files: TlsFiles) -> Credentials:
     """Raises Unusable. gRPC would tell of unusable files at a handshake only, and of a key without its certificate not at
     all."""
     authorities = read_pem(files.ca)
-    for_looks, for_trials = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    for_looks.check_hostname, for_looks.verify_mode = False, ssl.CERT_NONE
-    for_trials.check_hostname = False  # gRPC checks the name, and new files change nothing about it
+    for_looks, for_trials = _trusting(files.ca), _trusting(files.ca)
+    for_looks.verify_mode = ssl.CERT_NONE
     for_trials.set_alpn_protocols(["h2"])
-    trust(for_looks, files.ca)
-    trust(for_trials, files.ca)
     if not files.certificate:
         return Credentials(grpc.ssl_channel_credentials(authorities), 0.0, for_looks, for_trials)
     certificate, key = read_pem(files.certificate), read_pem(files.key)
-    load_own(for_looks, files.certificate, files.key)
-    load_own(for_trials, files.certificate, files.key)
+    for context in (for_looks, for_trials):
+        load_own(context, files.certificate, files.key)
     try:
         end = expires_at(first_certificate(files.certificate))
     except Malformed as error:
         raise Unusable(f"the certificate in {files.certificate} cannot be read: {error}") from error
     return Credentials(grpc.ssl_channel_credentials(authorities, key, certificate), end, for_looks, for_trials)
+
+
+def _trusting(authorities: str) -> ssl.SSLContext:
+    """Raises Unusable."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # gRPC checks the name, and new files change nothing about it
+    trust(context, authorities)
+    return context
 
 
 def _is_taken(members: Sequence[str], context: ssl.SSLContext) -> bool:
